@@ -1,0 +1,47 @@
+# Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench lock clean distclean
+ARGS ?=
+
+PY := .venv/bin/python
+IN_ENV := eval "$$($(PY) -I evenkeel/local.py)" &&
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.installed .jars/.ready ## install all that is needed into this folder (once)
+
+.venv/.installed: requirements.lock pyproject.toml setup/python.sh
+	@setup/python.sh
+	@touch $@
+
+.jars/.ready: requirements.lock setup/spark.sh setup/java.sh setup/warm.py | .venv/.installed
+	@setup/spark.sh
+	@touch $@
+
+run: setup ## replay a year of flights through the whole pipeline and show it
+	@mkdir -p .run
+	@$(IN_ENV) exec $(PY) -m evenkeel.replay $(ARGS)
+
+test: setup lint ## lint, then every test (ARGS="-k word" for some)
+	@$(IN_ENV) exec .venv/bin/pytest -q $(ARGS)
+
+lint: .venv/.installed ## style, types and the arrows between packages
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check -q .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-cache --no-logo
+
+bench: setup ## run the benchmarks
+	@$(IN_ENV) exec $(PY) -m benchmarks $(ARGS)
+
+lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
+	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.lock pyproject.toml
+
+clean: ## remove what runs have left (.run)
+	@rm -rf .run
+
+distclean: clean ## remove what set-up has made, too
+	@rm -rf .venv .jars *.egg-info

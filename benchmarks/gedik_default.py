@@ -1,0 +1,67 @@
+"""Gedik's default stream, N one by one from 1 to 10, by every strategy: b, m and planning time.
+
+|D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = .1, S = 4,096 slots; the three resources linear
+(LLL). b is the fullest channel over the emptiest, over alpha: .833 is the least there is. m is
+bytes moved over total/N. Loads and bytes are counted key by key, not from the profile.
+
+    python -m benchmarks.gedik_default [runs]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.generator import KEY, hashed_keys, zipf
+from partitioning.profile import profile_of_keys
+from partitioning.resources import delta
+from partitioning.strategies import STRATEGIES
+
+KEYS, ALPHA, SIGMA, SLOTS, CHANNELS = 10**6, 1.2, 0.1, 4096, 10
+#: (b, m) at N = 10, LLL: Gedik 2014, section 5.3 and Fig. 3.
+PUBLISHED = {"uniform": ("1.55", "> 8"), "consistent": ("1.75", "< 1"), "readj": ("1.2", "1.34")}
+
+
+def run(seed: int) -> dict[str, list[tuple[float, float, float]]]:
+    """(b, m, seconds) of each strategy for N = 2 to 10; another seed gives other keys."""
+    load, hashes = zipf(KEYS, 1.0), hashed_keys(KEYS, seed)
+    functions: dict[str, PartitioningFunction | None] = dict.fromkeys(STRATEGIES)
+    results: dict[str, list[tuple[float, float, float]]] = {name: [] for name in STRATEGIES}
+    for count in range(1, CHANNELS + 1):
+        tracked = delta(ALPHA, SIGMA, count, "LLL", KEYS) or 1.0
+        profile = profile_of_keys(KEY, hashes, load, SLOTS, threshold=tracked)
+        for name, strategy in STRATEGIES.items():
+            before, began = functions[name], time.process_time()
+            after = strategy(profile, before, numbered_channels(count))
+            seconds = time.process_time() - began
+            functions[name] = after
+            if before is None:
+                continue
+            owners = after.lookup_hashes(hashes)
+            loads = np.bincount(owners, load, minlength=count)
+            moved = float(load[before.lookup_hashes(hashes) != owners].sum())
+            results[name].append((float(loads.max() / loads.min()) / ALPHA, moved * count, seconds))
+    return results
+
+
+def main(runs: int = 5) -> None:
+    """Print the table: means over `runs` seeds, and the worst step of all."""
+    every = [run(seed) for seed in range(runs)]
+    print(f"Gedik's default stream, LLL, mean of {runs} runs; CPU s is a step's worst\n")
+    print(f"{'':12}{'N = 2':>15}{'N = 5':>15}{'N = 10':>15}{'worst step':>15}"
+          f"{'CPU s':>9}   paper, N = 10")  # fmt: skip
+    print(f"{'':12}" + f"{'b':>8}{'m':>7}" * 4)
+    for name in STRATEGIES:
+        steps = np.array([results[name] for results in every])
+        worst = steps.max(axis=(0, 1))
+        cells = [*(steps[:, n - 2, :2].mean(axis=0) for n in (2, 5, 10)), worst[:2]]
+        row = "".join(f"{b:>8.3f}{m:>7.2f}" for b, m in cells)
+        b, m = PUBLISHED.get(name, ("-", "-"))
+        print(f"{name:12}{row}{worst[2]:>9.3f}   b {b}, m {m}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Migrate against a full rewrite: 5M rows, 10 channels, 10% of the slots moved.
+`python -m benchmarks.migrate`.
+
+Both start from the same table (its files hard-linked) and run in turn. "UPDATE" is the moving of
+the rows; "all" also has Delta's scan of the whole table for the constraint that admits both
+epochs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import yaml
+from pyspark.sql import SparkSession
+
+from evenkeel.epochs import TableVersion
+from evenkeel.spec import load_spec
+from evenkeel.table import Table
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.plan import plan_for
+from partitioning.profile import Profile
+from partitioning.sql import channel_sql, slot_sql
+from spark_jobs import state
+from spark_jobs.fence import Migration, approved
+from spark_jobs.migrate import forward, record_of
+from spark_jobs.session import session
+
+SLOTS, CHANNELS, KEY = 4096, 10, (KeyColumn("key", "string"),)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def build(spark: SparkSession, folder: Path, rows: int) -> Table:
+    """State as bootstrap leaves it: a file a channel, sorted by slot; random assignment."""
+    owners = np.random.default_rng(0).integers(0, CHANNELS, SLOTS)
+    function = PartitioningFunction(KEY, numbered_channels(CHANNELS), owners)
+    columns = {"visits": {"merge": "count"}}
+    spec = {
+        "table": "bench",
+        "key": ["key"],
+        "input": {"path": "none"},
+        "state": {"visits": {"path": "state", "columns": columns}},
+        "registry": "registry",
+        "channels": CHANNELS,
+        "slots": SLOTS,
+    }
+    folder.mkdir()
+    (folder / "bench.yaml").write_text(yaml.safe_dump(spec))
+    table = Table(load_spec(folder / "bench.yaml"))
+    path = table.spec.state["visits"].path
+    made = (
+        spark.range(rows)
+        .selectExpr("CAST(id AS STRING) AS key")
+        .selectExpr(
+            f"{channel_sql(function)} AS channel",
+            f"{slot_sql(KEY, SLOTS)} AS slot",
+            "key",
+            "CAST(rand(1) * 1000 AS BIGINT) AS visits",
+            *(f"rand({i}) AS miles{i}" for i in range(4)),
+            "uuid(3) AS tag",
+        )
+    )
+    sorted_rows = made.repartitionById(CHANNELS, "channel").sortWithinPartitions("channel", "slot")
+    writer = sorted_rows.writeTo(state.sql_name(path)).using("delta")
+    for name, value in {
+        "delta.enableDeletionVectors": "true",
+        state.TABLE_PROPERTY: "bench",
+        state.SLOTS_PROPERTY: str(SLOTS),
+    }.items():
+        writer = writer.tableProperty(name, value)
+    writer.partitionedBy(made.channel).create()
+    state.add_constraint(spark, path, state.epoch_constraint(0), state.constraint_sql(function))
+    version = state.table_version(spark, path)
+    table.registry.publish(function, {"visits": TableVersion(path, version)})
+    return table
+
+
+def moved(function: PartitioningFunction, how: str) -> PartitioningFunction:
+    """10% of the slots on another channel: any, or 10 runs of neighbours."""
+    rng = np.random.default_rng(1)
+    count = SLOTS // 10
+    if how == "random":
+        picked = rng.choice(SLOTS, count, replace=False)
+    else:
+        length = count // 10
+        starts = rng.choice(SLOTS // length, 10, replace=False) * length
+        picked = np.concatenate([np.arange(s, s + length) for s in starts])
+    owners = function.slots.copy()
+    owners[picked] = (owners[picked] + rng.integers(1, CHANNELS, len(picked))) % CHANNELS
+    return replace(function, slots=owners)
+
+
+def fresh(spark: SparkSession, table: Table, folder: Path, rows: int, how: str) -> Migration:
+    """A copy of the table, and a plan for it."""
+    home = folder / "copy"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(Path(table.spec.registry).parent, home, copy_function=os.link)
+    copy = Table(load_spec(home / "bench.yaml"))
+    each, none = np.full(SLOTS, rows / SLOTS), np.zeros(0)
+    profile = Profile(KEY, each, each, each, np.zeros(0, np.int64), none, none, none, ())
+    before = copy.epoch().function
+    version = state.table_version(spark, copy.spec.state["visits"].path)
+    plan = plan_for("bench", profile, before, moved(before, how), tables={"visits": version})
+    copy.registry.run("bench").write_json("plan.json", plan.to_dict())
+    return approved(copy, "bench", plan.digest)
+
+
+def rewrite(spark: SparkSession, migration: Migration) -> None:
+    """What one would do without deletion vectors: write every row again."""
+    path = migration.path("visits")
+    rows = spark.read.format("delta").load(path)
+    placed = rows.selectExpr(
+        f"{channel_sql(migration.after)} AS channel", *(c for c in rows.columns if c != "channel")
+    )
+    target = path + "-rewritten"
+    placed.write.format("delta").partitionBy("channel").mode("overwrite").save(target)
+    shutil.rmtree(target)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=2)
+    options = parser.parse_args()
+    spark = session("migrate benchmark")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # The first statements in a JVM pay for its warming up.
+        for how in ("random", "neighbouring"):
+            small = build(spark, folder / f"small-{how}", 100_000)
+            warm = fresh(spark, small, folder, 100_000, how)
+            forward(spark, warm, "visits", "migrate").loosen()
+            forward(spark, warm, "visits", "migrate").move()
+            rewrite(spark, warm)
+        table = build(spark, folder / "table", options.rows)
+        for how in ("random", "neighbouring"):
+            runs = []
+            for _ in range(options.runs):
+                migration = fresh(spark, table, folder, options.rows, how)
+                full = seconds(lambda: rewrite(spark, migration))  # noqa: B023
+                each = state.table_bytes_per_row(spark, migration.path("visits"))
+                passage = forward(spark, migration, "visits", "migrate")
+                loosen, update = seconds(passage.loosen), seconds(passage.move)
+                record = record_of(spark, migration, "visits")
+                runs.append((update, loosen + update, full))
+                written = record["bytes"] / (record["rows"] * each)
+            update, whole, full = (statistics.median(side) for side in zip(*runs, strict=True))
+            ratio = statistics.median(u / f for u, _, f in runs)
+            print(
+                f"10% of the slots, {how}: UPDATE {update:.1f} s (all: {whole:.1f} s) against "
+                f"{full:.1f} s for a full rewrite: ratio {ratio:.2f} (all: {whole / full:.2f}); "
+                f"{record['rows']:,} rows, {record['bytes'] / 1e6:.1f} MB written, "
+                f"{written:.4f} of the bytes moved",
+                flush=True,
+            )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Routing against pmod(hash): what the function costs a Spark job. `python -m benchmarks.routing`.
+
+Both sides count 20M rows by channel, once from Parquet (what a job does) and once from memory
+(the expression's own cost); they run in turn, and the ratio is taken pair by pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.pairs import compare
+from evenkeel.epochs import Epoch
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.hashing import key_hash
+from spark_jobs.session import session
+
+CHANNELS = 10
+
+
+def function(explicit: int, kind: str) -> PartitioningFunction:
+    """4,096 slots at random, and the `explicit` most frequent keys placed by name."""
+    rng = np.random.default_rng(7)
+    keys = [str(k) for k in range(explicit)] if kind == "string" else list(range(explicit))
+    return PartitioningFunction(
+        (KeyColumn("key", kind),),
+        numbered_channels(CHANNELS),
+        rng.integers(0, CHANNELS, 4096),
+        np.sort(key_hash([keys], [kind])),
+        rng.integers(0, CHANNELS, explicit),
+    )
+
+
+def count_by(rows: DataFrame, channel: Column) -> object:
+    return rows.groupBy(channel.alias("channel")).count().collect()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--runs", type=int, default=7)
+    options = parser.parse_args()
+    spark = session("routing benchmark")
+    base = F.expr(f"pmod(hash(key), {CHANNELS})")
+    for kind in ("string", "bigint"):
+        with tempfile.TemporaryDirectory() as folder:
+            rank = F.floor(F.pow(F.lit(1_000_000.0), F.rand(1))).cast("bigint")  # Zipf, z = 1
+            events = spark.range(options.rows).select(rank.cast(kind).alias("key"))
+            events.write.mode("overwrite").parquet(f"{folder}/events")
+            events = spark.read.parquet(f"{folder}/events")
+            memory = spark.read.parquet(f"{folder}/events").cache()
+            memory.count()
+            for explicit in (0, 500):
+                channel = Epoch(0, function(explicit, kind), None, {}, "").route("key")
+                for place, rows in (("Parquet", events), ("memory", memory)):
+                    compare(
+                        f"{kind} keys from {place}, 4,096 slots + {explicit} explicit",
+                        lambda rows=rows, channel=channel: count_by(rows, channel),
+                        "pmod(hash)",
+                        lambda rows=rows: count_by(rows, base),
+                        options.runs,
+                    )
+            memory.unpersist(blocking=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""When things run: wiring, and nothing else."""

@@ -1,0 +1,175 @@
+"""Airflow DAGs of every table spec in `$EVENKEEL_TABLES` (default: `tables` beside this folder).
+
+For each: `rebalance_<table>` on the spec's schedule or when asked, `roll_back_<table>` when asked,
+`maintain_<table>` weekly. A spec that is wrong has no DAGs here; `evenkeel_specs.py` says why.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow.sdk import DAG, Param, TriggerRule
+from pendulum import datetime
+
+from dags import operators as op
+from evenkeel.catalog import load_catalog, tables_folder
+from evenkeel.spec import STRATEGIES, TableSpec
+
+RUN, DIGEST = "{{ run_id }}", "{{ ti.xcom_pull(task_ids='plan') }}"
+COMMON = {"start_date": datetime(2024, 1, 1), "catchup": False, "max_active_runs": 1}
+
+AIM, SAFETY = "What to aim at", "How far to go"
+WINDOW_END = Param(
+    None,
+    type=["null", "string"],
+    format="date",
+    title="Window end",
+    description="Learn from the window that ends before this day. Default: the newest input.",
+    section=AIM,
+)
+
+
+def rebalance_params(spec: TableSpec) -> dict[str, Param]:
+    """Params of a rebalance; left empty, the spec's values hold."""
+    return {
+        "strategy": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *STRATEGIES],
+            title="Strategy",
+            description=f"How the next function is built. Default: {spec.strategy}.",
+            section=AIM,
+        ),
+        "channels": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            maximum=100_000,
+            title="Channels",
+            description="Number of channels: fewer drops the last ones, more adds some. It stays "
+            "until the spec's list is edited. Default: as now, or as the spec says.",
+            section=AIM,
+        ),
+        "max_imbalance": Param(
+            None,
+            type=["null", "number"],
+            minimum=1,
+            title="Max imbalance",
+            description="Stop moving state once this is reached; 1 is perfect. "
+            f"Default: {spec.max_imbalance:g}.",
+            section=AIM,
+        ),
+        "window_end": WINDOW_END,
+        "budget": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Budget in bytes",
+            description="Bytes of state that may move. "
+            f"Default: {'no limit' if spec.budget is None else spec.budget}.",
+            section=SAFETY,
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Plan, check and report; move nothing.",
+            section=SAFETY,
+        ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Plan even where it does not pay.",
+            section=SAFETY,
+        ),
+    }
+
+
+def rebalance(spec: TableSpec, file: str) -> DAG:
+    """Learn, decide, plan, ask, move, check, publish."""
+    with DAG(
+        f"rebalance_{spec.table}",
+        schedule=spec.schedule,
+        params=rebalance_params(spec),
+        description=f"Keep {spec.table} even over its channels",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        decided = op.decide(file)
+        planned = op.plan(file, decided)
+        learn(file) >> decided
+        carry_out(spec, file, planned)
+    return dag
+
+
+def roll_back(spec: TableSpec, file: str) -> DAG:
+    """Go back to the placement of an earlier epoch, through the same gates; nothing is lost."""
+    with DAG(
+        f"roll_back_{spec.table}",
+        schedule=None,
+        params={
+            "epoch": Param(
+                type="integer",
+                minimum=0,
+                title="Epoch",
+                description="Go back to where this epoch placed every key.",
+            ),
+            "dry_run": rebalance_params(spec)["dry_run"],
+            "window_end": WINDOW_END,
+        },
+        description=f"Bring {spec.table} back to the placement of an earlier epoch",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        planned = op.plan_rollback(file)
+        learn(file) >> planned
+        carry_out(spec, file, planned)
+    return dag
+
+
+def maintain(spec: TableSpec, file: str) -> DAG:
+    """Compact the state tables, and clean up what no epoch needs any more."""
+    with DAG(
+        f"maintain_{spec.table}",
+        schedule="@weekly",
+        description=f"Compact and clean the state tables of {spec.table}",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        op.SparkJob(task_id="maintain", job="maintain", arguments={"--spec": file})
+    return dag
+
+
+def learn(file: str) -> op.SparkJob:
+    """The job that every plan starts from."""
+    end = "{{ params.window_end or '' }}"
+    arguments = {"--spec": file, "--run": RUN, "--end": end}
+    return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
+
+
+def carry_out(spec: TableSpec, file: str, planned: object) -> None:
+    """The tasks that follow a plan, whatever it is for."""
+    arguments = {"--spec": file, "--run": RUN, "--digest": DIGEST}
+    validated = op.validate_plan(file)
+    approved = op.Approve(task_id="approve", spec=file)
+    migrated = op.SparkJob(task_id="migrate", job="migrate", arguments=arguments)
+    verified = op.SparkJob(task_id="verify", job="verify", arguments=arguments)
+    published = op.publish.override(outlets=[op.asset(spec.table)])(file, spec.table)
+    back = op.RollBack(
+        task_id="roll_back",
+        job="roll_back",
+        arguments=arguments,
+        trigger_rule=TriggerRule.ONE_FAILED,
+    )
+    planned >> validated >> approved >> migrated >> verified >> published
+    [migrated, verified, published] >> back
+    [published, back] >> op.report(file)
+
+
+for path, table_spec in load_catalog(tables_folder(Path(__file__).parents[1])).specs.items():
+    if op.schedule_problem(table_spec.schedule):
+        continue
+    for make in (rebalance, roll_back, maintain):
+        made = make(table_spec, str(path))
+        globals()[made.dag_id] = made

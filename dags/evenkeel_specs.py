@@ -1,0 +1,20 @@
+"""Shows table specs that are wrong as an Airflow import error of this file.
+
+It makes no DAG. Were the error raised in `evenkeel_dags.py`, the DAGs of all other tables would go
+with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dags.operators import schedule_problem
+from evenkeel.catalog import load_catalog, tables_folder
+
+catalog = load_catalog(tables_folder(Path(__file__).parents[1]))
+problems = [str(problem) for problem in catalog.problems]
+for file, spec in catalog.specs.items():
+    if problem := schedule_problem(spec.schedule):
+        problems.append(f"{file}: schedule: {problem}")
+if problems:
+    raise ValueError("\n".join(problems))

@@ -1,0 +1,206 @@
+"""The console: look at specs, epochs and keys. Nothing here changes anything.
+
+Every command takes `--format json` for machines. Our own errors are one line on stderr and
+exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from evenkeel.spec import load_spec
+from evenkeel.table import open_table
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.function import canonical_json
+from partitioning.hashing import KEY_TYPES, key_hash, slot_of
+
+app = typer.Typer(
+    name="evenkeel",
+    help="Keep keyed state evenly spread: look at table specs, epochs and keys.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+class Format(StrEnum):
+    """How a command answers."""
+
+    table = "table"
+    json = "json"
+
+
+As = Annotated[Format, typer.Option("--format", help="table for people, json for machines")]
+TableName = Annotated[
+    str, typer.Argument(help="a table's name (spec in $EVENKEEL_TABLES or ./tables) or spec file")
+]
+
+
+@app.command()
+def check(
+    spec: Annotated[str, typer.Argument(help="path of a table spec, or a table's name")],
+    format: As = Format.table,
+) -> None:
+    """Check a table spec; names every wrong field with what is allowed."""
+    table = open_table(spec) if not spec.endswith((".yaml", ".yml")) else None
+    found = table.spec if table else load_spec(spec)
+    names = [c.name for c in found.channel_list()]
+    facts = {
+        "table": found.table,
+        "key": found.key,
+        "channels": len(names),
+        "slots": found.slots,
+        "state": {name: state.path for name, state in found.state.items()},
+        "registry": found.registry,
+        "strategy": found.strategy,
+    }
+    _answer(format, facts, ["field", "value"], [[k, _shown(v)] for k, v in facts.items()])
+
+
+@app.command()
+def epochs(table: TableName, format: As = Format.table) -> None:
+    """List a table's epochs."""
+    registry = open_table(table).registry
+    facts = [_summary(registry.epoch(n)) for n in registry.numbers()]
+    columns = ["epoch", "published", "strategy", "channels", "explicit_keys", "plan_digest"]
+    _answer(format, facts, columns, [[_shown(f[c]) for c in columns] for f in facts])
+
+
+@app.command()
+def show(
+    table: TableName,
+    epoch: Annotated[int | None, typer.Argument(help="its number; default: the current")] = None,
+    format: As = Format.table,
+) -> None:
+    """Show one epoch: its function, its channels and the versions of its state tables."""
+    found = open_table(table).epoch(epoch)
+    function = found.function
+    facts = {
+        **_summary(found),
+        "key": [f"{c.name} {c.type}" for c in function.key],
+        "slots": len(function.slots),
+        "options": dict(function.options),
+        "digest": function.digest,
+        "parent": function.parent,
+        "tables": {n: {"path": t.path, "version": t.version} for n, t in found.tables.items()},
+        "owned": [
+            {"channel": c.name, "capacity": c.capacity, "slots": int(s), "explicit_keys": int(k)}
+            for c, s, k in zip(
+                function.channels,
+                np.bincount(function.slots, minlength=len(function.channels)),
+                np.bincount(function.explicit_channels, minlength=len(function.channels)),
+                strict=True,
+            )
+        ],
+    }
+    rows = [[k, _shown(v)] for k, v in facts.items() if k != "owned"]
+    rows += [
+        [f"channel {o['channel']}", f"{o['slots']} slots, {o['explicit_keys']} explicit keys"]
+        for o in facts["owned"]
+    ]
+    _answer(format, facts, ["field", "value"], rows)
+
+
+@app.command()
+def locate(
+    table: TableName,
+    keys: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY...", help="keys; the columns of a composite key separated by commas"
+        ),
+    ],
+    epoch: Annotated[int | None, typer.Option(help="its number; default: the current")] = None,
+    format: As = Format.table,
+) -> None:
+    """Say which channel owns each key, and whether by its slot or by name."""
+    found = open_table(table).epoch(epoch)
+    function = found.function
+    columns = _key_columns(keys, [c.type for c in function.key])
+    hashes = key_hash(columns, [c.type for c in function.key])
+    owners = function.lookup_hashes(hashes)
+    by_name = np.isin(hashes, function.explicit_keys)
+    slots = slot_of(hashes, len(function.slots))
+    facts = [
+        {
+            "key": key,
+            "channel": function.channels[owner].name,
+            "number": int(owner),
+            "slot": int(slot),
+            "placed_by": "name" if named else "slot",
+            "epoch": found.number,
+        }
+        for key, owner, slot, named in zip(keys, owners, slots, by_name, strict=True)
+    ]
+    shown = ["key", "channel", "slot", "placed_by", "epoch"]
+    _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
+
+
+def _key_columns(keys: list[str], types: list[str]) -> list[Any]:
+    """Keys as typed on a command line -> one list for each key column."""
+    import pyarrow as pa
+
+    parts = [[k] if len(types) == 1 else k.split(",") for k in keys]
+    for key, values in zip(keys, parts, strict=True):
+        if len(values) != len(types):
+            raise InputError(f"key {key!r} has {len(values)} columns, the table's has {len(types)}")
+    columns = []
+    for texts, kind in zip(zip(*parts, strict=True), types, strict=True):
+        try:
+            columns.append(pa.array(list(texts), pa.string()).cast(KEY_TYPES[kind]))
+        except pa.ArrowInvalid as error:
+            raise InputError(f"a key is not of type {kind} ({error})") from error
+    return columns
+
+
+def _summary(epoch: Any) -> dict[str, Any]:
+    return {
+        "epoch": epoch.number,
+        "published": epoch.published,
+        "strategy": epoch.function.strategy,
+        "channels": len(epoch.function.channels),
+        "explicit_keys": len(epoch.function.explicit_keys),
+        "plan_digest": epoch.plan_digest,
+    }
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return "\n".join(f"{k}: {_shown(v)}" for k, v in value.items()) or "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _answer(format: Format, facts: Any, columns: list[str], rows: list[list[str]]) -> None:
+    if format is Format.json:
+        sys.stdout.write(canonical_json(facts).decode() + "\n")
+        return
+    grid = Grid(*columns)
+    for row in rows:
+        grid.add_row(*(_plain(cell) for cell in row))
+    Console().print(grid)
+
+
+def _plain(cell: str) -> Any:
+    # Keys and names come from data: no markup in them is ours.
+    from rich.text import Text
+
+    return Text(cell)
+
+
+def main() -> None:
+    """Run the console."""
+    try:
+        app()
+    except EvenkeelError as error:
+        sys.stderr.write(f"evenkeel: error: {error}\n")
+        raise SystemExit(error.exit_code) from None

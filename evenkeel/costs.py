@@ -1,0 +1,36 @@
+"""What windows and migrations have cost, as measured by those that ran."""
+
+from __future__ import annotations
+
+from evenkeel.epochs import Registry
+from partitioning.profile import Profile
+
+#: How many of the newest are asked.
+NEWEST = 8
+
+
+def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
+    """Seconds that a channel takes for one unit of load, from `windows/*.json`; None: unmeasured.
+
+    Windows measure seconds and rows; the profile says how much load a row of input is.
+    """
+    names = registry.store.names("windows")[-NEWEST:]
+    channels = [c for n in names for c in registry.store.read_json(f"windows/{n}")["channels"]]
+    seconds = sum(float(c["seconds"]) for c in channels)
+    rows = sum(int(c["rows"]) for c in channels)
+    load = float(profile.load.sum())
+    if not rows or not seconds or not load or not profile.events:
+        return None
+    return seconds / rows * profile.events / load
+
+
+def bytes_per_second(registry: Registry) -> float | None:
+    """Bytes of state that a second of migration moves, from the newest epochs; None: unmeasured."""
+    size = seconds = 0.0
+    for number in registry.numbers()[-NEWEST:]:
+        name = f"epochs/{number:08d}/migration.json"
+        if registry.store.exists(name):
+            tables = registry.store.read_json(name)["tables"].values()
+            size += sum(float(t["bytes"]) for t in tables)
+            seconds += sum(float(t["seconds"]) for t in tables)
+    return size / seconds if size and seconds else None

@@ -1,0 +1,224 @@
+"""The registry: epochs, and the folder of each run that led to one.
+
+An epoch is one file, created exclusively and whole: of two racers one wins, and there is no
+half-published epoch. Its digest tells a torn or edited file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.store import Store
+from partitioning.errors import DamagedError, FenceError, InputError
+from partitioning.function import PartitioningFunction, canonical_json, digest
+from partitioning.sql import channel_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """A state table's folder and the Delta version that goes with an epoch."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A number, its immutable function, and the version of each state table that goes with it."""
+
+    number: int
+    function: PartitioningFunction
+    plan_digest: str | None
+    tables: Mapping[str, TableVersion]
+    published: str
+
+    def route(self, *columns: str) -> Column:
+        """The channel (INT) of each row, as one native Spark Column.
+
+        Parameters
+        ----------
+        columns : names of the columns that hold the key; default: the key's own names
+        """
+        from pyspark.sql import functions
+
+        return functions.expr(channel_sql(self.function, columns or None))
+
+    def lookup(self, *columns: Any) -> npt.NDArray[np.int32]:
+        """Channel of each key, int32 (n,): one array-like of shape (n,) for each key column."""
+        return self.function.lookup(*columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, without the digest over them."""
+        return {
+            "format": FORMAT,
+            "number": self.number,
+            "function": self.function.to_dict(),
+            "plan_digest": self.plan_digest,
+            "tables": {n: {"path": t.path, "version": t.version} for n, t in self.tables.items()},
+            "published": self.published,
+        }
+
+
+class Run:
+    """The folder of one run: what its steps leave for each other and for people."""
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self.name = safe_name(name)
+        self._store = registry.store
+        self._folder = f"runs/{self.name}"
+
+    def exists(self, file: str) -> bool:
+        """Whether a step has left this file."""
+        return self._store.exists(f"{self._folder}/{file}")
+
+    def read(self, file: str) -> bytes:
+        """The file's bytes; InputError where an earlier step has not left it."""
+        try:
+            return self._store.read(f"{self._folder}/{file}")
+        except FileNotFoundError:
+            raise InputError(
+                f"{file} is missing", self.url, "Run the steps before this one first"
+            ) from None
+
+    def write(self, file: str, data: bytes) -> str:
+        """Leave a file, replacing what an earlier attempt left; returns its path."""
+        return self._store.write(f"{self._folder}/{file}", data)
+
+    def read_json(self, file: str) -> Any:
+        """The file's JSON; errors as for `read`, and DamagedError."""
+        self.read(file)
+        return self._store.read_json(f"{self._folder}/{file}")
+
+    def write_json(self, file: str, value: Any) -> str:
+        """Leave `value` as canonical JSON."""
+        return self.write(file, canonical_json(value))
+
+    @property
+    def url(self) -> str:
+        """Where the folder stands."""
+        return f"{self._store.url.rstrip('/')}/{self._folder}"
+
+
+class Registry:
+    """Epochs, sketches, windows and runs of one table, in one folder (a path or fsspec URL)."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.store = Store(url)
+
+    def numbers(self) -> list[int]:
+        """Numbers of the published epochs, ascending."""
+        found = (n for n in self.store.names("epochs") if re.fullmatch(r"\d{8}", n))
+        return [int(n) for n in found if self.store.exists(_file(int(n)))]
+
+    def current(self) -> Epoch:
+        """The newest epoch; InputError where there is none yet."""
+        numbers = self.numbers()
+        if not numbers:
+            raise InputError("no epoch is published yet", self.url, "Bootstrap the table first")
+        return self.epoch(numbers[-1])
+
+    def epoch(self, number: int) -> Epoch:
+        """One epoch.
+
+        Raises
+        ------
+        InputError : there is no such epoch
+        DamagedError : its file is torn or edited
+        """
+        name = _file(number)
+        try:
+            data = self.store.read_json(name)
+        except FileNotFoundError:
+            known = self.numbers()
+            span = f"{known[0]} to {known[-1]}" if known else "none"
+            raise InputError(
+                f"there is no epoch {number}", self.url, f"Published: {span}"
+            ) from None
+        where = self.store.path(name)
+        try:
+            claimed = data.pop("digest")
+            if digest(data) != claimed:
+                raise ValueError("its digest does not fit its content")
+            if data["format"] != FORMAT or data["number"] != number:
+                raise ValueError("another format or number")
+            return Epoch(
+                number=number,
+                function=PartitioningFunction.from_dict(data["function"], where),
+                plan_digest=data["plan_digest"],
+                tables={n: TableVersion(**t) for n, t in data["tables"].items()},
+                published=data["published"],
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DamagedError(
+                f"torn or edited: {error}", where, "Restore the file from a backup"
+            ) from error
+
+    def publish(
+        self,
+        function: PartitioningFunction,
+        tables: Mapping[str, TableVersion],
+        plan_digest: str | None = None,
+    ) -> Epoch:
+        """Make `function` the next epoch. Publishing the same plan again changes nothing.
+
+        Raises
+        ------
+        FenceError : the function's parent is not the current epoch, or somebody else was first
+        """
+        numbers = self.numbers()
+        number = function.epoch
+        if number in numbers:
+            there = self.epoch(number)
+            if plan_digest is not None and there.plan_digest == plan_digest:
+                return there
+            if plan_digest is None and there.function.digest == function.digest:
+                return there
+            raise FenceError(f"epoch {number} is already published by another run", self.url)
+        parent = self.epoch(numbers[-1]).function.digest if numbers else None
+        if number != (numbers[-1] + 1 if numbers else 0) or function.parent != parent:
+            raise FenceError(
+                f"this function follows another epoch than {numbers[-1] if numbers else 'none'}, "
+                "the current one",
+                self.url,
+                "Plan again",
+            )
+        epoch = Epoch(
+            number, function, plan_digest, dict(tables), datetime.now(UTC).isoformat("T", "seconds")
+        )
+        data = epoch.to_dict()
+        try:
+            self.store.create(_file(number), canonical_json({**data, "digest": digest(data)}))
+        except FileExistsError:
+            # We lost the race, unless the winner was our own retry.
+            return self.publish(function, tables, plan_digest)
+        return epoch
+
+    def run(self, name: str) -> Run:
+        """The folder of a run, whether or not anything is in it yet."""
+        return Run(self, name)
+
+
+def safe_name(name: str) -> str:
+    """A run's name as a folder name: anything but letters, digits, dot, dash and underscore
+    becomes a dash (Airflow's run ids hold colons and plus signs)."""
+    cleaned = re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip(".-")
+    if not cleaned:
+        raise InputError(f"{name!r} cannot name a run")
+    return cleaned[:200]
+
+
+def _file(number: int) -> str:
+    return f"epochs/{number:08d}/epoch.json"

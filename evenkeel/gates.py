@@ -1,0 +1,244 @@
+"""The two quality gates: the plan before rows move, the state tables after.
+
+    gate = plan_gate(plan, epoch.function, registry.store, run.name, profile=profile)
+    run.write_json("gate_plan.json", gate.to_dict())
+    gate.check(run.url)                             # GateError that names what fails
+
+`tables_gate` likewise, with what spark_jobs/verify.py measured. Each leaves a page of Data Docs
+in the registry's store. The expectations are in `plan_suite` and `tables_suite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenkeel.data_docs import leave_docs
+from evenkeel.expectations import GateResult, validate
+from evenkeel.plan_suite import plan_suite
+from evenkeel.store import Store
+from evenkeel.tables_suite import CLOSE, FAR, FILE_OVERHEAD, ROWS_OFF, tables_suite
+from partitioning.errors import InputError
+from partitioning.function import PartitioningFunction
+from partitioning.metrics import channel_loads
+from partitioning.plan import Plan
+from partitioning.profile import Profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MEASURES = (
+    "table",
+    "rows_before",
+    "rows_after",
+    "checksum_before",
+    "checksum_after",
+    "misplaced",
+    "duplicates",
+    "bytes_predicted",
+    "bytes_written",
+    "files_written",
+)
+_COUNTS = ("table", "channel", "rows_predicted", "rows")
+
+
+def plan_gate(
+    plan: Plan,
+    previous: PartitioningFunction,
+    store: Store | None = None,
+    run: str = "",
+    *,
+    profile: Profile | None = None,
+    going_back: bool = False,
+) -> GateResult:
+    """Suite "before", on the plan. A failure raises nothing: see `GateResult.check`.
+
+    Parameters
+    ----------
+    previous : the function of the epoch that the plan starts from
+    store : the registry's store, for Data Docs; None: no page
+    run : name of the run, for Data Docs
+    profile : what the plan was made from; given, its loads are computed again and compared
+    going_back : a person asked for an earlier placement (roll back): that it be even enough, or
+        more even than now, is not expected then
+    """
+    frames = {
+        "channels": _channels(plan, profile),
+        "placement": _placement(plan, previous),
+        "moves": _moves(plan),
+        "plan": _summary(plan),
+    }
+    checks = plan_suite(plan, previous, weighed=profile is not None, going_back=going_back)
+    return leave_docs(validate("before", frames, checks), store, run, plan)
+
+
+def tables_gate(
+    measures: Sequence[Mapping[str, Any]],
+    channels: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    store: Store | None = None,
+    run: str = "",
+) -> GateResult:
+    """Suite "after", on the state tables. A failure raises nothing: see `GateResult.check`.
+
+    Parameters
+    ----------
+    measures : one mapping for each state table:
+        table : str, its name in the spec
+        rows_before, rows_after : int, rows in the version just before our UPDATE and in that of
+            our (last) UPDATE
+        checksum_before, checksum_after : str, decimal digits: content checksum (sum of xxhash64
+            over all columns but channel) of the same two versions
+        misplaced : int, rows whose channel is not the new function's
+        duplicates : int, keys that stand in more than one row
+        bytes_predicted : float, bytes of state that were to move (weighed again if it had grown)
+        bytes_written, files_written : int, numAddedBytes and numAddedFiles of this plan's UPDATE
+            commits
+        rows_weighed : int, optional: rows of the table when the plan's profile was weighed; what
+            it has grown by since may stand in any channel
+    channels : one mapping for each table and channel:
+        table : str
+        channel : int, its number
+        rows_predicted : float, rows that it should hold by the new function
+        rows : int, rows that it holds
+    plan : the plan that was carried out
+    store, run : as in `plan_gate`
+
+    Raises
+    ------
+    InputError : a measure is missing: what was not measured cannot pass
+    """
+    import pandas as pd
+
+    _complete(measures, _MEASURES, "measures")
+    _complete(channels, _COUNTS, "channels")
+    tables = pd.DataFrame([dict(m) for m in measures], columns=[*_MEASURES, "rows_weighed"])
+    counts = pd.DataFrame([dict(c) for c in channels], columns=list(_COUNTS))
+    for name in ("checksum_before", "checksum_after"):
+        tables[name] = tables[name].map(str)
+    predicted = tables["bytes_predicted"].astype(float)
+    overhead = tables["files_written"].astype(float) * FILE_OVERHEAD
+    tables["bytes_close"] = predicted * (1 + CLOSE) + overhead
+    tables["bytes_far"] = predicted * (1 + FAR) + overhead
+    weighed = pd.to_numeric(tables["rows_weighed"]).fillna(tables["rows_before"])
+    grown = dict(zip(tables["table"], (tables["rows_before"] - weighed).abs(), strict=True))
+    rows = counts["rows_predicted"].astype(float)
+    counts["rows_off"] = (counts["rows"].astype(float) - rows).abs()
+    counts["rows_off_allowed"] = np.maximum(rows * ROWS_OFF, 1.0) + [
+        float(grown.get(name, 0.0)) for name in counts["table"]
+    ]
+    checks = tables_suite(plan.tables or set(tables["table"]), measures)
+    result = validate("after", {"tables": tables, "channels": counts}, checks)
+    return leave_docs(result, store, run, plan)
+
+
+def _complete(rows: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> None:
+    if not rows:
+        raise InputError("nothing was measured", where)
+    for row in rows:
+        missing = [n for n in names if row.get(n) is None]
+        if missing:
+            raise InputError(
+                f"{', '.join(missing)} missing for table {row.get('table')!r}",
+                where,
+                "Every measure is needed: what was not measured cannot pass",
+            )
+
+
+def _channels(plan: Plan, profile: Profile | None) -> pd.DataFrame:
+    """One row a channel of the longer of the two lists; share is of its fair share, None for a
+    channel that is closed or dropped, whose load is `stranded`."""
+    import pandas as pd
+
+    after = np.array(plan.loads_after, dtype=np.float64)
+    capacity = np.zeros(len(after))
+    own = plan.function.capacities
+    capacity[: len(own)] = own
+    open_ = capacity > 0
+    fair = capacity / capacity.sum() * after.sum()
+    # No load at all is perfect balance, as in `metrics.imbalance`.
+    share = np.divide(after, fair, out=np.ones(len(after)), where=fair > 0)
+    frame = pd.DataFrame(
+        {
+            "channel": np.arange(len(after)),
+            "capacity": capacity,
+            "load_before": np.array(plan.loads_before, dtype=np.float64),
+            "load_after": after,
+            "share_after": np.where(open_, share, np.nan),
+            "stranded": np.where(open_, 0.0, after),
+        }
+    )
+    if profile is not None:
+        known = profile.listing(plan.function.explicit_keys)
+        loads = np.zeros(len(after))
+        loads[: len(own)] = channel_loads(plan.function, known)
+        frame["off_profile"] = np.abs(loads - after) / max(float(profile.load.sum()), 1.0)
+    return frame
+
+
+def _placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
+    """One row a slot, and one a key that a function places or a move names: its channel before
+    and after, where its move (if any) starts, and where the moves leave it."""
+    import pandas as pd
+
+    function = plan.function
+    named = [m.item for m in plan.moves if m.kind == "key"]
+    keys = np.unique(
+        np.concatenate(
+            [previous.explicit_keys, function.explicit_keys, np.array(named, dtype=np.int64)]
+        )
+    )
+    slots = np.arange(len(function.slots))
+    before = np.concatenate([previous.slots, previous.lookup_hashes(keys)])
+    after = np.concatenate([function.slots, function.lookup_hashes(keys)])
+    place = {("slot", int(s)): int(s) for s in slots}
+    place |= {("key", int(k)): len(slots) + i for i, k in enumerate(keys)}
+    source, planned = before.copy(), before.copy()
+    for move in plan.moves:
+        if (at := place.get((move.kind, move.item))) is not None:
+            source[at], planned[at] = move.source, move.target
+    return pd.DataFrame(
+        {
+            "kind": ["slot"] * len(slots) + ["key"] * len(keys),
+            "item": np.concatenate([slots, keys]),
+            "before": before,
+            "source": source,
+            "after": after,
+            "planned": planned,
+            "capacity": function.capacities[after],
+        }
+    )
+
+
+def _moves(plan: Plan) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "kind": [m.kind for m in plan.moves],
+            "item": np.array([m.item for m in plan.moves], dtype=np.int64),
+            "goes": np.array([m.source != m.target for m in plan.moves], dtype=bool),
+            "bytes": np.array([m.bytes for m in plan.moves], dtype=np.float64),
+            "least": np.array([min(m.load, m.bytes, m.rows) for m in plan.moves], np.float64),
+            "reason": np.array([m.reason.strip() or None for m in plan.moves], dtype=object),
+        }
+    )
+
+
+def _summary(plan: Plan) -> pd.DataFrame:
+    import pandas as pd
+
+    after = np.array(plan.loads_after)[: len(plan.function.channels)]
+    own = plan.function.capacities
+    open_ = own > 0
+    total = float(sum(plan.loads_after))
+    worst = float((after[open_] / own[open_]).max() * own.sum() / total) if total else 1.0
+    parents = {plan.parent_digest, plan.function.parent}
+    return pd.DataFrame(
+        {
+            "parent": [parents.pop() if len(parents) == 1 else "two different parents"],
+            "imbalance_off": [abs(plan.imbalance_after - worst)],
+        }
+    )

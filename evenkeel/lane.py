@@ -1,0 +1,187 @@
+"""One table's way through a replay: its jobs and DAG runs, one after the other, as processes.
+
+Each process writes to a log of its own; what is shown of it is told through `Lane.say`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError, InputError
+
+#: How Airflow says that a task begins, and how our own errors and its tasks' failures look.
+_TASK = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
+_MATTERS = re.compile(r"evenkeel: error: |[A-Za-z]*(?:Error|Exception|Fail\w*): ")
+
+
+class StepFailed(EvenkeelError):
+    """A process of the replay failed; carries the end of its log."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, log: Path, code: int) -> None:
+        super().__init__(f"{what} failed with exit code {code}", str(log))
+        self.tail = tail(log)
+
+
+@dataclass
+class Round:
+    """What came of one round: the files that its run left, by name without `.json`."""
+
+    end: date
+    run: str
+    seconds: float
+    files: dict[str, Any]
+    report: str | None
+
+
+@dataclass
+class Lane:
+    """A table on its way.
+
+    Parameters
+    ----------
+    table, spec : the table and the path of its spec
+    home : Airflow's folder for this table (SQLite takes one writer at a time)
+    logs : folder for logs
+    jobs : folder of the Spark jobs
+    environment : of every process
+    force : rebalance each round, whether it pays or not
+    say : told (table, what is running now, seconds of the step before it or None)
+    stop : set when another lane failed
+    """
+
+    table: Table
+    spec: Path
+    home: Path
+    logs: Path
+    jobs: Path
+    environment: Mapping[str, str]
+    force: bool
+    say: Callable[[str, str, float | None], None]
+    stop: threading.Event
+    rounds: list[Round] = field(default_factory=list)
+    error: Exception | None = None
+    _process: subprocess.Popen[str] | None = None
+    _count: int = 0
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.spec.table
+
+    def run(self, start: date, days: int, rounds: int) -> None:
+        """Bootstrap with the first `days` days from `start`, then as many rounds of as many days;
+        what goes wrong stays in `error`."""
+        try:
+            end = start + timedelta(days=days)
+            self.say(self.name, "bootstrap", None)
+            self._job("bootstrap", "--end", end.isoformat())
+            for number in range(1, rounds + 1):
+                start, end = end, end + timedelta(days=days)
+                self._round(f"round {number}/{rounds}", start, end)
+            self.say(self.name, "done", None)
+        except Exception as error:
+            self.error = error
+            self.stop.set()
+            self.say(
+                self.name, "stopped" if isinstance(error, InterruptedError) else "failed", None
+            )
+
+    def kill(self) -> None:
+        """End the process that is running, with all that it started."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+
+    def _round(self, title: str, start: date, end: date) -> None:
+        began = time.monotonic()
+        self.say(self.name, f"{title}  apply_window", None)
+        self._job("apply_window", "--start", start.isoformat(), "--end", end.isoformat())
+        registry = self.table.registry
+        before = set(registry.store.names("runs"))
+        asked = json.dumps({"window_end": end.isoformat(), "force": self.force})
+        self.say(self.name, f"{title}  airflow", None)
+        self._call(
+            "rebalance",
+            ["airflow", "dags", "test", f"rebalance_{self.name}", "-c", asked],
+            title,
+        )
+        new = sorted(set(registry.store.names("runs")) - before)
+        if len(new) != 1:
+            raise InputError(f"{len(new)} runs were recorded for this round", registry.url)
+        run = registry.run(new[0])
+        names = ("decision", "plan", "gate_plan", "migration", "gate_tables")
+        files = {n: run.read_json(f"{n}.json") for n in names if run.exists(f"{n}.json")}
+        # The epoch's copy outlives the run's.
+        last = registry.numbers()[-1]
+        kept = f"epochs/{last:08d}/report.html"
+        mine = (
+            "plan" in files
+            and registry.epoch(last).function.epoch == (files["plan"]["function"]["epoch"])
+        )
+        report = f"{run.url}/report.html" if run.exists("report.html") else None
+        if mine and registry.store.exists(kept):
+            report = registry.store.path(kept)
+        self.rounds.append(Round(end, run.name, time.monotonic() - began, files, report))
+
+    def _job(self, job: str, *arguments: str) -> None:
+        file = self.jobs / f"{job}.py"
+        self._call(job, ["spark-submit", str(file), "--spec", str(self.spec), *arguments])
+
+    def _call(self, what: str, command: list[str], title: str | None = None) -> None:
+        """Run a process to its end, keeping its output; StepFailed where it fails."""
+        if self.stop.is_set():
+            raise InterruptedError
+        self._count += 1
+        log = self.logs / f"{self._count:02d}-{what}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**self.environment, "AIRFLOW_HOME": str(self.home)}
+        program = shutil.which(command[0], path=environment.get("PATH"))
+        if program is None:
+            raise InputError(f"{command[0]} is not installed", fix="Run make setup")
+        began, current = time.monotonic(), what
+        with log.open("w", encoding="utf-8") as file:
+            self._process = subprocess.Popen(
+                [program, *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env=environment,
+                # Of its own group, so that it ends with all that it started.
+                start_new_session=True,
+            )
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                file.write(line)
+                file.flush()
+                found = _TASK.search(line) if title else None
+                if found:
+                    now = time.monotonic()
+                    self.say(self.name, f"{title}  {found[1]}", now - began)
+                    began, current = now, found[1]
+        code = self._process.wait()
+        if code:
+            raise StepFailed(f"{self.name}: {current if title else what}", log, code)
+        self.say(self.name, "", time.monotonic() - began)
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """What matters most of a failed process's log: its errors in one line each, or its end."""
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line.strip() for line in text if _MATTERS.search(line)]
+    return "\n".join(list(dict.fromkeys(said))[-lines:] or text[-lines:])

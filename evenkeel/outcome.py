@@ -1,0 +1,120 @@
+"""What a run has left so far, and what that amounts to in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenkeel.epochs import Registry, Run
+from evenkeel.pages import bytes_text, imbalance_text, percent_text, seconds_text
+from partitioning.plan import Plan
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What a run has left; None or empty: not (yet) there.
+
+    Parameters
+    ----------
+    table, run : names of the table and the run
+    epoch : number of the epoch that the run started from
+    params, decision, plan, gate_plan, approval, migration, gate_tables : as in the run's files
+    published : number of the epoch that the run published
+    timings : seconds of each step, in order
+    """
+
+    table: str
+    run: str = ""
+    epoch: int | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    decision: Mapping[str, Any] | None = None
+    plan: Plan | None = None
+    gate_plan: Mapping[str, Any] | None = None
+    approval: Mapping[str, Any] | None = None
+    migration: Mapping[str, Any] | None = None
+    gate_tables: Mapping[str, Any] | None = None
+    published: int | None = None
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+def read_run(table: str, registry: Registry, run: Run) -> RunParts:
+    """Gather what the run has left.
+
+    Raises
+    ------
+    DamagedError : a file that is torn
+    """
+
+    def left(name: str) -> Any:
+        return run.read_json(f"{name}.json") if run.exists(f"{name}.json") else None
+
+    raw, profile, migration = left("plan"), left("profile"), left("migration")
+    plan = Plan.from_dict(raw, f"{run.url}/plan.json") if raw else None
+    published = None
+    if plan is not None and plan.function.epoch in registry.numbers():
+        there = registry.epoch(plan.function.epoch)
+        published = there.number if there.plan_digest == plan.digest else None
+    timings = {"learn": profile["seconds"]} if profile and "seconds" in profile else {}
+    for name, moved in (migration or {}).get("tables", {}).items():
+        if "seconds" in moved:
+            timings[f"migrate {name}"] = moved["seconds"]
+    return RunParts(
+        table=table,
+        run=run.name,
+        epoch=plan.parent_epoch if plan else profile.get("epoch") if profile else None,
+        params=left("params") or {},
+        decision=left("decision"),
+        plan=plan,
+        gate_plan=left("gate_plan"),
+        approval=left("approval"),
+        migration=migration,
+        gate_tables=left("gate_tables"),
+        published=published,
+        timings=timings,
+    )
+
+
+def headline(parts: RunParts) -> tuple[str, str, str]:
+    """What happened: a title, a sentence, and its tone (good, bad or plain)."""
+    table, plan, decision = parts.table, parts.plan, parts.decision
+    if plan is None:
+        stays = f"{table} stays at epoch {parts.epoch}" if parts.epoch is not None else table
+        if decision is None:
+            return f"{table}: nothing decided yet", "The run has not come to a decision.", ""
+        if decision["rebalance"]:
+            return f"{table}: nothing planned yet", f"To rebalance: {decision['reason']}.", ""
+        return stays, f"Nothing moves: {decision['reason']}.", ""
+    way = f"epoch {plan.parent_epoch} to epoch {plan.function.epoch}"
+    share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
+    price = f"{bytes_text(plan.bytes)} of state ({percent_text(share)})"
+    change = (
+        f"The fullest channel {{}} {imbalance_text(plan.imbalance_before)} times its fair share "
+        f"and {{}} {imbalance_text(plan.imbalance_after)}"
+    )
+    would = change.format("carries", "would carry") + f", for moving {price}."
+    did = change.format("carried", "now carries") + f", for moving {price}{_took(parts)}."
+    if parts.gate_plan and not parts.gate_plan["success"]:
+        return f"{table}: the plan from {way} did not pass", f"Nothing moved. {would}", "bad"
+    if parts.approval and not parts.approval["approved"]:
+        by = f"{parts.approval['by']} rejected it: nothing moved. "
+        return f"{table}: the plan from {way} was rejected", by + would, "bad"
+    if parts.gate_tables and not parts.gate_tables["success"]:
+        return (
+            f"{table}: the move from {way} did not pass",
+            f"Epoch {plan.parent_epoch} stays the current one. {would}",
+            "bad",
+        )
+    if parts.published is not None:
+        return f"{table} went from {way}", did, "good"
+    if parts.params.get("dry_run"):
+        return f"{table}: a dry run from {way}", f"Nothing has moved. {would}", ""
+    if parts.migration:
+        return f"{table} is moving from {way}", f"Not published yet. {would}", ""
+    return f"{table}: a plan from {way}", f"Nothing has moved. {would}", ""
+
+
+def _took(parts: RunParts) -> str:
+    seconds = [t.get("seconds") for t in (parts.migration or {}).get("tables", {}).values()]
+    known = [s for s in seconds if s is not None]
+    return f" in {seconds_text(sum(known))}" if known else ""

@@ -1,0 +1,92 @@
+"""What a person may ask of one run, checked; where nothing is asked, the spec speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from evenkeel.epochs import Epoch, Registry
+from evenkeel.spec import TableSpec
+from partitioning.errors import InputError
+from partitioning.function import Channel
+from partitioning.strategies import STRATEGIES
+
+
+class Params(BaseModel):
+    """Parameters of one run; None: as the spec says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    strategy: str | None = Field(None, description="how the next function is built")
+    channels: int | None = Field(None, ge=1, le=100_000, description="number of channels")
+    max_imbalance: float | None = Field(
+        None, ge=1, allow_inf_nan=False, description="imbalance to aim at"
+    )
+    budget: int | None = Field(None, ge=0, description="bytes of state that may move")
+    window_end: date | None = Field(None, description="day after the window's last day")
+    dry_run: bool = Field(False, description="plan and report, move nothing")
+    force: bool = Field(False, description="plan even where it does not pay")
+
+    @field_validator("strategy")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        if name is not None and name not in STRATEGIES:
+            raise ValueError(f"allowed: {', '.join(STRATEGIES)}")
+        return name
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Params:
+        """Parameters from plain values, empty strings counting as nothing asked.
+
+        Raises
+        ------
+        InputError : one message that names every wrong parameter, its value and what is allowed
+        """
+        given = {name: None if value == "" else value for name, value in values.items()}
+        given = {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(str(p) for p in e['loc'])}: "
+                f"{e['msg'].removeprefix('Value error, ')} (got {e['input']!r})"
+                for e in error.errors()
+            )
+            raise InputError(problems, "parameters of the run") from error
+
+
+def channels_for(
+    spec: TableSpec, epoch: Epoch, registry: Registry, params: Params
+) -> tuple[Channel, ...]:
+    """Channels that a run plans for.
+
+    1. The number that this run asks for: the current epoch's channels, the last ones left out
+       or new ones, numbered, added.
+    2. Else the spec's list, if it was edited since the current epoch was published.
+    3. Else those of the current epoch.
+
+    So a number asked for once, or brought back by rolling back, stays until somebody edits the
+    spec, and an edited spec always wins over it.
+    """
+    now = epoch.function.channels
+    if params.channels is not None:
+        added = (Channel(str(i)) for i in range(len(now), params.channels))
+        return (*now[: params.channels], *added)
+    told = spec.channel_list()
+    kept = f"epochs/{epoch.number:08d}/{SPEC_CHANNELS}"
+    if not registry.store.exists(kept):
+        return told
+    then = registry.store.read_json(kept)
+    return now if then == spec_channels(spec) else told
+
+
+#: File of an epoch with what the spec's channels were when it was published.
+SPEC_CHANNELS = "spec_channels.json"
+
+
+def spec_channels(spec: TableSpec) -> list[dict[str, Any]]:
+    """The spec's channels as plain JSON values."""
+    return [{"name": c.name, "capacity": c.capacity} for c in spec.channel_list()]

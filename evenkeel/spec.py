@@ -1,0 +1,196 @@
+"""Table specs: what a user writes in `tables/NAME.yaml`, checked field by field.
+
+Nothing in a spec is code: columns, merges and names only.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from partitioning.errors import InputError
+from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
+from partitioning.strategies import STRATEGIES
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+
+
+class Strict(BaseModel):
+    """Immutable, and a field that does not exist is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Input(Strict):
+    """Where the events come from."""
+
+    path: str = Field(description="file or folder of events; relative to the spec's folder")
+    format: Literal["parquet", "csv", "delta"] = Field("parquet", description="how it is stored")
+    time: str | None = Field(
+        None, description="date or timestamp column that windows are cut by; none: no windows"
+    )
+
+
+class StateColumn(Strict):
+    """How a column of state comes from events, and how two partial values become one."""
+
+    merge: Literal["count", "sum", "min", "max"] = Field(description="how values are merged")
+    of: str | None = Field(None, description="input column; not for count")
+
+    @model_validator(mode="after")
+    def _column_fits_merge(self) -> StateColumn:
+        if (self.merge == "count") == (self.of is not None):
+            raise ValueError("count takes no `of`; sum, min and max need one")
+        return self
+
+
+class StateTable(Strict):
+    """One Delta table of keyed state."""
+
+    path: str = Field(description="folder of the Delta table; relative to the spec's folder")
+    columns: dict[Name, StateColumn] = Field(description="state columns", min_length=1)
+
+
+class ChannelSpec(Strict):
+    """One owner of state."""
+
+    name: str = Field(min_length=1, description="what people call it")
+    capacity: float = Field(1.0, ge=0, allow_inf_nan=False, description="share; 0 drains it")
+
+
+class TableSpec(Strict):
+    """A keyed table to keep even. See docs/SPEC.md."""
+
+    table: Name = Field(description="name of the table; also names its DAGs")
+    key: list[str] = Field(min_length=1, description="input columns that make up the key")
+    null_keys: Literal["refuse", "drop", "keep"] = Field(
+        "refuse",
+        description="events whose key has a null: an error, left out, or owned like any other",
+    )
+    input: Input = Field(description="where the events come from; see below")
+    load: str | None = Field(None, description="input column with each event's load; none: 1")
+    window: int = Field(28, ge=1, le=3660, description="days of input to learn from")
+    state: dict[Name, StateTable] = Field(
+        min_length=1, description="state tables by name; they share one function and move together"
+    )
+    registry: str = Field(description="folder or URL of epochs, sketches and runs")
+    channels: (
+        Annotated[list[ChannelSpec], Field(min_length=1)] | Annotated[int, Field(ge=1, le=100_000)]
+    ) = Field(description="number of channels, or a list of names and capacities")
+    slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")
+    strategy: str = Field("frontier", description="how the next function is built")
+    options: dict[str, Any] = Field({}, description="options of the strategy")
+    trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
+    max_imbalance: float = Field(1.05, ge=1, description="imbalance that a rebalance aims at")
+    budget: int | None = Field(None, ge=0, description="bytes of state that a run may move")
+    approve_over: int | None = Field(
+        None, ge=0, description="bytes over which a person approves the plan; none: never asked"
+    )
+    horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
+    schedule: str | None = Field("@daily", description="when the DAG runs; none: only when asked")
+    keep: int = Field(30, ge=1, description="days that an epoch stays readable")
+
+    @field_validator("key")
+    @classmethod
+    def _distinct(cls, key: list[str]) -> list[str]:
+        if len(set(key)) < len(key):
+            raise ValueError("key columns must differ")
+        return key
+
+    @field_validator("strategy")
+    @classmethod
+    def _known(cls, strategy: str) -> str:
+        if strategy not in STRATEGIES:
+            raise ValueError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
+        return strategy
+
+    @model_validator(mode="after")
+    def _names_do_not_clash(self) -> TableSpec:
+        reserved = {"channel", "slot", *self.key}
+        for name, table in self.state.items():
+            if clash := reserved & set(table.columns):
+                raise ValueError(f"state.{name}: {sorted(clash)} are taken by the key or by us")
+        if self.max_imbalance > self.trigger:
+            raise ValueError("max_imbalance may not be over trigger")
+        try:
+            check_channels(self.channel_list())
+        except InputError as error:
+            raise ValueError(f"channels: {error}") from error
+        return self
+
+    def channel_list(self) -> tuple[Channel, ...]:
+        """The channels as the core takes them."""
+        if isinstance(self.channels, int):
+            return numbered_channels(self.channels)
+        return tuple(Channel(c.name, c.capacity) for c in self.channels)
+
+
+def load_spec(path: str | Path) -> TableSpec:
+    """Read and check a spec; relative paths in it become absolute (against the spec's folder).
+
+    Raises
+    ------
+    InputError : one message that names every wrong field, its value and what is allowed
+    """
+    file = Path(path)
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read ({error})", str(path)) from error
+    except yaml.YAMLError as error:
+        raise InputError(f"not YAML ({' '.join(str(error).split())})", str(path)) from error
+    if not isinstance(data, dict):
+        raise InputError("not a table spec: a mapping of fields is expected", str(path))
+    try:
+        spec = TableSpec.model_validate(data)
+    except ValidationError as error:
+        problems = "; ".join(_problem(e) for e in error.errors())
+        raise InputError(problems, str(path), "See docs/SPEC.md") from error
+    folder = file.resolve().parent
+    state = {
+        n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
+    }
+    source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
+    return spec.model_copy(
+        update={
+            "input": source,
+            "state": state,
+            "registry": _absolute(spec.registry, folder),
+        }
+    )
+
+
+def find_spec(table: str) -> Path:
+    """The spec file of a table: a path as it is, or a name in `$EVENKEEL_TABLES` (or ./tables)."""
+    if table.endswith((".yaml", ".yml")):
+        return Path(table)
+    folder = Path(os.environ.get("EVENKEEL_TABLES", "tables"))
+    file = folder / f"{table}.yaml"
+    if not file.is_file():
+        known = sorted(p.stem for p in folder.glob("*.yaml"))
+        raise InputError(
+            f"there is no table {table!r}",
+            str(folder),
+            f"Known: {', '.join(known) or 'none'}. Set EVENKEEL_TABLES or give the spec's path",
+        )
+    return file
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
+
+
+def _problem(error: Any) -> str:
+    field = ".".join(str(p) for p in error["loc"]) or "spec"
+    value = error.get("input")
+    if error["type"] == "missing":
+        return f"{field}: is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{field}: there is no such field"
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"{field}: {error['msg'].removeprefix('Value error, ')} (got {shown})"

@@ -1,0 +1,292 @@
+"""What runs between the Spark jobs: decide, plan, gate, approve, publish, report.
+
+Each step reads what the steps before it left in the run's folder and leaves its own there, so
+that a retry gives the same files and only the run's name travels through Airflow. Rows are
+touched elsewhere; epochs are published here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenkeel.costs import bytes_per_second, seconds_per_load
+from evenkeel.epochs import Epoch, Registry, Run, TableVersion
+from evenkeel.params import SPEC_CHANNELS, Params, channels_for, spec_channels
+from evenkeel.spec import TableSpec, load_spec
+from partitioning.decide import Decision, Policy
+from partitioning.decide import decide as decide_on
+from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
+from partitioning.plan import Plan, make_plan, plan_for
+from partitioning.profile import Profile
+
+__all__ = [
+    "EvenkeelError",
+    "Params",
+    "Request",
+    "approval",
+    "decide",
+    "plan",
+    "plan_rollback",
+    "publish",
+    "read_plan",
+    "record_approval",
+    "report",
+    "validate_plan",
+]
+
+#: What an epoch keeps of the run that led to it.
+_KEPT = (
+    "params.json",
+    "decision.json",
+    "plan.json",
+    "approval.json",
+    "profile.npz",
+    "profile.json",
+    "gate_plan.json",
+    "migration.json",
+    "gate_tables.json",
+    "verify.json",
+    "report.html",
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person is asked before state moves."""
+
+    subject: str
+    body: str
+
+
+def decide(spec_path: str, run_id: str, params: Params) -> Decision:
+    """Whether this run rebalances, and why; leaves `decision.json` and `params.json`.
+
+    What windows cost (`windows/*.json`) and what migrations cost (earlier runs'
+    `migration.json`) is as measured; where nothing is measured yet it is not weighed.
+
+    Raises
+    ------
+    InputError : a parameter that is wrong, or no profile
+    FenceError : an epoch was published since the profile was learned
+    """
+    spec, registry, run = _open(spec_path, run_id)
+    epoch, profile, _ = _learned(registry, run)
+    policy = Policy(
+        trigger=spec.trigger,
+        max_imbalance=_aim(spec, params),
+        horizon=spec.horizon,
+        seconds_per_load=seconds_per_load(registry, profile),
+        bytes_per_second=bytes_per_second(registry),
+    )
+    decision = decide_on(
+        profile,
+        epoch.function,
+        channels_for(spec, epoch, registry, params),
+        policy,
+        force=params.force,
+    )
+    run.write_json("params.json", params.model_dump(mode="json"))
+    run.write_json("decision.json", decision.to_dict())
+    return decision
+
+
+def plan(spec_path: str, run_id: str, params: Params) -> str:
+    """Plan the way to the next epoch; leaves `plan.json` and returns the plan's digest.
+
+    Raises
+    ------
+    InputError : an unknown strategy or option, channels that cannot be
+    FenceError : an epoch was published since the profile was learned
+    """
+    spec, registry, run = _open(spec_path, run_id)
+    epoch, profile, tables = _learned(registry, run)
+    strategy = params.strategy or spec.strategy
+    made = make_plan(
+        spec.table,
+        profile,
+        epoch.function,
+        channels_for(spec, epoch, registry, params),
+        strategy=strategy,
+        # Options belong to the spec's own strategy.
+        options=spec.options if strategy == spec.strategy else {},
+        max_imbalance=_aim(spec, params),
+        budget=_budget(spec, params),
+        tables=tables,
+    )
+    return _leave(run, made)
+
+
+def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
+    """Plan the way back to the placement of an earlier epoch; leaves `plan.json`, returns its
+    digest. The result is a new epoch: what was written since then stays.
+
+    Raises
+    ------
+    InputError : there is no such epoch, or it is the current one
+    FenceError : an epoch was published since the profile was learned
+    """
+    spec, registry, run = _open(spec_path, run_id)
+    epoch, profile, tables = _learned(registry, run)
+    if to_epoch == epoch.number:
+        raise InputError(f"epoch {to_epoch} is the current one", spec.registry)
+    target = registry.epoch(to_epoch)
+    made = plan_for(
+        spec.table,
+        profile,
+        epoch.function,
+        target.function,
+        tables=tables,
+        reason=f"back to epoch {to_epoch}",
+    )
+    run.write_json("params.json", {"to_epoch": to_epoch})
+    return _leave(run, made)
+
+
+def validate_plan(spec_path: str, run_id: str) -> None:
+    """Run the expectation suite on the plan; leaves `gate_plan.json`.
+
+    Raises
+    ------
+    GateError : names every expectation that does not hold
+    FenceError : an epoch was published since the plan was made
+    """
+    from evenkeel.gates import plan_gate
+
+    _, registry, run = _open(spec_path, run_id)
+    made = read_plan(run)
+    epoch, profile, _ = _learned(registry, run)
+    gate = plan_gate(
+        made,
+        epoch.function,
+        registry.store,
+        run.name,
+        profile=profile,
+        going_back="to_epoch" in run.read_json("params.json"),
+    )
+    run.write_json("gate_plan.json", gate.to_dict())
+    gate.check()
+
+
+def approval(spec_path: str, run_id: str) -> Request | None:
+    """What a person must be asked about this run's plan; None where it passes by itself."""
+    spec, _, run = _open(spec_path, run_id)
+    made = read_plan(run)
+    if spec.approve_over is None or made.bytes <= spec.approve_over:
+        return None
+    share = made.bytes / made.state_bytes if made.state_bytes else 0.0
+    hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
+    rows = [
+        ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
+        ("limit", f"{spec.approve_over:,} bytes move without asking"),
+        ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
+        ("floor", f"{made.floor:.3f}: nothing without splitting keys is more even"),
+        ("hottest channel now", str(hottest)),
+        ("moves", f"{len(made.moves):,}"),
+        ("strategy", made.function.strategy),
+        ("window", " to ".join(made.window)),
+        ("plan", made.digest),
+    ]
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
+    return Request(
+        subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
+        body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
+    )
+
+
+def record_approval(spec_path: str, run_id: str, approved: bool, by: str, when: str) -> None:
+    """Leave who approved or rejected the plan, and when, in `approval.json`."""
+    _, _, run = _open(spec_path, run_id)
+    run.write_json(
+        "approval.json",
+        {"approved": approved, "by": by, "when": when, "digest": read_plan(run).digest},
+    )
+
+
+def publish(spec_path: str, run_id: str) -> int:
+    """Make the plan's function the current epoch, with the version of each table that was
+    verified; returns the epoch's number. Doing it again changes nothing.
+
+    Raises
+    ------
+    FenceError : another epoch was published since the plan was made
+    GateError : the tables did not pass
+    """
+    spec, registry, run = _open(spec_path, run_id)
+    made = read_plan(run)
+    if not run.read_json("gate_tables.json")["success"]:
+        raise GateError("the tables did not pass; no epoch is published", run.url)
+    verified = run.read_json("verify.json")
+    if verified["digest"] != made.digest:
+        raise FenceError("what was verified is not this plan", run.url, "Start a new run")
+    tables = {
+        name: TableVersion(spec.state[name].path, int(version))
+        for name, version in verified["tables"].items()
+    }
+    epoch = registry.publish(made.function, tables, made.digest)
+    registry.store.write_json(f"epochs/{epoch.number:08d}/{SPEC_CHANNELS}", spec_channels(spec))
+    _keep(registry, run, epoch.number)
+    return epoch.number
+
+
+def report(spec_path: str, run_id: str) -> str | None:
+    """Render the run as a page; leaves `report.html`, there and beside the epoch that the run
+    published. Returns where the page is; None where the run left nothing to show."""
+    from evenkeel.report import render
+
+    spec, registry, run = _open(spec_path, run_id)
+    if not run.exists("profile.json"):
+        return None
+    where = run.write("report.html", render(spec, registry, run).encode())
+    if run.exists("plan.json"):
+        made = read_plan(run)
+        number = made.function.epoch
+        if number in registry.numbers() and registry.epoch(number).plan_digest == made.digest:
+            _keep(registry, run, number)
+            where = registry.store.path(f"epochs/{number:08d}/report.html")
+    return where
+
+
+def read_plan(run: Run) -> Plan:
+    """The run's plan; InputError where there is none, DamagedError where it is torn."""
+    return Plan.from_dict(run.read_json("plan.json"), f"{run.url}/plan.json")
+
+
+def _open(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
+    spec = load_spec(spec_path)
+    registry = Registry(spec.registry)
+    return spec, registry, registry.run(run_id)
+
+
+def _learned(registry: Registry, run: Run) -> tuple[Epoch, Profile, dict[str, int]]:
+    """Current epoch, profile, and the version of each table that the profile was weighed at."""
+    meta = run.read_json("profile.json")
+    epoch = registry.current()
+    if meta["epoch"] != epoch.number:
+        raise FenceError(
+            f"epoch {epoch.number} was published since this profile was learned at "
+            f"epoch {meta['epoch']}",
+            run.url,
+            "Start a new run",
+        )
+    profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
+    return epoch, profile, {name: int(v) for name, v in meta["tables"].items()}
+
+
+def _leave(run: Run, made: Plan) -> str:
+    run.write_json("plan.json", made.to_dict())
+    return made.digest
+
+
+def _keep(registry: Registry, run: Run, number: int) -> None:
+    """Copy what the epoch keeps of its run; an epoch is complete without it."""
+    for name in _KEPT:
+        if run.exists(name):
+            registry.store.write(f"epochs/{number:08d}/{name}", run.read(name))
+
+
+def _aim(spec: TableSpec, params: Params) -> float:
+    return spec.max_imbalance if params.max_imbalance is None else params.max_imbalance
+
+
+def _budget(spec: TableSpec, params: Params) -> int | None:
+    return spec.budget if params.budget is None else params.budget

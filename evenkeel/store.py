@@ -1,0 +1,101 @@
+"""Files under one folder, local or remote, through fsspec: read, replace, create exclusively.
+
+The only place where Evenkeel's own small files are touched. Names are relative and may not
+leave the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import fsspec
+
+from partitioning.errors import DamagedError, InputError
+from partitioning.function import canonical_json
+
+
+class Store:
+    """The files under `url` (a path or any fsspec URL)."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._fs, self._root = fsspec.core.url_to_fs(url)
+        self._local = isinstance(self._fs, fsspec.implementations.local.LocalFileSystem)
+
+    def path(self, name: str) -> str:
+        """Full path of a name in this folder; refuses names that would leave it."""
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or PurePosixPath(name).is_absolute() or "\\" in name:
+            raise InputError(f"{name!r} is not a name inside the folder", self.url)
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether the file is there, asked afresh."""
+        self._fs.invalidate_cache()
+        return bool(self._fs.exists(self.path(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Names of what stands directly in a folder, sorted; empty where there is no folder."""
+        self._fs.invalidate_cache()
+        try:
+            found = self._fs.ls(self.path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        names = (PurePosixPath(p).name for p in found)
+        return sorted(n for n in names if not n.startswith("."))
+
+    def read(self, name: str) -> bytes:
+        """Whole file; FileNotFoundError where there is none."""
+        self._fs.invalidate_cache()
+        return bytes(self._fs.cat_file(self.path(name)))
+
+    def write(self, name: str, data: bytes) -> str:
+        """Replace the file as a whole; a reader sees the old one or the new one."""
+        path = self.path(name)
+        if self._local:
+            self._temporary(path, data).replace(path)
+        else:
+            self._fs.pipe_file(path, data)
+        return path
+
+    def create(self, name: str, data: bytes) -> None:
+        """Create the file with all its content, or raise FileExistsError: of any number of
+        callers, one wins. This is what makes the next epoch a compare-and-swap."""
+        path = self.path(name)
+        if self._local:
+            temporary = self._temporary(path, data)
+            try:
+                # A link is both exclusive and whole; "xb" alone could leave a torn file.
+                Path(path).hardlink_to(temporary)
+            finally:
+                temporary.unlink()
+        else:
+            with self._fs.open(path, "xb") as file:
+                file.write(data)
+
+    def read_json(self, name: str) -> Any:
+        """Parsed JSON; DamagedError where it does not parse."""
+        data = self.read(name)
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise DamagedError(f"not JSON ({error})", self.path(name)) from error
+
+    def write_json(self, name: str, value: Any) -> str:
+        """Replace the file by the canonical JSON of `value`."""
+        return self.write(name, canonical_json(value))
+
+    @staticmethod
+    def _temporary(path: str, data: bytes) -> Path:
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary

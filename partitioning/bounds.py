@@ -1,0 +1,68 @@
+"""What no function can beat: the floor of imbalance, and the least bytes for an imbalance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.function import Channel
+from partitioning.profile import Floats, Profile
+
+
+def floor(profile: Profile, channels: Sequence[Channel]) -> float:
+    """Least imbalance that any function without splitting can reach.
+
+    The heaviest key sits whole on some channel, at best the one with most capacity. Only keys
+    that the profile lists are known; 1.0 where there is no load.
+
+    Source: DESIGN.md, "Words".
+    """
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    total = float(profile.load.sum())
+    if total == 0 or not len(profile.heavy):
+        return 1.0
+    heaviest = float(profile.heavy_load.max())
+    return max(1.0, heaviest / float(capacities.max()) * float(capacities.sum()) / total)
+
+
+def least_bytes(
+    load: Floats,
+    sizes: Floats,
+    home: npt.NDArray[np.int32],
+    capacities: Floats,
+    imbalances: Floats,
+) -> Floats:
+    """Least bytes that any assignment within each of `imbalances` must move (LP relaxation).
+
+    Each channel sheds what it has over the allowed load, most load per byte first and the last
+    item in part (the fractional knapsack); what it receives is not counted. Channels without
+    capacity, or beyond `capacities`, shed everything.
+
+    Parameters
+    ----------
+    load, sizes : float64 (n,): load and bytes of each item (slot tail or heavy key)
+    home : int32 (n,): the channel that each item is on; -1: on none, moves for free
+    capacities : float64 (N,)
+    imbalances : float64 (m,): each at least 1
+
+    Returns
+    -------
+    float64 (m,), bytes
+    """
+    allowed = np.outer(imbalances, capacities / capacities.sum() * load.sum())
+    bound = np.zeros(len(imbalances))
+    for channel in np.unique(home[home >= 0]).tolist():
+        own = home == channel
+        if channel >= len(capacities) or capacities[channel] == 0:
+            bound += sizes[own].sum()
+            continue
+        shed = np.maximum(load[own].sum() - allowed[:, channel], 0.0)
+        if not shed.any():
+            continue
+        own &= load > 0
+        order = np.argsort(sizes[own] / load[own], kind="stable")
+        loads = np.concatenate([[0.0], np.cumsum(load[own][order])])
+        bound += np.interp(shed, loads, np.concatenate([[0.0], np.cumsum(sizes[own][order])]))
+    return bound

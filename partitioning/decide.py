@@ -1,0 +1,98 @@
+"""Whether to rebalance at all: balance is worth moving state for only if it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from partitioning.function import Channel, PartitioningFunction
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.profile import Profile
+from partitioning.strategies.frontier import trace
+
+#: A gain in imbalance below this is noise, not balance.
+LEAST_GAIN = 0.005
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When to act.
+
+    trigger is the imbalance from which a rebalance is considered, max_imbalance what it aims at
+    (between the two nothing happens: hysteresis), horizon the number of windows over which the
+    straggler time saved must exceed the time of moving. seconds_per_load (measured when windows
+    are applied) and bytes_per_second (measured by earlier migrations) may be unknown: then
+    saving and cost are not compared.
+    """
+
+    trigger: float
+    max_imbalance: float
+    horizon: int
+    seconds_per_load: float | None = None
+    bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer and what it rests on; seconds are over the horizon, None where unmeasured."""
+
+    rebalance: bool
+    reason: str
+    imbalance: float
+    reachable: float
+    floor: float
+    bytes: float
+    saved_seconds: float | None
+    cost_seconds: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def decide(
+    profile: Profile,
+    function: PartitioningFunction,
+    channels: Sequence[Channel],
+    policy: Policy,
+    *,
+    force: bool = False,
+) -> Decision:
+    """Whether to rebalance `function` on this profile, with the reason in words."""
+    now = imbalance(channel_loads(function, profile), function.capacities)
+    curve = trace(profile, function, tuple(channels))
+    good = np.flatnonzero(curve.imbalance <= policy.max_imbalance)
+    point = int(good[0]) if len(good) else len(curve.imbalance) - 1
+    reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
+    saved = cost = None
+    if policy.seconds_per_load is not None and policy.bytes_per_second is not None:
+        fair = float(profile.load.sum()) / len(function.channels)
+        saved = (now - reachable) * fair * policy.seconds_per_load * policy.horizon
+        cost = size / policy.bytes_per_second
+
+    def answer(rebalance: bool, reason: str) -> Decision:
+        return Decision(rebalance, reason, now, reachable, curve.floor, size, saved, cost)
+
+    if tuple(channels) != function.channels:
+        return answer(
+            True,
+            f"channels change from {len(function.channels)} to {len(channels)}"
+            if len(channels) != len(function.channels)
+            else "channels change",
+        )
+    if force:
+        return answer(True, "forced")
+    if now <= policy.trigger:
+        return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
+    if now - reachable < LEAST_GAIN:
+        return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {curve.floor:.3f})")
+    if saved is not None and cost is not None and saved <= cost:
+        return answer(
+            False,
+            f"moving {size:.0f} bytes takes {cost:.1f} s and saves {saved:.1f} s "
+            f"over {policy.horizon} windows",
+        )
+    return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")

@@ -1,0 +1,44 @@
+"""Every error that Evenkeel raises on purpose: what was wrong, where, and what to do.
+
+Anything else that reaches a user is a bug. The console and the jobs print these as one
+line and exit with `exit_code`.
+"""
+
+from __future__ import annotations
+
+
+class EvenkeelError(Exception):
+    """Base of all our errors.
+
+    Parameters
+    ----------
+    what : what is wrong, as a sentence without its full stop
+    where : the file, field, table, column or run it was found in
+    fix : what the reader can do about it
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, where: str | None = None, fix: str | None = None) -> None:
+        self.what, self.where, self.fix = what, where, fix
+        place = f"{where}: " if where else ""
+        remedy = f". {fix}" if fix else ""
+        super().__init__(f"{place}{what}{remedy}")
+
+
+class InputError(EvenkeelError):
+    """The user's spec, data, parameter or file cannot be used as it is."""
+
+
+class DamagedError(EvenkeelError):
+    """A stored file is torn, edited or of another format: its digest does not fit."""
+
+
+class FenceError(EvenkeelError):
+    """The world is not the one that this was planned from; nothing was changed."""
+
+
+class GateError(EvenkeelError):
+    """A data-quality gate did not pass."""
+
+    exit_code = 1

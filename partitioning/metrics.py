@@ -1,0 +1,49 @@
+"""What an assignment is worth: channel loads, imbalance, and the papers' own measures."""
+
+from __future__ import annotations
+
+from partitioning.function import PartitioningFunction
+from partitioning.profile import Floats, Profile, sums_by
+
+
+def channel_sums(
+    function: PartitioningFunction, profile: Profile, values: Floats, heavy_values: Floats
+) -> Floats:
+    """Sum per channel, shape (N,), of a quantity given per slot (S,) and heavy key (K,).
+
+    The slot quantities include their heavy keys' (as in `Profile`). An explicit key that the
+    profile does not list counts with its slot.
+    """
+    count = len(function.channels)
+    tail = profile.tail(values, heavy_values)
+    owners = function.lookup_hashes(profile.heavy)
+    return sums_by(function.slots, tail, count) + sums_by(owners, heavy_values, count)
+
+
+def channel_loads(function: PartitioningFunction, profile: Profile) -> Floats:
+    """Load of each channel, shape (N,), in the profile's unit of load."""
+    return channel_sums(function, profile, profile.load, profile.heavy_load)
+
+
+def imbalance(loads: Floats, capacities: Floats) -> float:
+    """Max over channels of load/capacity, divided by total load/total capacity; 1.0 is perfect.
+
+    Load on a channel without capacity makes it infinite; no load at all makes it 1.
+    """
+    total = float(loads.sum())
+    if total == 0:
+        return 1.0
+    open_ = capacities > 0
+    if loads[~open_].any():
+        return float("inf")
+    return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
+
+
+def gedik_ratio(loads: Floats) -> float:
+    """r = max/min of channel loads (Gedik, Eq. 2); infinite where a channel has none."""
+    return float(loads.max() / loads.min()) if loads.min() > 0 else float("inf")
+
+
+def rivetti_lambda(loads: Floats) -> float:
+    """lambda = (max/mean - 1), in percent (Rivetti et al., section 4)."""
+    return float((loads.max() / loads.mean() - 1) * 100)

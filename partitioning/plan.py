@@ -1,0 +1,280 @@
+"""Plans: everything it takes to go from one epoch to the next, as data with a digest.
+
+A plan is made here, shown to people, and carried out elsewhere; whoever carries it out has the
+digest and refuses anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from partitioning.errors import DamagedError, InputError
+from partitioning.function import Channel, PartitioningFunction, digest
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.profile import Floats, Profile
+from partitioning.strategies import STRATEGIES
+from partitioning.strategies.frontier import trace
+from partitioning.strategies.hashing import uniform
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Move:
+    """One slot's tail or one heavy key that changes its channel.
+
+    kind is "slot" or "key"; item is the slot's number or the key's hash; source and target are
+    channel numbers; load (the window's unit), bytes and rows are what goes with it.
+    """
+
+    kind: str
+    item: int
+    name: str
+    source: int
+    target: int
+    load: float
+    bytes: float
+    rows: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A function that could be had: so many bytes moved for this imbalance."""
+
+    bytes: float
+    imbalance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is decided, why, and what it was decided from. All loads in the window's unit.
+
+    `loads_*` have one entry for each channel of the longer of the two channel lists; `bound` is
+    the least bytes that any function could move for the imbalance (LP relaxation), `floor` the
+    least imbalance that any function without splitting can reach. `tables` maps each state
+    table's name to the version that was weighed.
+    """
+
+    table: str
+    parent_epoch: int
+    parent_digest: str
+    function: PartitioningFunction
+    moves: tuple[Move, ...]
+    bytes: float
+    state_bytes: float
+    budget: float | None
+    max_imbalance: float | None
+    imbalance_hashing: float
+    imbalance_before: float
+    imbalance_after: float
+    floor: float
+    loads_before: tuple[float, ...]
+    loads_after: tuple[float, ...]
+    curve: tuple[CurvePoint, ...]
+    bound: tuple[CurvePoint, ...]
+    window: tuple[str, str]
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `digest` is taken over exactly this."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["function"] = self.function.to_dict()
+        for name in ("moves", "curve", "bound"):
+            values[name] = [asdict(item) for item in values[name]]
+        for name in ("loads_before", "loads_after", "window"):
+            values[name] = list(values[name])
+        return {"format": FORMAT, **values, "tables": dict(self.tables)}
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the canonical JSON: the plan's name."""
+        return digest(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "plan") -> Plan:
+        """Inverse of `to_dict`; raises DamagedError."""
+        try:
+            values = dict(data)
+            if values.pop("format") != FORMAT:
+                raise InputError(f"format is not {FORMAT}")
+            values["function"] = PartitioningFunction.from_dict(values["function"], where)
+            values["moves"] = tuple(Move(**m) for m in values["moves"])
+            for name in ("curve", "bound"):
+                values[name] = tuple(CurvePoint(**p) for p in values[name])
+            for name in ("loads_before", "loads_after", "window"):
+                values[name] = tuple(values[name])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, InputError) as error:
+            raise DamagedError(f"not a plan ({error})", where) from error
+
+
+def make_plan(
+    table: str,
+    profile: Profile,
+    previous: PartitioningFunction,
+    channels: Sequence[Channel],
+    *,
+    strategy: str = "frontier",
+    options: Mapping[str, Any] | None = None,
+    max_imbalance: float | None = None,
+    budget: float | None = None,
+    tables: Mapping[str, int] | None = None,
+) -> Plan:
+    """Build the next function and say what it takes to get there. Pure and deterministic.
+
+    Parameters
+    ----------
+    max_imbalance : where frontier stops; None: as even as it gets
+    budget : bytes of state that frontier may move; None: no limit
+    tables : version of each state table that the profile was weighed at
+
+    Raises
+    ------
+    InputError : an unknown strategy or option
+    """
+    channels = tuple(channels)
+    given = dict(options or {})
+    if strategy not in STRATEGIES:
+        raise InputError(
+            f"there is no strategy {strategy!r}", "strategy", f"Allowed: {', '.join(STRATEGIES)}"
+        )
+    if strategy == "frontier":
+        given = {"max_imbalance": max_imbalance, "budget": budget, **given}
+    try:
+        function = STRATEGIES[strategy](profile, previous, channels, **given)
+    except TypeError as error:
+        raise InputError(f"strategy {strategy}: {error}", "options") from error
+    return plan_for(
+        table,
+        profile,
+        previous,
+        function,
+        max_imbalance=max_imbalance,
+        budget=budget,
+        tables=tables,
+    )
+
+
+def plan_for(
+    table: str,
+    profile: Profile,
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    *,
+    max_imbalance: float | None = None,
+    budget: float | None = None,
+    tables: Mapping[str, int] | None = None,
+    reason: str | None = None,
+) -> Plan:
+    """The plan that leads from `previous` to `function`, whoever built that."""
+    function = replace(function, epoch=previous.epoch + 1, parent=previous.digest)
+    profile = profile.listing(np.union1d(previous.explicit_keys, function.explicit_keys))
+    moves = moves_between(previous, function, profile, reason)
+    channels = max(len(previous.channels), len(function.channels))
+    curve = trace(profile, previous, function.channels)
+    hashed = uniform(profile, None, function.channels)
+    return Plan(
+        table=table,
+        parent_epoch=previous.epoch,
+        parent_digest=previous.digest,
+        function=function,
+        moves=moves,
+        bytes=float(sum(m.bytes for m in moves)),
+        state_bytes=float(profile.bytes.sum()),
+        budget=budget,
+        max_imbalance=max_imbalance,
+        imbalance_hashing=imbalance(channel_loads(hashed, profile), hashed.capacities),
+        imbalance_before=imbalance(channel_loads(previous, profile), previous.capacities),
+        imbalance_after=imbalance(channel_loads(function, profile), function.capacities),
+        floor=curve.floor,
+        loads_before=_padded(channel_loads(previous, profile), channels),
+        loads_after=_padded(channel_loads(function, profile), channels),
+        curve=_points(curve.bytes, curve.imbalance),
+        bound=_points(curve.bound_bytes, curve.bound_imbalance),
+        window=profile.window,
+        tables=dict(tables or {}),
+    )
+
+
+def moves_between(
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    profile: Profile,
+    reason: str | None = None,
+) -> tuple[Move, ...]:
+    """Every slot tail and heavy key of the profile that changes its channel, most load first.
+
+    The profile must list the explicit keys of both functions (`Profile.listing`).
+    """
+    share = _shares(previous, profile)
+    names = {
+        i: c.name
+        for i, c in enumerate((*previous.channels, *function.channels[len(previous.channels) :]))
+    }
+
+    def why(source: int, target: int) -> str:
+        if reason is not None:
+            return reason
+        if source >= len(function.channels) or function.channels[source].capacity == 0:
+            return f"channel {names[source]} is being emptied"
+        if target >= len(previous.channels):
+            return f"channel {names[target]} is new"
+        return (
+            f"channel {names[source]} carries {share[source]:.3f} of its fair share, "
+            f"{names[target]} {share[target]:.3f}"
+        )
+
+    moves = []
+    tails = [
+        profile.tail(values, heavy)
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    ]
+    for slot in np.flatnonzero(previous.slots != function.slots).tolist():
+        source, target = int(previous.slots[slot]), int(function.slots[slot])
+        load, size, rows = (float(t[slot]) for t in tails)
+        moves.append(
+            Move(
+                "slot", slot, f"slot {slot}", source, target, load, size, rows, why(source, target)
+            )
+        )
+    before, after = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
+    for k in np.flatnonzero(before != after).tolist():
+        source, target = int(before[k]), int(after[k])
+        moves.append(
+            Move(
+                "key",
+                int(profile.heavy[k]),
+                profile.heavy_names[k],
+                source,
+                target,
+                float(profile.heavy_load[k]),
+                float(profile.heavy_bytes[k]),
+                float(profile.heavy_rows[k]),
+                why(source, target),
+            )
+        )
+    return tuple(sorted(moves, key=lambda m: (-m.load, m.kind, m.item)))
+
+
+def _shares(function: PartitioningFunction, profile: Profile) -> Floats:
+    loads = channel_loads(function, profile)
+    fair = function.capacities / function.capacities.sum() * max(float(loads.sum()), 1e-300)
+    return np.divide(loads, fair, out=np.full(len(loads), np.inf), where=fair > 0)
+
+
+def _padded(loads: Floats, count: int) -> tuple[float, ...]:
+    return (*loads.tolist(), *[0.0] * (count - len(loads)))
+
+
+def _points(sizes: Floats, imbalances: Floats) -> tuple[CurvePoint, ...]:
+    return tuple(CurvePoint(float(b), float(i)) for b, i in zip(sizes, imbalances, strict=True))

@@ -1,0 +1,247 @@
+"""Sketches and profiles: what a window's load and the state's weight look like, key-free.
+
+A sketch sums up one piece of a window (a day, say). Slot totals are exact; keys are listed
+only where they are heavy. A profile is sketches merged, plus what the state weighs.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.errors import DamagedError, InputError
+from partitioning.function import KeyColumn
+from partitioning.hashing import Hashes, slot_of
+
+Floats = npt.NDArray[np.float64]
+Packed = bytes  # `bytes` is a field's name below
+
+
+def sums_by(index: npt.NDArray[Any], values: Floats, count: int) -> Floats:
+    """Sum of `values` (n,) for each value 0 to count - 1 of `index` (n,): shape (count,)."""
+    return np.bincount(index, values, minlength=count).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """Load of one piece of a window.
+
+    Parameters
+    ----------
+    load : float64 (S,): load of each slot, heavy keys included
+    heavy : int64 (K,), ascending: hashes of the keys that this piece lists
+    heavy_load : float64 (K,): load of each
+    heavy_names : (K,): how a person writes each key
+    error : no key that is not listed has more load than this
+    rows : input rows counted
+    """
+
+    load: Floats
+    heavy: Hashes
+    heavy_load: Floats
+    heavy_names: tuple[str, ...]
+    error: float
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What a plan is made from: load of the window and weight of the state, by slot and heavy key.
+
+    Parameters
+    ----------
+    key : the key's columns
+    load, bytes, rows : float64 (S,): per slot, heavy keys included: load of the window (in the
+        spec's unit, rows by default), bytes and rows of state
+    heavy : int64 (K,), ascending: hashes of the heavy keys
+    heavy_load, heavy_bytes, heavy_rows : float64 (K,): the same for each heavy key
+    heavy_names : (K,): how a person writes each key
+    error : bound on how far any key's load may be understated
+    window : (first day, day after the last) as ISO dates; ("", "") where there is no time
+    events : input rows of the window
+    """
+
+    key: tuple[KeyColumn, ...]
+    load: Floats
+    bytes: Floats
+    rows: Floats
+    heavy: Hashes
+    heavy_load: Floats
+    heavy_bytes: Floats
+    heavy_rows: Floats
+    heavy_names: tuple[str, ...]
+    error: float = 0.0
+    window: tuple[str, str] = ("", "")
+    events: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("load", "bytes", "rows", "heavy_load", "heavy_bytes", "heavy_rows"):
+            values = getattr(self, name)
+            if not np.isfinite(values).all() or (values < 0).any():
+                raise InputError(f"{name} must be finite and not negative", "profile")
+
+    @property
+    def slots(self) -> int:
+        """S, the number of slots."""
+        return len(self.load)
+
+    @property
+    def heavy_slots(self) -> npt.NDArray[np.int32]:
+        """Slot of each heavy key, int32 (K,)."""
+        return slot_of(self.heavy, self.slots)
+
+    def tail(self, values: Floats, heavy_values: Floats) -> Floats:
+        """Per slot, what is left of `values` (S,) without the heavy keys' `heavy_values` (K,)."""
+        left = values - sums_by(self.heavy_slots, heavy_values, self.slots)
+        return np.maximum(left, 0.0)
+
+    def listing(self, hashes: Hashes) -> Profile:
+        """The same profile with these keys listed too; those it did not list get no load of
+        their own (theirs stays with their slot)."""
+        extra = np.setdiff1d(hashes, self.heavy)
+        if not len(extra):
+            return self
+        order = np.argsort(np.concatenate([self.heavy, extra]))
+        names = (*self.heavy_names, *(str(h) for h in extra))
+
+        def padded(values: Floats) -> Floats:
+            return np.concatenate([values, np.zeros(len(extra))])[order]
+
+        return replace(
+            self,
+            heavy=np.concatenate([self.heavy, extra])[order],
+            heavy_load=padded(self.heavy_load),
+            heavy_bytes=padded(self.heavy_bytes),
+            heavy_rows=padded(self.heavy_rows),
+            heavy_names=tuple(names[i] for i in order),
+        )
+
+    def to_bytes(self) -> Packed:
+        """As an .npz without pickle; zip's checksums find a torn file."""
+        return _pack(self)
+
+    @classmethod
+    def from_bytes(cls, data: Packed, where: str = "profile") -> Profile:
+        """Inverse of `to_bytes`; raises DamagedError."""
+        values = _unpack(data, where)
+        try:
+            kinds = zip(values.pop("key_names"), values.pop("key_types"), strict=True)
+            values["key"] = tuple(KeyColumn(str(n), str(t)) for n, t in kinds)
+            values["window"] = tuple(str(t) for t in values["window"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, InputError) as error:
+            raise DamagedError(f"not a profile ({error})", where) from error
+
+
+def sketch_to_bytes(sketch: Sketch) -> bytes:
+    """As an .npz without pickle."""
+    return _pack(sketch)
+
+
+def sketch_from_bytes(data: bytes, where: str = "sketch") -> Sketch:
+    """Inverse of `sketch_to_bytes`; raises DamagedError."""
+    try:
+        return Sketch(**_unpack(data, where))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(f"not a sketch ({error})", where) from error
+
+
+def _pack(value: Any) -> bytes:
+    arrays: dict[str, Any] = {}
+    for f in fields(value):
+        item = getattr(value, f.name)
+        if f.name == "key":
+            arrays["key_names"] = np.array([c.name for c in item], dtype=np.str_)
+            arrays["key_types"] = np.array([c.type for c in item], dtype=np.str_)
+        elif f.name in ("heavy_names", "window"):
+            arrays[f.name] = np.array(item, dtype=np.str_)
+        else:
+            arrays[f.name] = np.asarray(item)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _unpack(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            values: dict[str, Any] = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as e:
+        raise DamagedError(f"cannot be read ({e})", where, "Delete it and learn again") from e
+    for name, convert in (("error", float), ("rows", int), ("events", int)):
+        if name in values and values[name].ndim == 0:
+            values[name] = convert(values[name])
+    if "heavy_names" in values:
+        values["heavy_names"] = tuple(str(n) for n in values["heavy_names"])
+    return values
+
+
+def merge(sketches: Sequence[Sketch]) -> Sketch:
+    """One sketch for several pieces. Slot totals add up exactly; a key that some pieces do not
+    list is understated by at most the sum of those pieces' errors.
+
+    Raises
+    ------
+    InputError : nothing to merge, or sketches with different numbers of slots
+    """
+    if not sketches:
+        raise InputError("there is no sketch to merge")
+    if len({len(s.load) for s in sketches}) > 1:
+        raise InputError(
+            f"sketches disagree on the number of slots: {sorted({len(s.load) for s in sketches})}"
+        )
+    every = np.concatenate([s.heavy for s in sketches])
+    heavy, first, inverse = np.unique(every, return_index=True, return_inverse=True)
+    names = [n for s in sketches for n in s.heavy_names]
+    loads = np.concatenate([s.heavy_load for s in sketches])
+    return Sketch(
+        load=np.sum([s.load for s in sketches], axis=0),
+        heavy=heavy,
+        heavy_load=sums_by(inverse, loads, len(heavy)),
+        heavy_names=tuple(names[i] for i in first),
+        error=float(sum(s.error for s in sketches)),
+        rows=sum(s.rows for s in sketches),
+    )
+
+
+def profile_of_keys(
+    key: tuple[KeyColumn, ...],
+    hashes: Hashes,
+    load: Floats,
+    slots: int,
+    *,
+    state: Floats | None = None,
+    threshold: float = 0.0,
+    names: Sequence[str] | None = None,
+) -> Profile:
+    """An exact profile from every key's load: for tests, benchmarks and backtests.
+
+    Parameters
+    ----------
+    hashes, load : int64 and float64 (n,): each key's hash (distinct) and load
+    state : float64 (n,): bytes of state of each key; 1 row of `state` bytes a key; default: load
+    threshold : keys with at least this load are listed as heavy
+    """
+    state = load if state is None else state
+    slot = slot_of(hashes, slots)
+    picked = np.flatnonzero(load >= threshold)
+    picked = picked[np.argsort(hashes[picked])]
+    return Profile(
+        key=key,
+        load=sums_by(slot, load, slots),
+        bytes=sums_by(slot, state, slots),
+        rows=np.bincount(slot, minlength=slots).astype(np.float64),
+        heavy=hashes[picked],
+        heavy_load=load[picked],
+        heavy_bytes=state[picked],
+        heavy_rows=np.ones(len(picked)),
+        heavy_names=tuple(str(hashes[i] if names is None else names[int(i)]) for i in picked),
+        error=threshold,
+        events=int(load.sum()),
+    )

@@ -1,0 +1,21 @@
+"""Strategies: plain functions, one family a file, named in one dict.
+
+Each takes (profile, previous function or None, channels, **options) and returns the next
+function. Adding one takes a function and a line here.
+"""
+
+from collections.abc import Callable
+
+from partitioning.function import PartitioningFunction
+from partitioning.strategies.frontier import frontier
+from partitioning.strategies.gedik import readj
+from partitioning.strategies.hashing import consistent, uniform
+
+Strategy = Callable[..., PartitioningFunction]
+
+STRATEGIES: dict[str, Strategy] = {
+    "uniform": uniform,
+    "consistent": consistent,
+    "readj": readj,
+    "frontier": frontier,
+}

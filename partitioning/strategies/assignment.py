@@ -1,0 +1,105 @@
+"""Items on channels: loads, bytes moved, and the emptying of channels that go.
+
+Knows loads, bytes and channel numbers only; profiles and functions stay outside.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.profile import Floats
+
+Ints = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(eq=False)
+class Assignment:
+    """Where every item is, and what it took to bring it there.
+
+    Parameters
+    ----------
+    load, sizes : float64 (n,): load and bytes of each item
+    home : int32 (n,): where each item's state is; -1: it has none, and moves for free
+    at : int32 (n,): where each item is to be; changed in place
+    fair : float64 (N,): fair share of the load of each channel; 0: closed
+
+    Kept up to date: `loads`, float64 (N,), the load of each channel, and `bytes`, those of the
+    items that are away from home.
+    """
+
+    load: Floats
+    sizes: Floats
+    home: Ints
+    at: Ints
+    fair: Floats
+    loads: Floats = field(init=False)
+    charged: Floats = field(init=False)
+    divisor: Floats = field(init=False)
+    bytes: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loads = np.bincount(self.at, self.load, minlength=len(self.fair)).astype(np.float64)
+        self.charged = self.sizes * (self.home >= 0)
+        self.divisor = np.where(self.fair > 0, self.fair, np.inf)
+        self.bytes = float(self.charged[self.at != self.home].sum())
+
+    @property
+    def shares(self) -> Floats:
+        """Load of each channel over its fair share, (N,); closed channels count as 0."""
+        return self.loads / self.divisor
+
+    def cost(self, items: Indices, source: int, target: int) -> Floats:
+        """Bytes that taking `items` from `source` to `target` adds; under 0 for going home."""
+        home = self.home[items]
+        change = (home == source).view(np.int8) - (home == target).view(np.int8)
+        return self.charged[items] * change
+
+    def put(self, item: int, target: int) -> None:
+        """Bring one item to `target`."""
+        source, home, load = int(self.at[item]), int(self.home[item]), self.load[item]
+        self.bytes += float(self.charged[item]) * ((home == source) - (home == target))
+        self.loads[source] -= load
+        self.loads[target] += load
+        self.at[item] = target
+
+
+def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:
+    """Where items go that are on closed channels: largest load first, each to the emptiest.
+
+    Parameters
+    ----------
+    start : int32 (n,): where each item is
+    fair : float64 (N,): fair share of each channel, in any unit; 0: closed. Those past N are too
+    tail : int32 (n,): the item that is the tail of this one's slot; its own number for tails
+
+    Returns
+    -------
+    int32 (n,)
+    """
+    at = start.copy()
+    gone = (start >= len(fair)) | (fair[np.minimum(start, len(fair) - 1)] == 0)
+    if not gone.any():
+        return at
+    kept = np.flatnonzero(~gone)
+    loads = np.bincount(at[kept], load[kept], minlength=len(fair))
+    tails = np.bincount(at[kept[tail[kept] == kept]], minlength=len(fair))
+    open_ = np.flatnonzero(fair > 0).tolist()
+    # Items without load are spread by number: keys not seen yet will come to them too.
+    by_load = [(loads[c] / fair[c], c) for c in open_]
+    by_number = [(tails[c] / fair[c], c) for c in open_]
+    heapq.heapify(by_load)
+    heapq.heapify(by_number)
+    idle_keys = gone & (load == 0) & (tail != np.arange(len(tail)))
+    moving = np.flatnonzero(gone & ~idle_keys)
+    for item in moving[np.argsort(-load[moving], kind="stable")].tolist():
+        heap, weight = (by_load, load[item]) if load[item] > 0 else (by_number, 1.0)
+        height, target = heap[0]
+        heapq.heapreplace(heap, (height + weight / fair[target], target))
+        at[item] = target
+    at[idle_keys] = at[tail[idle_keys]]
+    return at

@@ -1,0 +1,120 @@
+"""The two strategies that look at no load: uniform and consistent hashing of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.errors import InputError
+from partitioning.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.profile import Profile
+
+#: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).
+POINTS = 1000
+
+
+def uniform(
+    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+) -> PartitioningFunction:
+    """Slot s to channel s mod N.
+
+    Each slot in turn goes to the channel furthest behind its capacity, the lowest number first;
+    with equal capacities that is exactly s mod N. Channels of capacity 0 get none.
+
+    Parameters
+    ----------
+    profile : gives the key and S; its loads are not looked at
+    previous : gives epoch and parent only
+    channels : the N owners
+
+    Raises
+    ------
+    InputError : unusable channels, or a previous function with another S
+    """
+    check_slots(profile, previous)
+    check_channels(channels)
+    slots = profile.slots
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    # A channel's k-th slot falls due at k/capacity; no channel gets more than its share and one.
+    most = np.ceil(capacities / capacities.sum() * slots).astype(np.int64) + 1
+    owner = np.repeat(np.arange(len(channels)), np.where(capacities > 0, most, 0))
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    turn = np.arange(len(owner)) - np.repeat(first, np.diff(first, append=len(owner))) + 1
+    order = np.lexsort((owner, turn / capacities[owner]))
+    return successor(profile.key, previous, channels, owner[order[:slots]], "uniform")
+
+
+def consistent(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    points: int = POINTS,
+) -> PartitioningFunction:
+    """Consistent hashing with slots as the data items: a channel added takes slots from the
+    others and none changes between those.
+
+    Parameters
+    ----------
+    profile, previous, channels : as in `uniform`
+    points : points on the ring of a channel with the capacity of the first open one
+
+    Raises
+    ------
+    InputError : unusable channels or points, or a previous function with another S
+
+    Source: Gedik 2014, section 4.1.1 (128-bit ring, MurmurHash3, 1,000 replicas); Karger 1997.
+    """
+    check_slots(profile, previous)
+    slots = ring_slots(profile.slots, channels, points)
+    return successor(profile.key, previous, channels, slots, "consistent", {"points": points})
+
+
+def ring_slots(
+    slots: int, channels: Sequence[Channel], points: int = POINTS
+) -> npt.NDArray[np.int32]:
+    """Channel of each slot, int32 (slots,): the owner of the next point clockwise.
+
+    Points belong to a channel's number, not its name, so that a new name moves nothing.
+    """
+    check_channels(channels)
+    if points < 1:
+        raise InputError(f"{points} points make no ring", "points", "Give at least 1")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    unit = capacities[capacities > 0][0]
+    # Rounded up, so that no open channel is left without a point.
+    counts = np.ceil(capacities / unit * points).astype(int).tolist()
+    ring = np.concatenate([_places(f"channel {i}", n) for i, n in enumerate(counts)])
+    owner = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
+    items = _places("slot", slots)
+    both = np.concatenate([ring, items])
+    # Exact over all 128 bits: points and slots sorted together, a point before an equal slot's
+    # successor; each slot then looks for the next point in that order.
+    is_slot = np.arange(len(both)) >= len(ring)
+    order = np.lexsort((~is_slot, both[:, 0], both[:, 1]))
+    points_in_order = owner[order[~is_slot[order]]]
+    passed = np.cumsum(~is_slot[order])[is_slot[order]]
+    result = np.empty(slots, dtype=np.int32)
+    result[order[is_slot[order]] - len(ring)] = points_in_order[passed % len(points_in_order)]
+    return result
+
+
+@lru_cache(maxsize=512)
+def _places(name: str, count: int) -> npt.NDArray[np.uint64]:
+    """Places on the ring of `name`'s first `count` points: uint64 (count, 2), low half first."""
+    digests = b"".join(mmh3.hash_bytes(f"{name} {i}") for i in range(count))
+    return np.frombuffer(digests, dtype="<u8").reshape(count, 2)
+
+
+def check_slots(profile: Profile, previous: PartitioningFunction | None) -> None:
+    """Refuse a previous function whose S is not the profile's."""
+    if previous is not None and len(previous.slots) != profile.slots:
+        raise InputError(
+            f"the function in force has {len(previous.slots)} slots, the profile {profile.slots}",
+            "slots",
+            "S is fixed for ever: learn again with the function's S",
+        )

@@ -1,0 +1,230 @@
+"""Apply a window: each channel folds its keys' events into the state tables, exactly once.
+
+Delta's transaction id is the day number of the window's end, so a second run of a window changes
+nothing, even one that a crash left between two tables. Leaves windows/END.json: what each channel
+measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.spec import TableSpec
+from evenkeel.table import Table
+from partitioning.errors import InputError
+from partitioning.function import PartitioningFunction
+from partitioning.sql import quoted
+from spark_jobs import state
+from spark_jobs.events import (
+    between,
+    check_key,
+    day_number,
+    need_time,
+    null_key,
+    read_events,
+    reading,
+    refuse_null_keys,
+    without_null_keys,
+)
+from spark_jobs.fold import EVENTS, fold, merged_sql, of_table, route
+from spark_jobs.job import parser, run_job, say
+
+
+@dataclass(frozen=True)
+class ChannelWork:
+    """What one channel did: events, and seconds of its task (None where Spark did not say)."""
+
+    channel: int
+    rows: int
+    seconds: float | None
+
+
+def window_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
+    """The window folded by key inside each channel's task: channel, then as `fold`."""
+    return fold(route(events, function), spec, function, by=[state.CHANNEL])
+
+
+def merge_window(spark: SparkSession, spec: TableSpec, name: str, window: DataFrame) -> None:
+    """MERGE a folded window into one state table, by slot and key. A row keeps its channel; a
+    new key starts at the channel that the window's function gave it."""
+    equal = "<=>" if spec.null_keys == "keep" else "="
+    same = [f"s.{state.SLOT} = w.{state.SLOT}"]
+    same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
+    table = spec.state[name]
+    (
+        DeltaTable.forPath(spark, table.path)
+        .alias("s")
+        .merge(of_table(window, spec, name).alias("w"), " AND ".join(same))
+        .whenMatchedUpdate(set={quoted(c): v for c, v in merged_sql(table, "s", "w").items()})
+        .whenNotMatchedInsertAll()
+        .execute()
+    )
+
+
+def apply_window(spark: SparkSession, table: Table, start: date, end: date) -> dict[str, Any]:
+    """Fold the events of the days [start, end) into the state; returns what was recorded.
+
+    Raises
+    ------
+    InputError : an empty window, one that was applied in part or goes back, unusable input
+    FenceError : a migration is under way
+    """
+    spec, began = table.spec, time.monotonic()
+    need_time(spec)
+    if start >= end:
+        raise InputError(f"the window from {start} to {end} has no day", "--start, --end")
+    file = f"windows/{end}.json"
+    state.check_tables(spark, spec)
+    if not (waiting := _waiting(spark, table, start, end)) and table.registry.store.exists(file):
+        say(f"the window from {start} to {end} is applied already: nothing to do")
+        return dict(table.registry.store.read_json(file))
+    function = table.epoch().function
+    state.check_admits(spark, spec, function)
+    events = read_events(spark, spec)
+    check_key(events, spec, function.key)
+    events = without_null_keys(between(events, spec, start, end), spec)
+    window = window_state(events, spec, function).persist()
+    try:
+        say(f"window {start} to {end}: routing to {len(function.channels)} channels")
+        channels = measure(spark, window, spec, len(function.channels))
+        rows = sum(c.rows for c in channels)
+        if not rows:
+            raise InputError(
+                f"no events in the window from {start} to {end}",
+                spec.input.path,
+                "Choose other days, or wait for the input",
+            )
+        seconds = {}
+        for name in waiting:
+            say(f"{name}: merging {rows:,} events")
+            merging = time.monotonic()
+            meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
+            app = state.app_id(spec.table, state.WINDOWS)
+            with state.commit_conf(spark, app, day_number(end), {**meta, "epoch": function.epoch}):
+                merge_window(spark, spec, name, window)
+            seconds[name] = round(time.monotonic() - merging, 3)
+    finally:
+        window.unpersist()
+    record = {
+        "start": f"{start}",
+        "end": f"{end}",
+        "epoch": function.epoch,
+        "rows": rows,
+        "channels": [vars(c) for c in channels],
+        "merge_seconds": seconds,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    table.registry.store.write_json(file, record)
+    return record
+
+
+def measure(
+    spark: SparkSession, window: DataFrame, spec: TableSpec, channels: int
+) -> list[ChannelWork]:
+    """Fold the persisted window, and say what each channel had to do for it.
+
+    Rows are counted; seconds are the executor run time of the channel's own task (task i of the
+    stage that follows the routing), as Spark's status store has it.
+    """
+    context: Any = spark.sparkContext
+    group = f"evenkeel-{uuid.uuid4().hex}"
+    nulls = F.sum(F.when(null_key(spec), F.col(EVENTS)))
+    context.setJobGroup(group, "evenkeel: each channel's work")
+    try:
+        with reading(spec):
+            found = window.groupBy(state.CHANNEL).agg(F.sum(EVENTS), nulls).collect()
+    finally:
+        for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            context.setLocalProperty(name, None)
+    refuse_null_keys(sum(r[2] or 0 for r in found), spec)
+    rows = {r[0]: r[1] for r in found}
+    seconds = _task_seconds(context, group, [rows.get(c, 0) for c in range(channels)])
+    return [ChannelWork(c, rows.get(c, 0), seconds.get(c)) for c in range(channels)]
+
+
+def _task_seconds(context: Any, group: str, rows: Sequence[int]) -> dict[int, float]:
+    """Run time of each channel's task: the tasks of the stage that read just these rows."""
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            read, seconds = [0] * len(rows), {}
+            tasks = store.taskList(stage, 0, len(rows) + 1)
+            for i in range(tasks.size()):
+                task = tasks.apply(i)
+                if task.taskMetrics().isDefined() and task.index() < len(rows):
+                    metrics = task.taskMetrics().get()
+                    read[task.index()] = metrics.shuffleReadMetrics().recordsRead()
+                    seconds[task.index()] = metrics.executorRunTime() / 1000
+            if read == list(rows) and any(rows):
+                return seconds
+    return {}
+
+
+def _waiting(spark: SparkSession, table: Table, start: date, end: date) -> list[str]:
+    """State tables that this window is not in yet.
+
+    Raises
+    ------
+    InputError : the window overlaps one that is in, and is not that very one
+    """
+    spec, app = table.spec, state.app_id(table.spec.table, state.WINDOWS)
+    waiting = []
+    for name, part in spec.state.items():
+        spent = state.spent_transaction(spark, part.path, app)
+        until = None if spent is None else date(1970, 1, 1) + timedelta(days=spent)
+        if until is None or until <= start:
+            waiting.append(name)
+        elif until != end or start != _started(spark, part.path, end):
+            raise InputError(
+                f"windows are applied up to {until}: the one from {start} to {end} "
+                "would count events twice",
+                f"{name} ({part.path})",
+                f"Go on with --start {until}",
+            )
+    return waiting
+
+
+def _started(spark: SparkSession, path: str, end: date) -> date | None:
+    """First day of the newest window applied, which ends at `end`; None where history is gone."""
+    version = state.table_version(spark, path)
+    for reach in (8, version + 1):
+        for commit in reversed(state.history_since(spark, path, max(version - reach, -1))):
+            if commit.meta.get("step") == "apply_window" and commit.meta.get("end") == f"{end}":
+                return date.fromisoformat(commit.meta["start"])
+    return None
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    record = apply_window(spark, table, options.start, options.end)
+    busiest = max(record["channels"], key=lambda c: c["rows"])
+    mean = record["rows"] / len(record["channels"])
+    say(
+        f"{record['rows']:,} events applied under epoch {record['epoch']}; channel "
+        f"{busiest['channel']} had {busiest['rows'] / mean:.2f} times the mean"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    arguments = parser(__doc__ or "")
+    arguments.add_argument("--start", type=date.fromisoformat, required=True, help="first day")
+    arguments.add_argument(
+        "--end", type=date.fromisoformat, required=True, help="the day after the last"
+    )
+    return run_job(arguments, _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

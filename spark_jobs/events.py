@@ -1,0 +1,192 @@
+"""Reading the input: events as a checked DataFrame, cut to a window, with their key and slot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from evenkeel.spec import TableSpec
+from partitioning.errors import InputError
+from partitioning.function import KeyColumn
+from partitioning.sql import quoted
+
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+def col(name: str) -> Column:
+    """A column by its name, dots and all."""
+    return F.col(quoted(name))
+
+
+def read_events(spark: SparkSession, spec: TableSpec) -> DataFrame:
+    """The input, only the columns that the spec names.
+
+    Keys of a CSV file are read as strings: what their digits look like today must not decide
+    how they hash tomorrow.
+
+    Raises
+    ------
+    InputError : nothing there, not readable, or a column that is missing or of a wrong type
+    """
+    source = spec.input
+    try:
+        with reading(spec):
+            if source.format == "csv":
+                events = _read_csv(spark, spec)
+            else:
+                events = spark.read.format(source.format).load(source.path)
+    except AnalysisException as error:
+        raise InputError(
+            f"there is no {source.format} input ({_first_line(error)})",
+            source.path,
+            "Correct input.path or input.format in the spec",
+        ) from error
+    wanted = _columns(spec)
+    if missing := [c for c in wanted if c not in events.columns]:
+        raise InputError(
+            f"there is no column {', '.join(map(repr, missing))}",
+            source.path,
+            f"Its columns: {', '.join(events.columns[:40])}",
+        )
+    _check_types(events, spec)
+    return events.select(*(col(c) for c in wanted))
+
+
+def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
+    """The key's columns with the types that the input has; InputError for one that cannot hash."""
+    return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
+
+
+def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
+    """Refuse an input whose key is not of the types that the epoch's function was made for."""
+    found = key_columns(events, spec)
+    if tuple(found) != tuple(key):
+        raise InputError(
+            f"its key is ({_shown(found)}), the current epoch's is ({_shown(key)})",
+            spec.input.path,
+            "A key's columns and types never change: convert the input",
+        )
+
+
+def between(events: DataFrame, spec: TableSpec, start: date | None, end: date | None) -> DataFrame:
+    """Events of the days [start, end); UTC days. None: open.
+
+    Compared with the raw column, so that Parquet can prune by it.
+    """
+    time = need_time(spec)
+    kind = events.schema[time].dataType.simpleString()
+    for day, compare in ((start, Column.__ge__), (end, Column.__lt__)):
+        if day is not None:
+            events = events.where(compare(col(time), F.lit(day.isoformat()).cast(kind)))
+    return events
+
+
+def need_time(spec: TableSpec) -> str:
+    """The time column; InputError where the spec has none."""
+    if spec.input.time is None:
+        raise InputError("input.time is not set", f"spec of {spec.table}", "Name its time column")
+    return spec.input.time
+
+
+def day_of(spec: TableSpec) -> Column:
+    """The UTC day (DATE) of each event."""
+    return col(need_time(spec)).cast("date")
+
+
+def day_number(day: date) -> int:
+    """Days since 1970: how Delta's transaction ids and the sketches' jobs count days."""
+    return (day - date(1970, 1, 1)).days
+
+
+def null_key(spec: TableSpec) -> Column:
+    """Whether any column of the key is null."""
+    found = F.lit(False)
+    for name in spec.key:
+        found = found | col(name).isNull()
+    return found
+
+
+def without_null_keys(events: DataFrame, spec: TableSpec) -> DataFrame:
+    """Drops events with a null in the key where the spec says so."""
+    return events.where(~null_key(spec)) if spec.null_keys == "drop" else events
+
+
+def refuse_null_keys(count: int, spec: TableSpec) -> None:
+    """InputError where there are null keys and the spec does not allow them."""
+    if count and spec.null_keys == "refuse":
+        raise InputError(
+            f"{count} events have a null in the key ({', '.join(spec.key)})",
+            spec.input.path,
+            "Correct them, or set null_keys to drop or keep in the spec",
+        )
+
+
+@contextmanager
+def reading(spec: TableSpec) -> Iterator[None]:
+    """Turns Spark's failure to read an input file into one InputError that names the file."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        text = str(error)
+        if "FAILED_READ_FILE" not in text and "MALFORMED_RECORD" not in text:
+            raise
+        file = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
+        raise InputError(
+            f"not readable as {spec.input.format}",
+            file.group(1) if file else spec.input.path,
+            "Replace or remove the file, or correct input.format in the spec",
+        ) from error
+
+
+def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
+    options = {"header": True, "mode": "FAILFAST"}
+    inferred = spark.read.csv(spec.input.path, inferSchema=True, **options).schema
+    schema = T.StructType(
+        [
+            T.StructField(f.name, T.StringType() if f.name in spec.key else f.dataType)
+            for f in inferred
+        ]
+    )
+    return spark.read.csv(spec.input.path, schema=schema, **options)
+
+
+def _columns(spec: TableSpec) -> list[str]:
+    named = [*spec.key, spec.input.time, spec.load]
+    named += [c.of for t in spec.state.values() for c in t.columns.values()]
+    return list(dict.fromkeys(c for c in named if c is not None))
+
+
+def _check_types(events: DataFrame, spec: TableSpec) -> None:
+    def kind(name: str) -> T.DataType:
+        return events.schema[name].dataType
+
+    def refuse(name: str, allowed: str) -> InputError:
+        return InputError(
+            f"column {name!r} is {kind(name).simpleString()}",
+            spec.input.path,
+            f"Allowed: {allowed}",
+        )
+
+    key_columns(events, spec)
+    if spec.input.time is not None and not isinstance(kind(spec.input.time), _TIMES):
+        raise refuse(spec.input.time, "date or timestamp, for input.time")
+    sums = [c.of for t in spec.state.values() for c in t.columns.values() if c.merge == "sum"]
+    for name in [spec.load, *sums]:
+        if name is not None and not isinstance(kind(name), T.NumericType):
+            raise refuse(name, "a number, for load and sum")
+
+
+def _shown(key: Sequence[KeyColumn]) -> str:
+    return ", ".join(f"{c.name} {c.type}" for c in key)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

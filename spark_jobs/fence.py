@@ -1,0 +1,253 @@
+"""The fence: whether a plan is the one that was approved, and the world still the one it was made
+from. Looks only; nothing here changes a table.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TypeVar
+
+import delta.exceptions as conflicts
+from pyspark.sql import SparkSession
+
+from evenkeel.epochs import Run
+from evenkeel.steps import read_plan
+from evenkeel.table import Table
+from partitioning.errors import FenceError
+from partitioning.function import PartitioningFunction
+from partitioning.plan import Plan
+from spark_jobs import state
+from spark_jobs.job import say
+
+Result = TypeVar("Result")
+
+#: How often a commit that loses against another writer's is tried again.
+ATTEMPTS = 3
+#: Delta's answers to "somebody else committed first"; they have no base class in common.
+CONFLICTS = (
+    conflicts.ConcurrentAppendException,
+    conflicts.ConcurrentDeleteDeleteException,
+    conflicts.ConcurrentDeleteReadException,
+    conflicts.ConcurrentTransactionException,
+    conflicts.ConcurrentWriteException,
+    conflicts.DeltaConcurrentModificationException,
+    conflicts.MetadataChangedException,
+    conflicts.ProtocolChangedException,
+)
+#: Commits that leave every row where the table's constraint wants it.
+_ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"}
+_APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
+_AGAIN = "Plan again: start a new run"
+
+
+@dataclass(frozen=True, eq=False)
+class Migration:
+    """A plan to carry out (or to undo): its table and run, and the functions of the epochs on
+    either side of it."""
+
+    table: Table
+    run: Run
+    plan: Plan
+    before: PartitioningFunction
+    after: PartitioningFunction
+
+    @property
+    def old(self) -> str:
+        """Name of the constraint of the epoch that the plan starts from."""
+        return state.epoch_constraint(self.before.epoch)
+
+    @property
+    def moving(self) -> str:
+        """Name of the constraint that admits both epochs."""
+        return state.moving_constraint(self.after.epoch)
+
+    @property
+    def new(self) -> str:
+        """Name of the constraint of the epoch that the plan leads to."""
+        return state.epoch_constraint(self.after.epoch)
+
+    @cached_property
+    def rules(self) -> dict[str, str]:
+        """CHECK expression of each of the three."""
+        return {
+            self.old: state.constraint_sql(self.before),
+            self.moving: state.constraint_sql(self.before, self.after),
+            self.new: state.constraint_sql(self.after),
+        }
+
+    def path(self, name: str) -> str:
+        """Folder of the state table called `name`."""
+        return self.table.spec.state[name].path
+
+    def meta(self, step: str) -> dict[str, object]:
+        """What our commits say of themselves in the table's history."""
+        return {"digest": self.plan.digest, "epoch": self.after.epoch, "step": step}
+
+
+def approved(table: Table, run: str, digest: str) -> Migration:
+    """The run's plan, if it is the one that was approved.
+
+    Raises
+    ------
+    InputError : the run has no plan
+    DamagedError : it is torn
+    FenceError : it is not the plan of that digest, or another table's
+    """
+    folder = table.registry.run(run)
+    plan, where = read_plan(folder), f"{folder.url}/plan.json"
+    if plan.digest != digest:
+        raise FenceError(
+            f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, _AGAIN
+        )
+    if plan.table != table.spec.table or set(plan.tables) != set(table.spec.state):
+        raise FenceError(
+            f"is a plan for {plan.table!r} ({', '.join(sorted(plan.tables))}), the spec has "
+            f"{table.spec.table!r} ({', '.join(sorted(table.spec.state))})",
+            where,
+            _AGAIN,
+        )
+    before = table.epoch(plan.parent_epoch).function
+    if plan.function.parent != plan.parent_digest or before.digest != plan.parent_digest:
+        raise FenceError(
+            f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, _AGAIN
+        )
+    return Migration(table, folder, plan, before, plan.function)
+
+
+def published(migration: Migration) -> bool:
+    """Whether the plan's epoch is published already, and is this plan's."""
+    registry, number = migration.table.registry, migration.after.epoch
+    return (
+        number in registry.numbers() and registry.epoch(number).plan_digest == migration.plan.digest
+    )
+
+
+def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
+    """Which of the migration's three constraints stand on a state table, by name.
+
+    Raises
+    ------
+    FenceError : none does, or one that is neither epoch's
+    """
+    path = migration.path(name)
+    state.check_owner(spark, path, migration.table.spec.table)
+    found = {
+        n: sql for n, sql in state.constraints(spark, path).items() if n.startswith(state.OURS)
+    }
+    for constraint, sql in found.items():
+        rule = migration.rules.get(constraint)
+        # Delta sets other spaces between the words of what it is given.
+        if rule is None or "".join(rule.split()) != "".join(sql.split()):
+            raise FenceError(
+                f"stands under constraint {constraint}, which is not this plan's "
+                f"(epoch {migration.before.epoch} to {migration.after.epoch})",
+                f"{name} ({path})",
+                "Another migration is under way, or was published: let it end, then plan again",
+            )
+    if not found:
+        raise FenceError(
+            f"has lost its constraint {migration.old}: rows may stand anywhere",
+            f"{name} ({path})",
+            "Find in DESCRIBE HISTORY who dropped it; bring the table back, then add it again",
+        )
+    return set(found)
+
+
+def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
+    """Check that the plan's world still stands, for one state table.
+
+    Returns
+    -------
+    the table's version when this began: a number that no earlier attempt can have used as its
+    transaction id; and the names of the constraints that stand
+
+    Raises
+    ------
+    FenceError : another epoch is current, the table's constraint is not ours, or somebody has
+        done more to the table than write
+    """
+    plan, path = migration.plan, migration.path(name)
+    version = state.table_version(spark, path)
+    stands = standing(spark, migration, name)
+    current = migration.table.registry.current()
+    if current.function.digest != plan.parent_digest:
+        raise FenceError(
+            f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
+            migration.table.registry.url,
+            _AGAIN,
+        )
+    weighed = plan.tables[name]
+    if version < weighed:
+        raise FenceError(
+            f"is at version {version}, the plan saw version {weighed}: it was made anew",
+            f"{name} ({path})",
+            _AGAIN,
+        )
+    for commit in state.history_since(spark, path, weighed):
+        if (wrong := _foreign(commit, plan)) is not None:
+            when = datetime.fromtimestamp(commit.timestamp, UTC).isoformat(" ", "seconds")
+            raise FenceError(
+                f"version {commit.version} ({when}) is {wrong}, since the plan saw version "
+                f"{weighed}",
+                f"{name} ({path})",
+                _AGAIN,
+            )
+    return version, stands
+
+
+def ours(spark: SparkSession, migration: Migration, name: str) -> list[state.Commit]:
+    """The commits that moved rows of a state table for this plan since it was last rolled back,
+    oldest first."""
+    moved: list[state.Commit] = []
+    for commit in state.history_since(spark, migration.path(name), migration.plan.tables[name]):
+        if commit.meta.get("digest") == migration.plan.digest:
+            if commit.meta.get("step") == "roll_back":
+                moved.clear()
+            elif commit.operation == "UPDATE":
+                moved.append(commit)
+    return moved
+
+
+def persistently(what: Callable[[], Result], where: str) -> Result:
+    """Do `what`, which begins with its own fence, again while Delta lets another writer win.
+
+    Raises
+    ------
+    FenceError : it lost `ATTEMPTS` times
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return what()
+        except CONFLICTS as error:
+            lost = str(error).strip().splitlines()[0]
+            say(f"{where}: another writer was first ({attempt} of {ATTEMPTS}): {lost[:120]}")
+            time.sleep(0.2 * attempt)
+    raise FenceError(
+        f"other writers were first {ATTEMPTS} times ({lost})",
+        where,
+        "Run this step again when they are quieter: it goes on where it stopped",
+    )
+
+
+def reached(step: str) -> None:
+    """A named point between two commits, at which a test can end the process as a crash would."""
+    if os.environ.get("EVENKEEL_CRASH_AT") == step:
+        os._exit(137)
+
+
+def _foreign(commit: state.Commit, plan: Plan) -> str | None:
+    """What is wrong with a commit made since the plan; None: an ordinary write, or ours."""
+    digest = commit.meta.get("digest")
+    if digest == plan.digest:
+        return None
+    if digest is not None:
+        return f"another plan's {commit.operation} ({str(digest)[:12]})"
+    if commit.operation in _APPENDS:
+        mode = commit.parameters.get(_APPENDS[commit.operation])
+        return None if mode == "Append" else f"{commit.operation} with mode {mode}"
+    return None if commit.operation in _ORDINARY else f"{commit.operation}, not an ordinary write"

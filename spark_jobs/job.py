@@ -1,0 +1,68 @@
+"""What every job's `main` shares: arguments, progress, and errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from delta.exceptions import DeltaConcurrentModificationException
+
+from evenkeel.spec import find_spec, load_spec
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError, FenceError
+from spark_jobs.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STARTED = time.monotonic()
+
+
+def say(message: str) -> None:
+    """One line of progress, with the seconds since the job began."""
+    print(f"[{time.monotonic() - _STARTED:6.1f} s] {message}", flush=True)
+
+
+def parser(description: str, *, run: bool = False, digest: bool = False) -> argparse.ArgumentParser:
+    """An argument parser with --spec, and --run and --digest where the job takes them."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--spec", required=True, help="table spec: its path, or the table's name")
+    if run:
+        made.add_argument("--run", required=True, help="name of the run, a folder in the registry")
+    if digest:
+        made.add_argument("--digest", required=True, help="digest of the plan to carry out")
+    return made
+
+
+def run_job(
+    arguments: argparse.ArgumentParser,
+    body: Callable[[SparkSession, Table, argparse.Namespace], None],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Parse, start Spark, do the work; an error of ours becomes one line on stderr.
+
+    Returns
+    -------
+    the process's exit code: 0, or that of the error
+    """
+    options = arguments.parse_args(argv)
+    try:
+        table = Table(load_spec(find_spec(options.spec)))
+        body(session(f"evenkeel {table.spec.table}"), table, options)
+    except DeltaConcurrentModificationException as error:
+        # Delta let the other one win; nothing of ours was committed by the losing write.
+        first = str(error).strip().splitlines()[0]
+        return _fail(
+            FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
+        )
+    except EvenkeelError as error:
+        return _fail(error)
+    return 0
+
+
+def _fail(error: EvenkeelError) -> int:
+    print(f"evenkeel: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    return error.exit_code

@@ -1,0 +1,127 @@
+"""Migrate: move the rows of every state table to where the approved plan puts them.
+
+Leaves runs/RUN/migration.json. A run that is killed anywhere and started again ends in the same
+state; one that is started again after it succeeded commits nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from partitioning.errors import FenceError
+from spark_jobs import state
+from spark_jobs.fence import Migration, approved, fence, ours, published, reached
+from spark_jobs.job import parser, run_job, say
+from spark_jobs.moving import Passage, moved_sql
+
+STEP = "migrate"
+
+
+def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
+    """Move the rows; returns what migration.json holds.
+
+    Raises
+    ------
+    FenceError : the world is not the one that was planned from, what moves has outgrown the
+        budget (nothing was changed then), or other writers never let us in
+    """
+    names = list(migration.table.spec.state)
+    if not published(migration):
+        stands = {name: fence(spark, migration, name)[1] for name in names}
+        if all(s == {migration.old} for s in stands.values()):
+            check_budget(spark, migration)
+        reached("weighed")
+        for name in names:
+            if migration.new not in stands[name]:
+                passage = forward(spark, migration, name, STEP)
+                passage.loosen()
+                passage.move()
+    record = {
+        "digest": migration.plan.digest,
+        "epoch": migration.after.epoch,
+        "tables": {name: record_of(spark, migration, name) for name in names},
+    }
+    migration.run.write_json("migration.json", record)
+    reached("written")
+    return record
+
+
+def forward(spark: SparkSession, migration: Migration, name: str, step: str) -> Passage:
+    """The way of one state table to the plan's epoch."""
+    return Passage(
+        spark,
+        migration,
+        name,
+        migration.before,
+        migration.after,
+        step,
+        lambda: fence(spark, migration, name),
+    )
+
+
+def check_budget(spark: SparkSession, migration: Migration) -> None:
+    """Weigh again what is to move: the tables may have grown since the plan.
+
+    Raises
+    ------
+    FenceError : it is more than the plan's budget
+    """
+    plan = migration.plan
+    condition = moved_sql(migration.before, migration.after)
+    if plan.budget is None or condition is None:
+        return
+    size = 0.0
+    for name in migration.table.spec.state:
+        path = migration.path(name)
+        rows = spark.read.format("delta").load(path).where(condition).count()
+        size += rows * state.table_bytes_per_row(spark, path)
+    say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
+    # Half a byte: the plan's own sum of floats may differ in its last digits.
+    if size > plan.budget + 0.5:
+        raise FenceError(
+            f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
+            f"(planned: {plan.bytes:,.0f})",
+            migration.run.url,
+            "Nothing was moved: plan again, or raise the budget",
+        )
+
+
+def record_of(spark: SparkSession, migration: Migration, name: str) -> dict[str, Any]:
+    """What the table's own history says of our UPDATEs: versions before and after (equal where
+    nothing had to move), rows, bytes and files written, seconds."""
+    path = migration.path(name)
+    commits = ours(spark, migration, name)
+    version = state.table_version(spark, path)
+    return {
+        "path": path,
+        "before": commits[0].version - 1 if commits else version,
+        "after": commits[-1].version if commits else version,
+        "commits": [c.version for c in commits],
+        "rows": sum(c.metrics["numUpdatedRows"] for c in commits),
+        "bytes": sum(c.metrics["numAddedBytes"] for c in commits),
+        "files": sum(c.metrics["numAddedFiles"] for c in commits),
+        "seconds": round(sum(c.metrics["executionTimeMs"] for c in commits) / 1000, 3),
+        "bytes_per_row": state.table_bytes_per_row(spark, path),
+    }
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    record = migrate(spark, approved(table, options.run, options.digest))
+    rows = sum(t["rows"] for t in record["tables"].values())
+    size = sum(t["bytes"] for t in record["tables"].values())
+    say(f"{rows:,} rows moved, {size:,} bytes written for epoch {record['epoch']}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Roll back: the inverse migration, to the epoch that the plan started from.
+
+Never RESTORE, which would drop what was written since. Works from wherever migrate or verify
+stopped; does nothing where nothing of the plan stands, or where its epoch is published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from partitioning.errors import FenceError
+from spark_jobs import state
+from spark_jobs.fence import Migration, approved, published, reached, standing
+from spark_jobs.job import parser, run_job, say
+from spark_jobs.moving import SWEEPS, Passage
+
+STEP = "roll_back"
+
+
+def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
+    """Bring every state table back to the epoch before; returns the rows moved, by table.
+
+    Raises
+    ------
+    FenceError : a table stands under a constraint that is not this plan's but holds some of its
+        moves, or writers that use the new epoch's function do not stop
+    """
+    if published(migration):
+        say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
+        return {}
+    moved = {}
+    for name in migration.table.spec.state:
+        moved[name] = _back(spark, migration, name)
+        say(f"{name}: {moved[name]:,} rows moved back")
+    return moved
+
+
+def _back(spark: SparkSession, migration: Migration, name: str) -> int:
+    passage = Passage(
+        spark,
+        migration,
+        name,
+        source=migration.after,
+        target=migration.before,
+        step=STEP,
+        fence=lambda: _fence(spark, migration, name),
+    )
+    since = state.history_since(spark, passage.path, migration.plan.tables[name])
+    if all(c.meta.get("digest") != migration.plan.digest for c in since):
+        # Stopped at the fence: whatever stands there now is not ours to judge.
+        return 0
+    if standing(spark, migration, name) == {migration.old}:
+        return 0
+    passage.loosen()
+    rows = 0
+    for _ in range(SWEEPS):
+        rows += passage.move()
+        reached("moved back")
+        if passage.tighten():
+            return rows
+    raise FenceError(
+        f"rows still arrive by epoch {migration.after.epoch}'s function after {SWEEPS} sweeps",
+        passage.where,
+        "Pause the writers that use it, then roll back again",
+    )
+
+
+def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
+    """What must hold to go back: the constraints are the plan's. Whatever was written since is
+    kept, so its history is not asked."""
+    version = state.table_version(spark, migration.path(name))
+    return version, standing(spark, migration, name)
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    roll_back(spark, approved(table, options.run, options.digest))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The Spark session of every job: what correctness needs, and defaults that conf may override."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from partitioning.errors import InputError
+
+#: Release series that the test suite has run on.
+TESTED_SPARK, TESTED_DELTA = "4.2", "4.4"
+
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+#: Results depend on these, so nothing overrides them: a day is a UTC day everywhere.
+_FIXED = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalog.spark_catalog": _CATALOG,
+}
+
+_DEFAULTS = {
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+    # State is read by runs of neighbouring slots: small row groups let Parquet skip the rest.
+    "spark.hadoop.parquet.block.size": str(1 << 20),
+    # Delta reads its log in 50 tasks otherwise, whatever the size of the table.
+    "spark.databricks.delta.snapshotPartitions": "4",
+}
+
+_FIX = (
+    "Start with the jars that `make` puts into .jars, or with "
+    "--packages io.delta:delta-spark_4.2_2.13:4.4.0"
+)
+
+
+def session(name: str, **extra: str) -> SparkSession:
+    """Get or start the session.
+
+    Parameters
+    ----------
+    name : what the Spark UI calls the application
+    extra : further conf, underscores for dots; it yields to what spark-submit was given
+
+    Raises
+    ------
+    InputError : Delta is not on the class path, or Spark or Delta is of an untested series
+    """
+    # Only a conf made beside a running JVM knows what spark-submit was given.
+    SparkContext._ensure_initialized()
+    conf = SparkConf()
+    conf.setIfMissing("spark.app.name", name)
+    for key, value in {**_DEFAULTS, **{k.replace("_", "."): v for k, v in extra.items()}}.items():
+        conf.setIfMissing(key, value)
+    for key, value in _FIXED.items():
+        conf.set(key, value)
+    conf.set("spark.sql.extensions", _with_delta(conf.get("spark.sql.extensions", "") or ""))
+    if (conf.get("spark.master", "local") or "").startswith("local"):
+        conf.setIfMissing("spark.ui.enabled", "false")
+    _check_series("Spark", pyspark.__version__, TESTED_SPARK)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    _check_delta(spark)
+    return spark
+
+
+def _with_delta(extensions: str) -> str:
+    names = [n.strip() for n in extensions.split(",") if n.strip()]
+    return ",".join(names if _EXTENSION in names else [*names, _EXTENSION])
+
+
+def _check_delta(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable(_EXTENSION):
+        raise InputError("Delta Lake is not on the class path", "spark.jars", _FIX)
+    # `package` is a Scala object's name, hence getattr: it is no Python attribute to py4j.
+    _check_series("Delta Lake", str(getattr(jvm.io.delta, "package").VERSION()), TESTED_DELTA)  # noqa: B009
+
+
+def _check_series(what: str, found: str, tested: str) -> None:
+    if not re.match(re.escape(tested) + r"\b", found):
+        raise InputError(
+            f"{what} {found} is not of the series {tested} that Evenkeel is tested with",
+            "Spark session",
+            f"Use {what} {tested}.x",
+        )

@@ -1,0 +1,221 @@
+"""Verify: measure every state table after its migration, ask the gate, and seal.
+
+Sealed, a table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (what the
+gate says) and verify.json (the version of each sealed table, for publish). A table that does not
+pass stays unsealed, for roll_back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.gates import tables_gate
+from evenkeel.table import Table
+from partitioning.errors import FenceError
+from partitioning.function import PartitioningFunction
+from partitioning.metrics import channel_sums
+from partitioning.profile import Profile
+from partitioning.sql import channel_sql, quoted, slot_sql
+from spark_jobs import state
+from spark_jobs.fence import Migration, approved, fence, published, reached
+from spark_jobs.job import parser, run_job, say
+from spark_jobs.migrate import forward, record_of
+from spark_jobs.moving import SWEEPS
+
+STEP = "verify"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What rows of a state table hold, whatever their channel.
+
+    checksum : sum of xxhash64 over all columns but the channel
+    misplaced : rows whose channel or slot is not the function's
+    """
+
+    rows: int
+    checksum: int
+    misplaced: int
+
+
+def content(rows: DataFrame, function: PartitioningFunction) -> dict[int, Content]:
+    """What each channel of a version of a state table holds, in one pass."""
+    h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
+    owner, slot = channel_sql(function), slot_sql(function.key, len(function.slots))
+    right = F.expr(f"{state.CHANNEL} <=> {owner} AND {state.SLOT} <=> {slot}")
+    found = rows.groupBy(state.CHANNEL).agg(
+        F.count(F.lit(1)),
+        # Two sums of 32 bits are exact where one of 64 overflows, and faster than decimals.
+        F.sum(F.shiftright(h, 32)),
+        F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
+        F.count_if(~right),
+    )
+    return {r[0]: Content(r[1], (r[2] << 32) + r[3], r[4]) for r in found.collect()}
+
+
+def total(channels: Iterable[Content]) -> Content:
+    """All channels together."""
+    parts = list(channels)
+    return Content(
+        sum(p.rows for p in parts), sum(p.checksum for p in parts), sum(p.misplaced for p in parts)
+    )
+
+
+def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:
+    """Keys that stand in more than one row."""
+    keys = rows.groupBy(*(F.col(quoted(c.name)) for c in function.key)).count()
+    return keys.where("count > 1").count()
+
+
+def measure(
+    spark: SparkSession, migration: Migration, name: str, record: dict[str, Any]
+) -> tuple[dict[str, Any], dict[int, int]]:
+    """Measures of one state table as `tables_gate` takes them, and its rows by channel.
+
+    What was there before and after is compared over the commits that moved rows: what others
+    wrote between two of them counts on neither side.
+
+    Parameters
+    ----------
+    record : the table's part of migration.json
+    """
+    path, commits = migration.path(name), record["commits"]
+    newest = state.table_version(spark, path)
+    wanted = {newest, *commits, *(v - 1 for v in commits)}
+    versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
+    channels = {v: content(rows, migration.after) for v, rows in versions.items()}
+    totals = {v: total(found.values()) for v, found in channels.items()}
+    before = [totals[v - 1] for v in commits] or [totals[newest]]
+    after = [totals[v] for v in commits] or [totals[newest]]
+    measures = {
+        "table": name,
+        "rows_before": sum(b.rows for b in before) - sum(a.rows for a in after[:-1]),
+        "rows_after": after[-1].rows,
+        "checksum_before": str(
+            sum(b.checksum for b in before) - sum(a.checksum for a in after[:-1])
+        ),
+        "checksum_after": str(after[-1].checksum),
+        "misplaced": totals[newest].misplaced,
+        "duplicates": duplicates(versions[newest], migration.after),
+        "bytes_predicted": sum(b.misplaced for b in before) * record["bytes_per_row"],
+        "bytes_written": record["bytes"],
+        "files_written": record["files"],
+    }
+    return measures, {channel: c.rows for channel, c in channels[newest].items()}
+
+
+def counts(
+    profile: Profile,
+    function: PartitioningFunction,
+    measures: list[dict[str, Any]],
+    found: dict[str, dict[int, int]],
+) -> list[dict[str, Any]]:
+    """Rows predicted and found, by table and channel, as `tables_gate` takes them.
+
+    A profile weighs a table's state tables together; each is predicted its share of that, and
+    its `rows_weighed` is added to the measures.
+    """
+    predicted = channel_sums(function, profile, profile.rows, profile.heavy_rows)
+    total = sum(m["rows_before"] for m in measures)
+    rows = []
+    for m in measures:
+        share = m["rows_before"] / total if total else 0.0
+        m["rows_weighed"] = round(share * float(profile.rows.sum()))
+        have = found[m["table"]]
+        for channel in sorted(set(range(len(predicted))) | set(have)):
+            expected = float(predicted[channel]) * share if channel < len(predicted) else 0.0
+            rows.append(
+                {
+                    "table": m["table"],
+                    "channel": channel,
+                    "rows_predicted": expected,
+                    "rows": have.get(channel, 0),
+                }
+            )
+    return rows
+
+
+def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
+    """Sweep, measure, gate, seal; returns what verify.json holds.
+
+    Raises
+    ------
+    GateError : names every expectation that fails; the tables stay unsealed
+    FenceError : the world is not the one that was planned from, or writers that use the old
+        epoch's function do not stop
+    """
+    names = list(migration.table.spec.state)
+    if published(migration):
+        say(f"epoch {migration.after.epoch} is published: nothing to do")
+        return dict(migration.run.read_json("verify.json"))
+    passages = {name: forward(spark, migration, name, STEP) for name in names}
+    for _ in range(SWEEPS):
+        for name, passage in passages.items():
+            _, stands = fence(spark, migration, name)
+            if migration.old in stands:
+                raise FenceError(
+                    f"still stands under {migration.old}", passage.where, "Migrate it first"
+                )
+            if migration.new not in stands:
+                passage.move()
+        check(spark, migration)
+        reached("measured")
+        sealed = [passage.tighten() for passage in passages.values()]
+        if all(sealed):
+            break
+        say("rows of another epoch came meanwhile: sweeping them")
+    else:
+        raise FenceError(
+            f"rows still arrive by another epoch's function after {SWEEPS} sweeps",
+            migration.run.url,
+            f"Pause the writers that do not use epoch {migration.after.epoch}, then verify again",
+        )
+    record = {
+        "digest": migration.plan.digest,
+        "epoch": migration.after.epoch,
+        "tables": {n: state.table_version(spark, migration.path(n)) for n in names},
+    }
+    migration.run.write_json("verify.json", record)
+    return record
+
+
+def check(spark: SparkSession, migration: Migration) -> None:
+    """Measure all state tables and pass them through the gate, or raise GateError."""
+    run = migration.run
+    measures, found = [], {}
+    # A sweep may have added commits to what migrate recorded.
+    record = run.read_json("migration.json")
+    for name in migration.table.spec.state:
+        known = record["tables"][name]["bytes_per_row"]
+        record["tables"][name] = record_of(spark, migration, name) | {"bytes_per_row": known}
+        say(f"{name}: measuring")
+        measured, found[name] = measure(spark, migration, name, record["tables"][name])
+        measures.append(measured)
+    run.write_json("migration.json", record)
+    profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
+    channels = counts(profile, migration.after, measures, found)
+    gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
+    run.write_json("gate_tables.json", gate.to_dict())
+    gate.check(run.url)
+    say("every expectation holds")
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    record = verify(spark, approved(table, options.run, options.digest))
+    say(f"verified for epoch {record['epoch']}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

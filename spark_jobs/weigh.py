@@ -1,0 +1,91 @@
+"""Weighing: rows and bytes of state per slot and per heavy key, summed over the state tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.spec import TableSpec
+from partitioning.function import PartitioningFunction
+from partitioning.hashing import Hashes
+from partitioning.profile import Floats, Profile
+from partitioning.sql import hash_sql
+from spark_jobs.state import SLOT, check_tables, files, read_newest
+
+
+@dataclass(frozen=True, eq=False)
+class Weight:
+    """Rows and bytes, float64 (S,) per slot and (K,) for each of `hashes` (ascending), and the
+    version of each table that was weighed."""
+
+    hashes: Hashes
+    rows: Floats
+    bytes: Floats
+    key_rows: Floats
+    key_bytes: Floats
+    versions: dict[str, int]
+
+    def onto(self, profile: Profile) -> Profile:
+        """The profile with these weights, listing every weighed key."""
+        listed = profile.listing(self.hashes)
+        at = np.searchsorted(listed.heavy, self.hashes)
+        rows, size = np.zeros(len(listed.heavy)), np.zeros(len(listed.heavy))
+        rows[at], size[at] = self.key_rows, self.key_bytes
+        return replace(listed, rows=self.rows, bytes=self.bytes, heavy_rows=rows, heavy_bytes=size)
+
+
+def row_counts(state: DataFrame, function: PartitioningFunction, hashes: Hashes) -> DataFrame:
+    """Rows by slot and by listed key: slot, hash (null: any other key), rows."""
+    h = F.expr(hash_sql(function.key))
+    listed = F.when(h.isin(hashes.tolist()), h) if len(hashes) else F.lit(None).cast("bigint")
+    return state.groupBy(SLOT, listed.alias("hash")).agg(F.count(F.lit(1)).alias("rows"))
+
+
+def weigh(
+    spark: SparkSession, spec: TableSpec, function: PartitioningFunction, hashes: Hashes
+) -> Weight:
+    """Weigh all state tables as they are now, in one Spark action; what is written meanwhile may
+    or may not count, and comes after the versions returned.
+
+    Parameters
+    ----------
+    hashes : int64 (K,), ascending and distinct: keys to weigh one by one
+
+    Raises
+    ------
+    InputError : a state table that is missing or not this table's
+    """
+    check_tables(spark, spec)
+    versions, parts = {}, []
+    for i, (name, table) in enumerate(spec.state.items()):
+        rows, versions[name] = read_newest(spark, table.path)
+        counts = row_counts(rows, function, hashes)
+        sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"))
+        # Slot -1 carries the table's rows and bytes as written, for bytes per row.
+        parts += [
+            counts.select(F.lit(i).alias("table"), SLOT, "hash", "rows", F.lit(0).alias("bytes")),
+            sizes.select(F.lit(i), F.lit(-1), F.lit(None).cast("bigint"), *sizes.columns),
+        ]
+    found = reduce(DataFrame.unionAll, parts).toArrow()
+    slot, hashed = found[SLOT].to_numpy(), found["hash"].fill_null(0).to_numpy()
+    rows = found["rows"].fill_null(0).to_numpy().astype(np.float64)
+    written = found["bytes"].fill_null(0).to_numpy().astype(np.float64)
+    total = slot < 0
+    table_of = found["table"].to_numpy()
+    each = np.zeros(len(spec.state))
+    each[table_of[total]] = written[total] / np.maximum(rows[total], 1.0)
+    size = rows * each[table_of]
+    listed = found["hash"].is_valid().to_numpy()
+    at = np.searchsorted(hashes, hashed[listed])
+
+    def by_slot(values: Floats) -> Floats:
+        return np.bincount(slot[~total], values[~total], minlength=len(function.slots))
+
+    def by_key(values: Floats) -> Floats:
+        return np.bincount(at, values[listed], minlength=len(hashes))
+
+    return Weight(hashes, by_slot(rows), by_slot(size), by_key(rows), by_key(size), versions)

@@ -1,0 +1,149 @@
+"""What tests share: the environment, one Spark session, and a small table bootstrapped once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from evenkeel.local import environment
+from evenkeel.spec import load_spec
+from evenkeel.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Before anything starts a JVM: the environment that set-up made, so that pytest runs as is.
+os.environ.update(environment())
+
+FIRST_DAY = datetime(2013, 1, 1, tzinfo=UTC)
+DAYS = 14
+SPEC: dict[str, Any] = {
+    "table": "trips",
+    "key": ["dest"],
+    "input": {"path": "events.parquet", "time": "at"},
+    "window": 7,
+    "state": {
+        "totals": {
+            "path": "state/totals",
+            "columns": {"trips": {"merge": "count"}, "miles": {"merge": "sum", "of": "miles"}},
+        },
+        "seen": {
+            "path": "state/seen",
+            "columns": {
+                "first": {"merge": "min", "of": "at"},
+                "last": {"merge": "max", "of": "at"},
+            },
+        },
+    },
+    "registry": "registry",
+    "channels": 4,
+    "slots": 64,
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """A table in a folder of its own, with the events that it is made from."""
+
+    folder: Path
+
+    @property
+    def spec_path(self) -> str:
+        return str(self.folder / "trips.yaml")
+
+    @property
+    def table(self) -> Table:
+        return Table(load_spec(self.spec_path))
+
+    @property
+    def events(self) -> pd.DataFrame:
+        return pd.read_parquet(self.folder / "events.parquet")
+
+    def respec(self, **changes: Any) -> World:
+        """Change fields of the spec."""
+        with Path(self.spec_path).open() as file:
+            spec = yaml.safe_load(file)
+        Path(self.spec_path).write_text(yaml.safe_dump({**spec, **changes}, sort_keys=False))
+        return self
+
+    def write_events(self, frame: pd.DataFrame) -> World:
+        """Replace the input; times are stored in microseconds as Spark reads them."""
+        pq.write_table(
+            pa.Table.from_pandas(frame, preserve_index=False),
+            self.folder / "events.parquet",
+            coerce_timestamps="us",
+        )
+        return self
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The jobs' session on two local cores, with a few small shuffles."""
+    from spark_jobs.session import session
+
+    started = session(
+        "evenkeel tests",
+        **{
+            "spark.master": "local[2]",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.default.parallelism": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.log.level": "OFF",
+        },
+    )
+    started.sparkContext.setLogLevel("OFF")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Spec and events of 14 days in January 2013; nothing bootstrapped."""
+    made = World(tmp_path)
+    Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    return made.write_events(some_events())
+
+
+@pytest.fixture(scope="session")
+def _bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from spark_jobs.bootstrap import bootstrap
+
+    made = World(tmp_path_factory.mktemp("bootstrapped"))
+    Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    made.write_events(some_events())
+    bootstrap(spark, made.table, (FIRST_DAY + timedelta(days=7)).date())
+    return made.folder
+
+
+@pytest.fixture
+def ready(_bootstrapped: Path, tmp_path: Path) -> World:
+    """The same, with state of the first seven days under epoch 0: a copy for each test."""
+    shutil.copytree(_bootstrapped, tmp_path, dirs_exist_ok=True)
+    return World(tmp_path)
+
+
+def some_events(count: int = 3000, keys: int = 200, seed: int = 7) -> pd.DataFrame:
+    """Events with Zipf keys (the heaviest about a sixth), spread over the days."""
+    rng = np.random.default_rng(seed)
+    weights = 1 / np.arange(1, keys + 1)
+    seconds = np.sort(rng.integers(0, DAYS * 86400, count))
+    return pd.DataFrame(
+        {
+            "dest": [f"D{k:03d}" for k in rng.choice(keys, count, p=weights / weights.sum())],
+            "at": FIRST_DAY + pd.to_timedelta(seconds, unit="s"),
+            "miles": rng.integers(1, 3000, count).astype(np.int32),
+            "weight": rng.integers(1, 9, count) / 4,
+        }
+    )

@@ -1,0 +1,242 @@
+"""Bootstrap: state as pandas has it, epoch 0, and what a crash or a wrong folder leaves."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from partitioning.errors import DamagedError, InputError
+from partitioning.hashing import key_hash, slot_of
+from spark_jobs import bootstrap as job
+from spark_jobs import state
+from spark_jobs.bootstrap import bootstrap
+
+from .conftest import World
+
+pytestmark = pytest.mark.spark
+END = date(2013, 1, 8)
+
+
+def rows(spark, path: str) -> pd.DataFrame:
+    return spark.read.format("delta").load(path).toPandas()
+
+
+def expected(events: pd.DataFrame) -> pd.DataFrame:
+    grouped = events.groupby("dest")
+    return pd.DataFrame(
+        {
+            "trips": grouped.size(),
+            "miles": grouped["miles"].sum().astype("int64"),
+            "first": grouped["at"].min(),
+            "last": grouped["at"].max(),
+        }
+    )
+
+
+def test_state_is_what_pandas_says_and_lies_where_the_function_says(spark, ready: World):
+    spec, epoch = ready.table.spec, ready.table.epoch()
+    events = ready.events[ready.events["at"].dt.date < END]
+    want = expected(events)
+    for name, columns in (("totals", ["trips", "miles"]), ("seen", ["first", "last"])):
+        path = spec.state[name].path
+        found = rows(spark, path)
+        assert (found["channel"] == epoch.lookup(found["dest"])).all()
+        slots = slot_of(key_hash([found["dest"]], ["string"]), spec.slots)
+        assert (found["slot"] == slots).all()
+        found = found.set_index("dest").sort_index()
+        for column in columns:
+            got = found[column]
+            if column in ("first", "last"):
+                got = got.dt.tz_localize("UTC")
+            assert (got == want[column]).all(), column
+        assert len(found) == len(want)
+        rule = state.constraints(spark, path)
+        assert list(rule) == ["evenkeel_epoch_0"]
+        assert state.same_sql(rule["evenkeel_epoch_0"], state.constraint_sql(epoch.function))
+        assert epoch.tables[name].version == state.table_version(spark, path)
+    assert spark.read.format("delta").load(spec.state["totals"].path).schema.simpleString() == (
+        "struct<channel:int,slot:int,dest:string,trips:bigint,miles:bigint>"
+    )
+
+
+def test_a_channel_is_one_file_sorted_by_slot(ready: World):
+    for part in ready.table.spec.state.values():
+        files = sorted(Path(part.path).glob("channel=*/*.parquet"))
+        assert len(files) == len({f.parent for f in files}) == 4
+        for file in files:
+            slots = pq.ParquetFile(file).read()["slot"].to_pylist()
+            assert slots == sorted(slots)
+
+
+def test_a_writer_with_a_stale_function_is_refused(spark, ready: World):
+    path = ready.table.spec.state["totals"].path
+    wrong = (
+        spark.read.format("delta")
+        .load(path)
+        .limit(1)
+        .selectExpr("(channel + 1) % 4 channel", "* except (channel)")
+    )
+    with pytest.raises(Exception, match="evenkeel_epoch_0"):
+        wrong.write.format("delta").mode("append").save(path)
+
+
+def test_a_second_run_changes_nothing(spark, ready: World):
+    table = ready.table
+    before = {n: state.table_version(spark, s.path) for n, s in table.spec.state.items()}
+    assert bootstrap(spark, table, END) is False
+    assert before == {n: state.table_version(spark, s.path) for n, s in table.spec.state.items()}
+    assert table.registry.numbers() == [0]
+
+
+@pytest.mark.parametrize("broken", ["writing", "constraining", "publishing"])
+def test_a_crash_is_completed_by_the_next_run(spark, world: World, monkeypatch, broken: str):
+    real_create, real_add = job._create, state.add_constraint
+
+    def create_first(spark, spec, frame, names, *rest):
+        real_create(spark, spec, frame, names[:1], *rest)
+        raise KeyboardInterrupt
+
+    def add_first(*args):
+        real_add(*args)
+        raise KeyboardInterrupt
+
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    table = world.table
+    with monkeypatch.context() as patch:
+        if broken == "writing":
+            patch.setattr(job, "_create", create_first)
+        elif broken == "constraining":
+            patch.setattr(state, "add_constraint", add_first)
+        else:
+            patch.setattr(type(table.registry), "publish", fail)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, table, END)
+    assert table.registry.numbers() == []
+    assert bootstrap(spark, table, END) is True
+    want = expected(world.events[world.events["at"].dt.date < END])
+    found = rows(spark, table.spec.state["totals"].path)
+    assert found["trips"].sum() == want["trips"].sum()
+    assert len(rows(spark, table.spec.state["seen"].path)) == len(want)
+    for part in table.spec.state.values():
+        assert list(state.constraints(spark, part.path)) == ["evenkeel_epoch_0"]
+
+
+def test_without_end_state_begins_empty(spark, world: World):
+    assert bootstrap(spark, world.table) is True
+    path = world.table.spec.state["totals"].path
+    assert rows(spark, path).empty
+    assert state.spent_transaction(spark, path, "evenkeel/trips/windows") is None
+    assert list(state.constraints(spark, path)) == ["evenkeel_epoch_0"]
+
+
+def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "add_constraint", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, world.table)
+    with pytest.raises(DamagedError, match=r"state/totals: holds state of another bootstrap"):
+        bootstrap(spark, world.respec(channels=5).table)
+    assert world.table.registry.numbers() == []
+
+
+def test_tables_that_disagree_on_slots(spark, ready: World):
+    path = ready.table.spec.state["seen"].path
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('evenkeel.slots' = '128')")
+    with pytest.raises(InputError) as error:
+        bootstrap(spark, ready.table, END)
+    assert "disagree on the number of slots" in str(error.value)
+    for name, count in (("totals", 64), ("seen", 128)):
+        assert f"{name} ({ready.table.spec.state[name].path}) {count}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fill", "message"),
+    [
+        (
+            lambda s, p: (p.mkdir(parents=True), (p / "notes.txt").write_text("mine")),
+            "holds something that is not a Delta table",
+        ),
+        (
+            lambda s, p: s.range(1).write.format("delta").save(str(p)),
+            "holds a Delta table that is not Evenkeel's",
+        ),
+        (
+            lambda s, p: s.sql(
+                f"CREATE TABLE delta.`{p}` (x INT) USING delta "
+                "TBLPROPERTIES ('evenkeel.table' = 'other')"
+            ),
+            "holds state of table 'other', not 'trips'",
+        ),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_left_alone(spark, world, fill, message):
+    path = world.folder / "state" / "seen"
+    fill(spark, path)
+    before = sorted(p.name for p in path.rglob("*"))
+    with pytest.raises(InputError, match=message) as error:
+        bootstrap(spark, world.table, END)
+    assert str(path) in str(error.value)
+    assert sorted(p.name for p in path.rglob("*")) == before
+    assert not (world.folder / "state" / "totals").exists()
+    assert world.table.registry.numbers() == []
+
+
+def with_null(world: World) -> World:
+    events = world.events
+    events.loc[[0, 5], "dest"] = None
+    return world.write_events(events)
+
+
+def test_null_keys_are_refused_before_anything_is_made(spark, world: World):
+    with pytest.raises(InputError, match=r"2 events have a null in the key \(dest\)"):
+        bootstrap(spark, with_null(world).table, END)
+    assert not (world.folder / "state").exists()
+    assert not (world.folder / "registry").exists()
+
+
+@pytest.mark.parametrize(("policy", "nulls"), [("drop", 0), ("keep", 2)])
+def test_null_keys_dropped_or_kept(spark, world: World, policy: str, nulls: int):
+    table = with_null(world).respec(null_keys=policy).table
+    bootstrap(spark, table, END)
+    found = rows(spark, table.spec.state["totals"].path)
+    assert found.loc[found["dest"].isna(), "trips"].sum() == nulls
+    assert (found["channel"] == table.epoch().lookup(found["dest"])).all()
+
+
+def test_csv_keys_stay_as_they_are_written(spark, world: World):
+    Path(world.folder / "events.csv").write_text(
+        "dest,at,miles\n007,2013-01-01T05:00:00Z,5\n7,2013-01-02T05:00:00Z,6\n"
+    )
+    world.respec(input={"path": "events.csv", "format": "csv", "time": "at"})
+    bootstrap(spark, world.table, END)
+    found = rows(spark, world.table.spec.state["totals"].path)
+    assert dict(zip(found["dest"], found["miles"], strict=True)) == {"007": 5, "7": 6}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"key": ["destination"]}, "no column 'destination'. Its columns: dest, at, miles"),
+        ({"key": ["weight"]}, "column 'weight': type 'double' cannot be a key"),
+        (
+            {"input": {"path": "events.parquet", "time": "dest"}},
+            "column 'dest' is string. Allowed: date or timestamp",
+        ),
+        ({"input": {"path": "nothing.parquet", "time": "at"}}, "there is no parquet input"),
+        ({"load": "at"}, "column 'at' is timestamp. Allowed: a number"),
+    ],
+)
+def test_an_input_that_cannot_be_used(spark, world: World, capsys, changes, message):
+    world.respec(**changes)
+    assert job.main(["--spec", world.spec_path, "--end", "2013-01-08"]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("evenkeel: error: ")
+    assert message in lines[0]
+    assert not (world.folder / "state").exists()

@@ -1,0 +1,232 @@
+"""The DAGs: their shape, their lightness, and whole runs through Airflow, Spark and Delta."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import airflow_env
+from tests.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401  a fixture
+
+# Only now: the environment above must be set before Airflow is first imported.
+from airflow.sdk import Asset  # isort: skip
+from airflow.sdk.exceptions import ParamValidationError  # isort: skip
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from pyspark.sql import SparkSession
+
+    from tests.conftest import World
+
+pytestmark = pytest.mark.airflow
+
+PIPELINE = [
+    "learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish", "report",
+]  # fmt: skip
+ARROWS = {
+    "learn": {"decide"},
+    "decide": {"plan"},
+    "plan": {"validate_plan"},
+    "validate_plan": {"approve"},
+    "approve": {"migrate"},
+    "migrate": {"verify", "roll_back"},
+    "verify": {"publish", "roll_back"},
+    "publish": {"report", "roll_back"},
+    "roll_back": {"report"},
+    "report": set(),
+}
+END = "2013-01-08"
+
+
+@pytest.fixture(autouse=True)
+def _home(airflow_db: None) -> None:  # noqa: F811
+    """Every test here needs the database."""
+
+
+def test_every_spec_has_its_dags() -> None:
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    for table in ("flights", "aircraft"):
+        for kind in ("rebalance", "roll_back", "maintain"):
+            dag = bag.dags[f"{kind}_{table}"]
+            assert (dag.max_active_runs, dag.catchup) == (1, False)
+
+
+def test_tasks_and_arrows_of_a_rebalance() -> None:
+    dag = dag_bag().dags["rebalance_flights"]
+    assert {t.task_id: t.downstream_task_ids for t in dag.tasks} == ARROWS
+    assert dag.get_task("publish").outlets == [Asset("evenkeel://flights")]
+
+
+def test_going_back_takes_the_same_way_without_a_decision() -> None:
+    dag = dag_bag().dags["roll_back_flights"]
+    assert {t.task_id for t in dag.tasks} == {*PIPELINE, "roll_back"} - {"decide"}
+    assert dag.get_task("learn").downstream_task_ids == {"plan"}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"channels": 0}, {"max_imbalance": 0.5}, {"budget": -1}, {"strategy": "magic"}]
+)
+def test_a_wrong_param_is_refused_before_anything_runs(wrong: dict[str, Any]) -> None:
+    dag = dag_bag().dags["rebalance_flights"]
+    name, value = next(iter(wrong.items()))
+    with pytest.raises(ParamValidationError, match="is less than the minimum|is not one of"):
+        dag.params.get_param(name).resolve(value)
+
+
+def test_parsing_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, json\n"
+        f"sys.path.insert(0, {str(airflow_env.DAGS)!r})\n"
+        "import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit\n"
+        "import airflow.providers.standard.operators.hitl\n"
+        "before = set(sys.modules)\n"
+        "import evenkeel_dags\n"
+        "heavy = {'pyspark', 'delta', 'great_expectations', 'altair', 'pandas'}\n"
+        "print(sorted(heavy & (set(sys.modules) - before)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip().splitlines()[-1:] == ["[]"], done.stderr
+
+
+def test_a_spec_with_a_typo_takes_no_other_dag_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.folder / "broken.yaml").write_text("table: broken\nkee: [a]\n")
+    (world.folder / "again.yaml").write_text(Path(world.spec_path).read_text())
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    bag = dag_bag()
+    assert set(bag.dags) == {"rebalance_trips", "roll_back_trips", "maintain_trips"}
+    ((file, error),) = bag.import_errors.items()
+    assert Path(file).name == "evenkeel_specs.py"
+    assert "broken.yaml: " in error
+    assert "kee: there is no such field" in error
+    assert "trips.yaml: table: 'trips' is already the name of again.yaml" in error
+
+
+def test_a_spec_with_an_impossible_schedule_takes_no_other_dag_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Path(world.spec_path).read_text()
+    (world.folder / "odd.yaml").write_text(
+        text.replace("table: trips", "table: odd") + "schedule: now and then\n"
+    )
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    bag = dag_bag()
+    assert "rebalance_trips" in bag.dags
+    (error,) = bag.import_errors.values()
+    assert "odd.yaml: schedule: " in error
+    assert "'now and then'" in error
+
+
+def test_a_dry_run_and_a_refusal_change_nothing(
+    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    before = _files(ready)
+
+    dry = _run(ready, 1, {"dry_run": True})
+    assert dry.state == "success"
+    assert _states(dry) == dict.fromkeys(PIPELINE, "success") | dict.fromkeys(
+        ["approve", "migrate", "verify", "publish", "roll_back"], "skipped"
+    )
+    assert _left(ready, dry) >= {"plan.json", "gate_plan.json", "report.html"}
+
+    # Hashing anew moves far more than a budget of one byte.
+    refused = _run(ready, 2, {"strategy": "uniform", "budget": 1, "force": True})
+    assert refused.state == "failed"
+    states = _states(refused)
+    assert states["validate_plan"] == "failed"
+    assert states["migrate"] == "upstream_failed"
+    assert states["roll_back"] == "skipped"
+    assert "report.html" in _left(ready, refused)
+
+    # Nothing to do: even enough.
+    ready.respec(trigger=100)
+    idle = _run(ready, 3, {})
+    assert idle.state == "success"
+    assert _states(idle)["plan"] == "skipped"
+    assert "report.html" in _left(ready, idle)
+
+    assert _files(ready) == before
+    assert ready.table.epoch().number == 0
+
+
+def test_a_run_from_learn_to_report(ready: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    run = dag_of("rebalance_trips").test(run_conf={"window_end": END})
+    assert run.state == "success"
+    assert _states(run) == dict.fromkeys(PIPELINE, "success") | {"roll_back": "skipped"}
+    epoch = ready.table.epoch()
+    assert epoch.number == 1
+    assert set(epoch.tables) == {"totals", "seen"}
+    assert _events("evenkeel://trips/") == [{"epoch": 1}]
+    kept = ready.table.registry.store.names("epochs/00000001")
+    assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)
+
+
+def test_a_failure_after_migrate_is_rolled_back(
+    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    before = _rows(ready, spark)
+    # verify dies between measuring and sealing, as if its machine went away.
+    monkeypatch.setenv("EVENKEEL_CRASH_AT", "measured")
+    run = _run(ready, 5, {})
+    states = _states(run)
+    assert (states["migrate"], states["verify"], states["roll_back"]) == (
+        "success", "failed", "success",
+    )  # fmt: skip
+    assert states["publish"] == "upstream_failed"
+    assert run.state == "failed"
+    assert ready.table.epoch().number == 0
+    assert _rows(ready, spark) == before
+
+
+def _run(ready: World, number: int, asked: dict[str, Any]) -> DagRun:
+    """A run of rebalance_trips whose profile is learned here, in the session that there is."""
+    from spark_jobs import learn
+
+    when = datetime(2026, 1, 1, number, tzinfo=UTC)
+    run_id = f"manual__{when.isoformat()}"
+    assert learn.main(["--spec", ready.spec_path, "--run", run_id, "--end", END]) == 0
+    run = dag_of("rebalance_trips").test(
+        run_after=when, logical_date=when, run_conf=asked, mark_success_pattern="learn"
+    )
+    assert run.run_id == run_id
+    return run
+
+
+def _states(run: DagRun) -> dict[str, str]:
+    return {t.task_id: str(t.state) for t in run.get_task_instances()}
+
+
+def _left(ready: World, run: DagRun) -> set[str]:
+    registry = ready.table.registry
+    return set(registry.store.names(f"runs/{registry.run(run.run_id).name}"))
+
+
+def _files(ready: World) -> dict[str, bytes]:
+    """All of state, and the epochs."""
+    found = [*(ready.folder / "state").rglob("*"), *(ready.folder / "registry/epochs").rglob("*")]
+    return {str(f): f.read_bytes() for f in found if f.is_file()}
+
+
+def _rows(ready: World, spark: SparkSession) -> list[list[Any]]:
+    paths = [part.path for part in ready.table.spec.state.values()]
+    return [sorted(spark.read.format("delta").load(p).collect()) for p in paths]
+
+
+def _events(uri: str) -> list[dict[str, Any]]:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        return [e.extra for e in session.scalars(found.where(AssetModel.uri == uri))]

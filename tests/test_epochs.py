@@ -1,0 +1,130 @@
+"""The registry: exclusive creation, digests, fences, and names that may not leave the folder."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evenkeel.epochs import Registry, TableVersion, safe_name
+from partitioning.errors import DamagedError, FenceError, InputError
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+
+TABLES = {"t": TableVersion("state/t", 3)}
+
+
+def first():
+    return PartitioningFunction(
+        (KeyColumn("k", "string"),), numbered_channels(2), np.arange(8) % 2, strategy="uniform"
+    )
+
+
+def after(function, slots=None):
+    return replace(
+        function,
+        epoch=function.epoch + 1,
+        parent=function.digest,
+        slots=function.slots if slots is None else slots,
+    )
+
+
+@pytest.fixture(params=["local", "memory"])
+def registry(request, tmp_path):
+    url = str(tmp_path / "registry") if request.param == "local" else f"memory://{tmp_path}"
+    return Registry(url)
+
+
+def test_an_empty_registry_says_what_to_do(registry):
+    assert registry.numbers() == []
+    with pytest.raises(InputError, match="Bootstrap the table first"):
+        registry.current()
+
+
+def test_published_epochs_come_back_whole(registry):
+    published = registry.publish(first(), TABLES)
+    again = registry.current()
+    assert (again.number, again.tables, again.published) == (0, TABLES, published.published)
+    assert again.function.digest == first().digest
+    assert again.lookup(["ORD"]).tolist() == first().lookup(["ORD"]).tolist()
+
+
+def test_publishing_the_same_plan_again_changes_nothing(registry):
+    registry.publish(first(), TABLES)
+    once = registry.publish(after(first()), TABLES, "d1")
+    assert registry.publish(after(first()), TABLES, "d1").published == once.published
+    with pytest.raises(FenceError, match="already published by another run"):
+        registry.publish(after(first()), TABLES, "d2")
+    assert registry.numbers() == [0, 1]
+
+
+def test_a_function_with_another_parent_is_refused(registry):
+    registry.publish(first(), TABLES)
+    with pytest.raises(FenceError, match="follows another epoch"):
+        registry.publish(after(replace(first(), strategy="other")), TABLES, "d")
+    with pytest.raises(FenceError, match="follows another epoch"):
+        registry.publish(after(after(first())), TABLES, "d")
+    assert registry.numbers() == [0]
+
+
+def test_of_many_racers_one_publishes(tmp_path):
+    registry = Registry(str(tmp_path))
+    registry.publish(first(), TABLES)
+    rivals = [after(first(), np.full(8, i % 2, dtype=np.int32)) for i in range(8)]
+
+    def attempt(i):
+        try:
+            return registry.publish(rivals[i], TABLES, f"plan {i}").plan_digest
+        except FenceError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        winners = [w for w in pool.map(attempt, range(8)) if w]
+    assert winners == [registry.epoch(1).plan_digest]
+
+
+@pytest.mark.parametrize("damage", ["torn", "edited", "empty", "list"])
+def test_a_damaged_epoch_is_told_by_its_digest(tmp_path, damage):
+    registry = Registry(str(tmp_path))
+    registry.publish(first(), TABLES)
+    file = tmp_path / "epochs" / "00000000" / "epoch.json"
+    data = json.loads(file.read_text())
+    data["function"]["slots"][3] ^= 1
+    file.write_text(
+        {
+            "torn": file.read_text()[:-40],
+            "edited": json.dumps(data),
+            "empty": "",
+            "list": "[]",
+        }[damage]
+    )
+    with pytest.raises(DamagedError, match="epoch.json: (torn or edited|not JSON)"):
+        registry.current()
+
+
+def test_an_unknown_epoch_names_those_there_are(registry):
+    registry.publish(first(), TABLES)
+    with pytest.raises(InputError, match="there is no epoch 7.*Published: 0 to 0"):
+        registry.epoch(7)
+
+
+def test_runs_keep_what_steps_leave(registry):
+    run = registry.run("manual__2026-01-01T00:00:00+00:00")
+    with pytest.raises(InputError, match=r"plan.json is missing.*Run the steps before"):
+        run.read_json("plan.json")
+    run.write_json("plan.json", {"b": 1, "a": [2]})
+    assert run.read("plan.json") == b'{"a":[2],"b":1}'
+    assert run.exists("plan.json") and not run.exists("profile.npz")
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../b", "", "a\\..\\b"])
+def test_no_name_leaves_the_folder(registry, name):
+    with pytest.raises(InputError, match="not a name inside the folder"):
+        registry.store.write(name, b"")
+
+
+def test_a_run_id_becomes_a_folder_name():
+    assert safe_name("manual__2026-01-01T00:00:00+00:00") == "manual__2026-01-01T00-00-00-00-00"
+    assert safe_name("../../x") == "x" or "/" not in safe_name("../../x")
+    with pytest.raises(InputError):
+        safe_name("...")

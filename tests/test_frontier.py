@@ -1,0 +1,317 @@
+"""frontier: promises on random problems, the optimum of tiny ones, Gedik's stream in full."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partitioning.bounds import floor, least_bytes
+from partitioning.errors import InputError
+from partitioning.function import Channel, PartitioningFunction, numbered_channels, successor
+from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
+from partitioning.hashing import Hashes, slot_of
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.profile import Floats, Profile, profile_of_keys
+from partitioning.resources import delta
+from partitioning.strategies import STRATEGIES
+from partitioning.strategies.frontier import frontier, trace
+from partitioning.strategies.hashing import consistent, uniform
+
+SLOTS = 32
+#: frontier ends as near to the best imbalance as this; comparisons with others allow for it.
+CLOSE = 1e-3
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Every key's load and bytes, what is known of them, and the function in force."""
+
+    hashes: Hashes
+    load: Floats
+    state: Floats
+    profile: Profile
+    previous: PartitioningFunction
+    channels: tuple[Channel, ...]
+
+    def moved(self, function: PartitioningFunction) -> float:
+        """Bytes of the keys that change their channel, counted key by key."""
+        before, after = (f.lookup_hashes(self.hashes) for f in (self.previous, function))
+        return float(self.state[before != after].sum())
+
+    def imbalance(self, function: PartitioningFunction) -> float:
+        """Counted key by key."""
+        owners = function.lookup_hashes(self.hashes)
+        loads = np.bincount(owners, self.load, minlength=len(function.channels))
+        return imbalance(loads, function.capacities)
+
+
+@st.composite
+def problems(draw, same_channels: bool = False) -> Problem:
+    """Loads of any shape, bytes in proportion or not, any previous function, channels that stay,
+    come, go, drain and differ."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    keys = draw(st.integers(1, 120))
+    shape = draw(st.sampled_from(["zipf", "equal", "wild", "some idle", "idle"]))
+    load = {
+        "zipf": zipf(keys, draw(st.sampled_from([0.5, 1.0, 2.0]))),
+        "equal": np.ones(keys),
+        "wild": random.lognormal(0, 2, keys),
+        "some idle": random.poisson(1, keys).astype(float),
+        "idle": np.zeros(keys),
+    }[shape]
+    state = load if draw(st.booleans()) else random.integers(0, 100, keys).astype(float)
+    hashes = hashed_keys(keys, draw(st.integers(0, 99)))
+    threshold = float(np.quantile(load, draw(st.sampled_from([0.0, 0.5, 0.9]))))
+    profile = profile_of_keys(KEY, hashes, load, SLOTS, state=state, threshold=threshold)
+    count = draw(st.integers(1, 6))
+    capacities = st.sampled_from([1.0, 1.0, 1.0, 0.5, 3.0])
+    before = [Channel(str(i), draw(capacities)) for i in range(count)]
+    named = random.permutation(profile.heavy)[: draw(st.integers(0, 10))].tolist()
+    previous = successor(
+        KEY,
+        None,
+        before,
+        random.integers(0, count, SLOTS),
+        "random",
+        None,
+        {h: int(random.integers(0, count)) for h in named},
+    )
+    after = list(before)
+    if not same_channels:
+        after = after[: draw(st.integers(1, count))]
+        after += [Channel(f"new {i}", draw(capacities)) for i in range(draw(st.integers(0, 3)))]
+        if len(after) > 1 and draw(st.booleans()):
+            after[draw(st.integers(0, len(after) - 1))] = Channel("drained", 0.0)
+    return Problem(hashes, load, state, profile, previous, tuple(after))
+
+
+@settings(deadline=None, max_examples=80)
+@given(problems(), st.sampled_from([None, 1.0, 1.05, 1.3, 2.0]), st.floats(0, 1))
+def test_budget_holds_and_bytes_are_true(problem, max_imbalance, part):
+    curve = trace(problem.profile, problem.previous, problem.channels)
+    forced = float(curve.bytes[0])
+    budget = forced + part * (float(problem.state.sum()) - forced)
+    function = frontier(
+        problem.profile,
+        problem.previous,
+        problem.channels,
+        max_imbalance=max_imbalance,
+        budget=budget,
+    )
+    slack = 1e-9 * problem.state.sum()
+    assert problem.moved(function) <= budget + slack
+    reached, whole = problem.imbalance(function), float(curve.imbalance[-1])
+    if max_imbalance is not None and whole <= max_imbalance and curve.bytes[-1] <= budget:
+        assert reached <= max_imbalance * (1 + 1e-9)
+    affordable = curve.bytes <= budget - slack
+    if affordable.any():
+        goal = max(max_imbalance or 0.0, float(curve.imbalance[affordable].min()))
+        assert reached <= goal * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=80)
+@given(problems())
+def test_curve_is_monotone_feasible_and_above_its_bounds(problem):
+    curve = trace(problem.profile, problem.previous, problem.channels)
+    assert (np.diff(curve.bytes) > 0).all()
+    assert (np.diff(curve.imbalance) < 0).all()
+    assert curve.floor == floor(problem.profile, problem.channels)
+    assert curve.imbalance[-1] >= curve.floor * (1 - 1e-9)
+    assert (np.diff(curve.bound_bytes) >= 0).all()
+    assert (np.diff(curve.bound_imbalance) <= 0).all()
+    assert (curve.bytes >= bound(problem, curve.imbalance) * (1 - 1e-9) - 1e-9).all()
+    points = list(zip(curve.bytes, curve.imbalance, strict=True))
+    for size, reached in points[:: -(len(points) // 4 + 1)]:
+        function = frontier(problem.profile, problem.previous, problem.channels, budget=size)
+        assert problem.imbalance(function) <= reached * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_no_strategy_beats_bound_or_floor(problem):
+    for name, strategy in STRATEGIES.items():
+        function = strategy(problem.profile, problem.previous, problem.channels)
+        reached = problem.imbalance(function)
+        assert reached >= floor(problem.profile, problem.channels) * (1 - 1e-9), name
+        least = float(bound(problem, np.array([reached]))[0])
+        assert problem.moved(function) >= least * (1 - 1e-9) - 1e-9, name
+
+
+@settings(deadline=None, max_examples=80)
+@given(problems(same_channels=True), st.sampled_from([None, 1.1, 1.5]))
+def test_never_worse_and_nothing_moves_twice(problem, max_imbalance):
+    function = frontier(
+        problem.profile, problem.previous, problem.channels, max_imbalance=max_imbalance
+    )
+    before = problem.imbalance(problem.previous)
+    assert problem.imbalance(function) <= before * (1 + 1e-9)
+    if max_imbalance is not None and before <= max_imbalance:
+        assert problem.moved(function) == 0
+    again = frontier(problem.profile, function, problem.channels, max_imbalance=max_imbalance)
+    assert (again.slots == function.slots).all()
+    assert again.explicit_keys.tolist() == function.explicit_keys.tolist()
+    assert again.explicit_channels.tolist() == function.explicit_channels.tolist()
+
+
+def bound(problem: Problem, imbalances: Floats) -> Floats:
+    """The LP bound, from the keys: tails and heavy keys put together anew."""
+    p, previous = problem.profile, problem.previous
+    heavy = np.isin(problem.hashes, p.heavy)
+    slot = slot_of(problem.hashes[~heavy], SLOTS)
+    load = np.bincount(slot, problem.load[~heavy], minlength=SLOTS)
+    state = np.bincount(slot, problem.state[~heavy], minlength=SLOTS)
+    return least_bytes(
+        np.concatenate([load, problem.load[heavy]]),
+        np.concatenate([state, problem.state[heavy]]),
+        np.concatenate([previous.slots, previous.lookup_hashes(problem.hashes[heavy])]),
+        np.array([c.capacity for c in problem.channels]),
+        imbalances,
+    )
+
+
+def by_hand(loads, sizes, owners, count: int) -> tuple[Profile, PartitioningFunction]:
+    """One slot a key."""
+    load = np.array(loads, dtype=float)
+    state = np.array(sizes, dtype=float)
+    none = np.empty(0)
+    hashes, rows = none.astype(np.int64), np.ones(len(load))
+    profile = Profile(KEY, load, state, rows, hashes, none, none, none, ())
+    return profile, successor(KEY, None, numbered_channels(count), owners, "by hand")
+
+
+def test_least_bytes_takes_the_densest_and_a_part():
+    # Channel 0 holds 6 of 8, its fair share is 4: sheds the 2 of 1 byte; at 1.25, 1 of those.
+    got = least_bytes(
+        np.array([2.0, 4, 2]),
+        np.array([1.0, 40, 7]),
+        np.array([0, 0, 1]),
+        np.ones(2),
+        np.array([1.5, 1.25, 1.0]),
+    )
+    assert got.tolist() == [0.0, 0.5, 1.0]
+    drained = least_bytes(
+        np.array([2.0, 4, 2]),
+        np.array([1.0, 40, 7]),
+        np.array([0, 0, 1]),
+        np.array([0.0, 1.0]),
+        np.array([1.0]),
+    )
+    assert drained.tolist() == [41.0]
+
+
+def test_floor_is_the_heaviest_key_on_the_best_channel():
+    profile = zipf_profile(2, 1.0, threshold=0.0)  # loads 2/3 and 1/3
+    assert floor(profile, numbered_channels(1)) == 1
+    assert floor(profile, numbered_channels(3)) == pytest.approx(2.0)
+    assert floor(profile, (Channel("a", 4), Channel("b", 1), Channel("c", 1))) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tiny_problems_against_all_assignments(seed):
+    random = np.random.default_rng(seed)
+    loads, sizes = random.integers(1, 20, 7), random.integers(1, 9, 7)
+    owners = random.integers(0, 3, 7)
+    profile, previous = by_hand(loads, sizes, owners, 3)
+    every = np.array(list(itertools.product(range(3), repeat=7)))
+    reached = np.array([np.bincount(a, loads, minlength=3).max() for a in every]) * 3 / loads.sum()
+    moved = (every != owners) @ sizes
+    curve = trace(profile, previous, numbered_channels(3))
+    for size, value in zip(curve.bytes, curve.imbalance, strict=True):
+        assert size >= moved[reached <= value * (1 + 1e-9)].min()
+        assert value >= reached[moved <= size].min() * (1 - 1e-9)
+    assert curve.imbalance[-1] <= reached.min() * 1.1
+
+
+def test_a_key_that_blocks_is_exchanged_for_several():
+    # 8 + 3 cannot be mended by a move or a swap of two; 3 against 2 + 1 can.
+    profile, previous = by_hand([8, 3, 4, 1, 2, 2, 4, 6], [1] * 8, [0, 0, 1, 1, 1, 1, 2, 2], 3)
+    assert channel_loads(previous, profile).tolist() == [11, 9, 10]
+    after = frontier(profile, previous, numbered_channels(3))
+    assert channel_loads(after, profile).tolist() == [10, 10, 10]
+
+
+def test_densest_state_moves_first():
+    profile, previous = by_hand([3, 3, 3, 3], [9, 1, 9, 9], [0, 0, 0, 0], 2)
+    after = frontier(profile, previous, numbered_channels(2), max_imbalance=1.5)
+    assert after.slots.tolist() == [0, 1, 0, 0]
+
+
+def test_idle_slots_stay_and_leave_only_closed_channels_evenly():
+    profile, previous = by_hand([0] * 12, [5] * 12, [i % 3 for i in range(12)], 3)
+    assert (frontier(profile, previous, numbered_channels(5)).slots == previous.slots).all()
+    after = frontier(profile, previous, numbered_channels(2))
+    assert np.bincount(after.slots).tolist() == [6, 6]
+    kept = previous.slots < 2
+    assert (after.slots[kept] == previous.slots[kept]).all()
+
+
+def test_budget_too_small_to_empty_a_channel_is_refused():
+    profile, previous = by_hand([1, 1], [10, 30], [0, 1], 2)
+    with pytest.raises(InputError, match=r"budget: emptying .* 30 bytes, over 29"):
+        frontier(profile, previous, numbered_channels(1), budget=29)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_imbalance": 0.9}, {"budget": -1}, {"budget": float("nan")}]
+)
+def test_bad_options_are_refused(options):
+    profile, previous = by_hand([1, 1], [1, 1], [0, 1], 2)
+    with pytest.raises(InputError, match=next(iter(options))):
+        frontier(profile, previous, numbered_channels(2), **options)
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0, 1.2])
+@pytest.mark.parametrize("row_bytes", [None, 100.0], ids=["linear state", "one row a key"])
+@pytest.mark.parametrize(("before", "now"), [(5, 6), (10, 10), (12, 10), (20, 21)])
+def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
+    profile = zipf_profile(20_000, z, slots=1024, threshold=0.001, row_bytes=row_bytes)
+    channels = numbered_channels(now)
+    for start in (consistent, uniform):
+        previous = start(profile, None, numbered_channels(before))
+        for name, strategy in STRATEGIES.items():
+            other = strategy(profile, previous, channels)
+            budget = sum_moved(profile, previous, other)
+            ours = frontier(profile, previous, channels, budget=budget)
+            assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)
+            even, theirs = (
+                imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other)
+            )
+            assert even <= theirs * (1 + CLOSE), name
+
+
+def sum_moved(profile: Profile, before: PartitioningFunction, after: PartitioningFunction) -> float:
+    keys = before.lookup_hashes(profile.heavy) != after.lookup_hashes(profile.heavy)
+    tail = profile.tail(profile.bytes, profile.heavy_bytes)
+    return float(tail[before.slots != after.slots].sum() + profile.heavy_bytes[keys].sum())
+
+
+@pytest.mark.parametrize("row_bytes", [None, 100.0], ids=["linear state", "one row a key"])
+def test_bytes_for_a_target_are_near_the_bound(row_bytes):
+    profile = zipf_profile(20_000, 0.8, threshold=0.001, row_bytes=row_bytes)
+    previous = consistent(profile, None, numbered_channels(10))
+    curve = trace(profile, previous, numbered_channels(10))
+    function = frontier(profile, previous, numbered_channels(10), max_imbalance=1.05)
+    least = np.interp(-1.05, -curve.bound_imbalance, curve.bound_bytes)
+    assert imbalance(channel_loads(function, profile), function.capacities) <= 1.05
+    slot = profile.bytes.mean()
+    assert sum_moved(profile, previous, function) <= 1.1 * least + 2 * slot
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_gedik_default_stream(seed):
+    """|D| = 1e6, z = 1, alpha = 1.2, N one by one from 1 to 10, all three resources linear."""
+    load, hashes = zipf(10**6, 1.0), hashed_keys(10**6, seed)
+    function, migrations = None, []
+    for count in range(1, 11):
+        tracked = delta(1.2, 0.1, count, "LLL", len(load))
+        profile = profile_of_keys(KEY, hashes, load, 4096, threshold=tracked or 1.0)
+        before, function = function, frontier(profile, function, numbered_channels(count))
+        owners = function.lookup_hashes(hashes)
+        loads = np.bincount(owners, load, minlength=count)
+        assert loads.max() / loads.min() / 1.2 <= 0.84
+        if before is not None:
+            migrations.append(load[before.lookup_hashes(hashes) != owners].sum() * count)
+    assert max(migrations) <= 1.0

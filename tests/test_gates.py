@@ -1,0 +1,288 @@
+"""The gates: every expectation fails when what it is about is doctored, and is named."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenkeel.data_docs import pages
+from evenkeel.expectations import GateResult
+from evenkeel.gates import plan_gate, tables_gate
+from evenkeel.plan_suite import balance_limit
+from evenkeel.store import Store
+from evenkeel.tables_suite import FILE_OVERHEAD
+from partitioning.errors import GateError, InputError
+from partitioning.function import Channel, KeyColumn, numbered_channels
+from partitioning.hashing import key_hash
+from partitioning.plan import CurvePoint, Plan, make_plan, plan_for
+from partitioning.profile import Profile, profile_of_keys
+from partitioning.strategies.hashing import consistent
+
+SLOTS = 128
+CHANNELS = numbered_channels(4)
+
+
+def profile_of(loads: list[float]) -> Profile:
+    keys = [f"key {i}" for i in range(len(loads))]
+    load = np.array(loads, dtype=np.float64)
+    return profile_of_keys(
+        (KeyColumn("word", "string"),),
+        key_hash([keys], ["string"]),
+        load,
+        SLOTS,
+        state=np.full(len(keys), 100.0),
+        threshold=float(load.sum()) / 50,
+        names=keys,
+    )
+
+
+PROFILE = profile_of([1000.0 / (1 + i) for i in range(400)])
+PREVIOUS = consistent(PROFILE, None, CHANNELS)
+PLAN = make_plan("words", PROFILE, PREVIOUS, CHANNELS, max_imbalance=1.05, tables={"words": 3})
+
+
+def failing(gate: GateResult) -> set[str]:
+    return {r.what for r in gate.results if not r.success}
+
+
+def test_good_plan_passes_quietly_and_calls_nobody(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    gate = plan_gate(PLAN, PREVIOUS, profile=PROFILE)
+    assert failing(gate) == set()
+    assert gate.success
+    assert gate.docs is None
+    gate.check()
+    told = capfd.readouterr()
+    assert "Calculating" not in told.out + told.err
+
+
+def test_result_is_plain_json_and_the_same_each_time() -> None:
+    first, second = (
+        json.dumps(plan_gate(PLAN, PREVIOUS).to_dict(), allow_nan=False) for _ in range(2)
+    )
+    assert first == second
+    result = json.loads(first)
+    assert result["success"] is True
+    assert set(result["great_expectations"]) == {"channels", "placement", "moves", "plan"}
+    assert all(r["what"] and r["expected"] and r["kwargs"] for r in result["results"])
+    even = result["results"][0]
+    assert even["observed"] == pytest.approx(PLAN.imbalance_after)
+
+
+def test_plan_without_moves_passes() -> None:
+    plan = plan_for("words", PROFILE, PREVIOUS, PREVIOUS, max_imbalance=3.0)
+    assert plan.moves == ()
+    assert failing(plan_gate(plan, PREVIOUS, profile=PROFILE)) == set()
+
+
+def with_move(**changes: Any) -> Plan:
+    """The plan with its first move doctored."""
+    return replace(PLAN, moves=(replace(PLAN.moves[0], **changes), *PLAN.moves[1:]))
+
+
+def lopsided(**options: Any) -> Plan:
+    """A plan that puts everything on one channel."""
+    function = replace(
+        PREVIOUS, slots=np.zeros(SLOTS), explicit_keys=np.empty(0), explicit_channels=np.empty(0)
+    )
+    return plan_for("words", PROFILE, PREVIOUS, function, max_imbalance=1.05, **options)
+
+
+def closed_but_loaded() -> Plan:
+    channels = (Channel("0", 0.0), *CHANNELS[1:])
+    return replace(PLAN, function=replace(PLAN.function, channels=channels))
+
+
+def swapped(loads: tuple[float, ...]) -> tuple[float, ...]:
+    order = np.argsort(loads)
+    mixed = list(loads)
+    mixed[order[0]], mixed[order[1]] = mixed[order[1]], mixed[order[0]]
+    return tuple(mixed)
+
+
+LAZY = plan_for("words", PROFILE, PREVIOUS, PREVIOUS, max_imbalance=1.05)
+
+DOCTORED: dict[str, Callable[[], Plan]] = {
+    "The channels are as even as asked, or as they can be": lambda: LAZY,
+    "The channels are not less even than before": lopsided,
+    "No function beats the floor": lambda: replace(PLAN, floor=2.0),
+    "No load is lost and none appears": lambda: replace(
+        PLAN, loads_before=tuple(2 * x for x in PLAN.loads_before)
+    ),
+    "Closed and dropped channels carry no load": closed_but_loaded,
+    "Every slot and heavy key is owned by an open channel": closed_but_loaded,
+    "The moves are exactly what differs between the two functions": lambda: replace(
+        PLAN, moves=PLAN.moves[:-1]
+    ),
+    "Every move starts at the channel that owns the slot or key now": lambda: with_move(
+        source=next(c for c in range(4) if c not in (PLAN.moves[0].source, PLAN.moves[0].target))
+    ),
+    "No slot or key moves twice": lambda: replace(PLAN, moves=(*PLAN.moves, PLAN.moves[0])),
+    "Every move goes to another channel": lambda: with_move(target=PLAN.moves[0].source),
+    "Nothing moves without a reason": lambda: with_move(reason="  "),
+    "No move has negative load, bytes or rows": lambda: with_move(rows=-1.0),
+    "The bytes of the moves add up to the plan's": lambda: replace(PLAN, bytes=PLAN.bytes + 50),
+    "The plan starts from the epoch that it names": lambda: replace(PLAN, parent_digest="0" * 64),
+    "The imbalance that the plan states is that of its loads": lambda: replace(
+        PLAN, imbalance_after=1.0
+    ),
+    "The plan moves no more than the budget": lambda: replace(PLAN, budget=PLAN.bytes / 2),
+    "The loads that the plan predicts are those of the profile": lambda: replace(
+        PLAN, loads_after=swapped(PLAN.loads_after)
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DOCTORED)
+def test_each_expectation_on_the_plan_can_fail_and_is_named(what: str) -> None:
+    gate = plan_gate(DOCTORED[what](), PREVIOUS, profile=PROFILE)
+    assert what in failing(gate)
+    assert not gate.success
+    with pytest.raises(GateError, match=re.escape(what)):
+        gate.check()
+
+
+def test_every_expectation_on_the_plan_is_doctored_above() -> None:
+    gate = plan_gate(replace(PLAN, budget=PLAN.bytes), PREVIOUS, profile=PROFILE)
+    assert {r.what for r in gate.results} == set(DOCTORED)
+    assert failing(gate) == set()
+
+
+def test_going_back_may_be_less_even() -> None:
+    assert failing(plan_gate(lopsided(), PREVIOUS, profile=PROFILE, going_back=True)) == set()
+
+
+def test_changed_channels_may_be_less_even_than_before() -> None:
+    heavy = profile_of([1000.0] + [10.0] * 90)
+    previous = make_plan("w", heavy, consistent(heavy, None, CHANNELS[:2]), CHANNELS[:2]).function
+    plan = make_plan("w", heavy, previous, CHANNELS, max_imbalance=1.05)
+    assert plan.imbalance_after > plan.imbalance_before
+    gate = plan_gate(plan, previous, profile=heavy)
+    assert failing(gate) == set()
+    assert "out of reach" in gate.results[0].detail
+
+
+@pytest.mark.parametrize(
+    ("target", "budget", "limit", "why"),
+    [
+        (1.2, None, 1.2, "within reach"),
+        (1.05, None, 1.105, "out of reach: the curve ends at 1.1000, the floor is 1.0900"),
+        (1.2, 50.0, 1.505, "costs more than the budget"),
+        (None, None, 1.105, "no target"),
+        (1.2, -1.0, 2.005, "costs more than the budget"),
+    ],
+)
+def test_limit_is_the_target_or_what_can_be_had(
+    target: float | None, budget: float | None, limit: float, why: str
+) -> None:
+    curve = (CurvePoint(0, 2.0), CurvePoint(40, 1.5), CurvePoint(90, 1.1))
+    plan = replace(PLAN, max_imbalance=target, budget=budget, curve=curve, floor=1.09)
+    found, told = balance_limit(plan)
+    assert found == pytest.approx(limit)
+    assert why in told
+
+
+MEASURE: dict[str, Any] = {
+    "table": "words",
+    "rows_before": 400,
+    "rows_after": 400,
+    "checksum_before": "-98765432109876543210",
+    "checksum_after": "-98765432109876543210",
+    "misplaced": 0,
+    "duplicates": 0,
+    "bytes_predicted": 1e6,
+    "bytes_written": 1_015_000,
+    "files_written": 4,
+}
+COUNTS: list[dict[str, Any]] = [
+    {"table": "words", "channel": c, "rows_predicted": 99.6, "rows": 100} for c in range(4)
+]
+
+
+def measured(**changes: Any) -> list[dict[str, Any]]:
+    return [{**MEASURE, **changes}]
+
+
+AFTER: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "Every state table was measured": ([MEASURE, MEASURE], COUNTS),
+    "Only the plan's state tables were measured": (measured(table="birds"), COUNTS),
+    "No row is lost and none appears": (measured(rows_after=399), COUNTS),
+    "No value changes but the channel": (measured(checksum_after="-98765432109876543211"), COUNTS),
+    "Every row is where the function says": (measured(misplaced=1), COUNTS),
+    "No key stands in two rows": (measured(duplicates=2), COUNTS),
+    "Only what was to move was written": (measured(bytes_written=10_000_000), COUNTS),
+    "The bytes written are as predicted": (measured(bytes_written=1_100_000), COUNTS),
+    "Each channel holds the rows that were predicted": (
+        [MEASURE],
+        [{**COUNTS[0], "rows": 110}, *COUNTS[1:]],
+    ),
+}
+WARNINGS = {
+    "The bytes written are as predicted",
+    "Each channel holds the rows that were predicted",
+}
+
+
+def test_good_tables_pass() -> None:
+    gate = tables_gate([MEASURE], COUNTS, PLAN)
+    assert failing(gate) == set()
+    assert {r.what for r in gate.results} == set(AFTER)
+    assert json.dumps(gate.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("what", AFTER)
+def test_each_expectation_on_the_tables_can_fail_and_is_named(what: str) -> None:
+    gate = tables_gate(*AFTER[what], PLAN)
+    assert what in failing(gate)
+    assert gate.to_dict()["warnings"] == len(failing(gate) & WARNINGS)
+    if what in WARNINGS:
+        assert gate.success
+        gate.check()
+    else:
+        with pytest.raises(GateError, match=re.escape(what)):
+            gate.check()
+
+
+def test_small_tables_may_write_footers_and_growth_may_stand_anywhere() -> None:
+    small = measured(bytes_predicted=300.0, bytes_written=300 + 4 * FILE_OVERHEAD, rows_weighed=350)
+    counts = [{**c, "rows_predicted": 87.5} for c in COUNTS]
+    assert failing(tables_gate(small, counts, PLAN)) == set()
+
+
+def test_what_was_not_measured_does_not_pass() -> None:
+    with pytest.raises(InputError, match="nothing was measured"):
+        tables_gate([], COUNTS, PLAN)
+    with pytest.raises(InputError, match="duplicates missing for table 'words'"):
+        tables_gate(measured(duplicates=None), COUNTS, PLAN)
+
+
+def test_docs_keep_the_history_on_any_store() -> None:
+    store = Store("memory://gates-registry")
+    passed = plan_gate(PLAN, PREVIOUS, store, "manual__2013-01-29")
+    failed = tables_gate(measured(misplaced=7), COUNTS, PLAN, store, "manual__2013-01-29")
+    found = pages(store)
+    assert {(p.suite, p.passed, p.run) for p in found} == {
+        ("before", True, "manual__2013-01-29"),
+        ("after", False, "manual__2013-01-29"),
+    }
+    index = store.read("data_docs/index.html").decode()
+    for gate in (passed, failed):
+        assert gate.docs is not None
+        assert gate.docs.removeprefix("data_docs/") in index
+        page = store.read(gate.docs).decode()
+        assert "<script" not in page
+        assert not re.search(r"(src|href|url|@import)\W{1,3}(https?:)?//", page)
+    assert "Every row is where the function says" in store.read(str(failed.docs)).decode()

@@ -1,0 +1,270 @@
+"""Learn: exact loads, bounded error, incremental sketches, the weight of the state, bad input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from evenkeel.epochs import TableVersion
+from partitioning.errors import DamagedError, InputError
+from partitioning.function import KeyColumn
+from partitioning.hashing import key_hash, slot_of
+from spark_jobs import learn as job
+from spark_jobs import state
+from spark_jobs.learn import Passes, learn, sketch_days
+from spark_jobs.weigh import weigh
+
+from .conftest import World, some_events
+
+pytestmark = pytest.mark.spark
+STRING = (KeyColumn("dest", "string"),)
+
+
+def in_window(events: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
+    days = events["at"].dt.strftime("%Y-%m-%d")
+    return events[(days >= start) & (days < end)]
+
+
+def test_profile_is_exact_where_it_says_so(spark, ready: World):
+    profile, versions = learn(spark, ready.table, date(2013, 1, 8))
+    events = in_window(ready.events, "2013-01-01", "2013-01-08")
+    counts = events["dest"].value_counts()
+    hashes = key_hash([counts.index], ["string"])
+    assert profile.events == len(events)
+    assert profile.window == ("2013-01-01", "2013-01-08")
+    np.testing.assert_array_equal(
+        profile.load, np.bincount(slot_of(hashes, 64), counts, minlength=64)
+    )
+    loads = dict(zip(hashes.tolist(), counts.tolist(), strict=True))
+    names = dict(zip(hashes.tolist(), counts.index, strict=True))
+    for h, load, name in zip(
+        profile.heavy.tolist(), profile.heavy_load, profile.heavy_names, strict=True
+    ):
+        assert loads[h] - profile.error <= load <= loads[h]
+        assert names[h] == name
+    unlisted = [n for h, n in loads.items() if h not in set(profile.heavy.tolist())]
+    assert max(unlisted, default=0) <= profile.error
+    # Every key's row in each of the two state tables, which hold these very days.
+    np.testing.assert_array_equal(profile.rows, 2 * np.bincount(slot_of(hashes, 64), minlength=64))
+    assert (profile.heavy_rows == 2).all()
+    size = sum(
+        f.stat().st_size
+        for part in ready.table.spec.state.values()
+        for f in Path(part.path).glob("channel=*/*.parquet")
+    )
+    assert profile.bytes.sum() == pytest.approx(size)
+    for name, part in ready.table.spec.state.items():
+        assert versions[name] == state.table_version(spark, part.path)
+
+
+def test_only_new_days_are_learned_and_add_up(spark, ready: World, monkeypatch):
+    learned: list[list[int]] = []
+
+    def spy(*args):
+        found = sketch_days(*args)
+        learned.append(sorted(found))
+        return found
+
+    monkeypatch.setattr(job, "sketch_days", spy)
+    learn(spark, ready.table, date(2013, 1, 8))
+    rolled, _ = learn(spark, ready.table, date(2013, 1, 10))
+    whole, _ = learn(spark, ready.table, date(2013, 1, 10), relearn=True)
+    assert [len(days) for days in learned] == [7, 2, 7]
+    np.testing.assert_array_equal(rolled.load, whole.load)
+    assert rolled.events == whole.events == len(in_window(ready.events, "2013-01-03", "2013-01-10"))
+    stored = sorted(p.name for p in ready.folder.glob("registry/sketches/*/*.npz"))
+    assert stored == [f"2013-01-{d:02d}.npz" for d in range(1, 10)]
+
+
+def test_another_load_column_is_learned_anew(spark, ready: World):
+    by_rows, _ = learn(spark, ready.table, date(2013, 1, 8))
+    by_weight, _ = learn(spark, ready.respec(load="weight").table, date(2013, 1, 8))
+    events = in_window(ready.events, "2013-01-01", "2013-01-08")
+    assert by_rows.load.sum() == len(events)
+    assert by_weight.load.sum() == pytest.approx(events["weight"].sum())
+
+
+def test_explicit_keys_are_listed_however_light(spark, ready: World):
+    table, epoch = ready.table, ready.table.epoch()
+    light = key_hash([["D199", "not there"]], ["string"])
+    function = replace(
+        epoch.function,
+        epoch=1,
+        parent=epoch.function.digest,
+        explicit_keys=np.sort(light),
+        explicit_channels=np.array([0, 1]),
+    )
+    table.registry.publish(function, {n: TableVersion("", 1) for n in table.spec.state})
+    # No day's share makes any other key heavy.
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr(job, "HEAVY_SHARE", 4.0)
+        profile, _ = learn(spark, table, date(2013, 1, 15))
+    events = in_window(ready.events, "2013-01-08", "2013-01-15")
+    assert set(light.tolist()) == set(profile.heavy.tolist())
+    at = profile.heavy.tolist().index(int(light[0]))
+    assert profile.heavy_load[at] == (events["dest"] == "D199").sum()
+
+
+def test_keys_are_weighed_by_their_rows_and_hidden_rows_do_not_dilute(spark, ready: World):
+    spec, function = ready.table.spec, ready.table.epoch().function
+    path = spec.state["totals"].path
+    heavy = key_hash([["D000", "D001"]], ["string"])
+    order = np.sort(heavy)
+    before = weigh(spark, spec, function, order)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE dest = 'D001'")
+    after = weigh(spark, spec, function, order)
+    gone = np.searchsorted(order, heavy[1])
+    assert before.key_rows.tolist() == [2, 2]
+    assert after.key_rows[gone] == 1
+    assert after.rows.sum() == before.rows.sum() - 1
+    assert after.key_bytes[1 - gone] == pytest.approx(before.key_bytes[1 - gone])
+
+
+def test_without_time_the_whole_input_is_learned_every_time(spark, ready: World):
+    # Epoch 0 is what it is; only learning looks at input.time.
+    ready.respec(input={"path": "events.parquet"})
+    profile, _ = learn(spark, ready.table)
+    assert profile.events == len(ready.events)
+    assert profile.window == ("", "")
+    assert not list(ready.folder.glob("registry/sketches/*/*"))
+    with pytest.raises(InputError, match=r"input\.time is not set"):
+        learn(spark, ready.table, date(2013, 1, 8))
+
+
+@pytest.mark.parametrize("policy", ["drop", "keep"])
+def test_composite_keys_with_nulls(spark, world: World, policy: str):
+    events = world.events.assign(carrier=pd.array([1, None, 2] * 1000, dtype="Int64"))
+    frame = spark.createDataFrame(
+        [
+            (d, None if pd.isna(c) else int(c))
+            for d, c in zip(events["dest"], events["carrier"], strict=True)
+        ],
+        "dest string, carrier int",
+    )
+    spec = world.respec(key=["dest", "carrier"], null_keys=policy, input={"path": "x"}).table.spec
+    key = (*STRING, KeyColumn("carrier", "int"))
+    # A number of slots that is no power of two, and a share that makes every key heavy.
+    sketch = sketch_days(frame, spec, Passes(key, 100, 1e-9, np.empty(0, np.int64)))[0]
+    kept = events if policy == "keep" else events[events["carrier"].notna()]
+    counts = kept.groupby(["dest", "carrier"], dropna=False).size().reset_index(name="n")
+    hashes = key_hash([counts["dest"], pa.array(counts["carrier"])], ["string", "int"])
+    np.testing.assert_array_equal(
+        sketch.load, np.bincount(slot_of(hashes, 100), counts["n"], minlength=100)
+    )
+    found = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
+    assert found == dict(zip(hashes.tolist(), counts["n"].tolist(), strict=True))
+    assert any(" | null" in n for n in sketch.heavy_names) == (policy == "keep")
+
+
+def test_member_sql_is_set_membership(spark):
+    for members in ([], [0], [63, 64, 127], [5, 999, 1000, 65535]):
+        values = sorted({0, 1, 62, 63, 64, 65, 127, 128, 999, 1000, 65534, 65535})
+        frame = spark.createDataFrame([(v,) for v in values], "v int")
+        found = frame.where(F.expr(job._member_sql("v", np.array(members, dtype=np.int64))))
+        assert [r.v for r in found.collect()] == members
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), None])
+def test_a_load_that_is_no_load(spark, world: World, bad):
+    spec = world.respec(load="weight", input={"path": "x"}).table.spec
+    frame = spark.createDataFrame([("a", 1.0), ("b", bad)], "dest string, weight double")
+    with pytest.raises(InputError, match=r"1 events have a load \(weight\) that is null, negative"):
+        sketch_days(frame, spec, Passes(STRING, 64, 0.01, np.empty(0, np.int64)))
+
+
+def break_file(world: World) -> None:
+    (world.folder / "events.parquet").write_bytes(b"PAR1 this was a table once PAR1")
+
+
+def break_middle(world: World) -> None:
+    # A footer that reads well over pages that do not.
+    path = world.folder / "events.parquet"
+    data = bytearray(path.read_bytes())
+    data[4 : len(data) // 2] = b"\7" * (len(data) // 2 - 4)
+    path.write_bytes(data)
+
+
+def null_keys(world: World) -> None:
+    events = world.events
+    events.loc[3, "dest"] = None
+    world.write_events(events)
+
+
+@pytest.mark.parametrize(
+    ("change", "end", "message"),
+    [
+        (
+            None,
+            "2014-01-01",
+            "no events in the window from 2013-12-25 to 2014-01-01. Its days end before 2013-01-15",
+        ),
+        (lambda w: w.write_events(some_events(0)), None, "the input is empty"),
+        (lambda w: w.respec(key=["destination"]), None, "there is no column 'destination'"),
+        (lambda w: w.respec(load="wait"), None, "there is no column 'wait'"),
+        (
+            lambda w: w.respec(input={"path": "gone.parquet", "time": "at"}),
+            None,
+            "there is no parquet input",
+        ),
+        (
+            lambda w: w.respec(input={"path": "events.parquet", "format": "delta", "time": "at"}),
+            None,
+            "there is no delta input",
+        ),
+        (break_file, None, "not readable as parquet. Replace or remove the file"),
+        (break_middle, "2013-01-08", "not readable as parquet. Replace or remove the file"),
+        (null_keys, "2013-01-08", "1 events have a null in the key (dest)"),
+        (
+            lambda w: w.write_events(w.events.assign(dest=1)),
+            None,
+            "its key is (dest bigint), the current epoch's is (dest string)",
+        ),
+        (
+            lambda w: w.respec(slots=128),
+            "2013-01-08",
+            "state was made with slots = 64, the spec says 128",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change, end, message):
+    if change:
+        change(ready)
+    arguments = ["--spec", ready.spec_path, "--run", "r1", *(["--end", end] if end else [])]
+    assert job.main(arguments) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert [line.startswith("evenkeel: error: ") for line in lines] == [True]
+    assert message in lines[0]
+    assert str(ready.folder) in lines[0]
+    assert not (ready.folder / "registry" / "runs").exists()
+    assert ready.table.registry.numbers() == [0]
+
+
+def test_a_torn_sketch_is_named(spark, ready: World):
+    learn(spark, ready.table, date(2013, 1, 8))
+    torn = next(ready.folder.glob("registry/sketches/*/2013-01-03.npz"))
+    torn.write_bytes(torn.read_bytes()[:200])
+    with pytest.raises(DamagedError, match=r"2013-01-03\.npz: cannot be read.*learn again"):
+        learn(spark, ready.table, date(2013, 1, 8))
+    learn(spark, ready.table, date(2013, 1, 8), relearn=True)
+
+
+def test_main_leaves_profile_and_what_was_weighed(spark, ready: World, capsys):
+    assert (
+        job.main(["--spec", ready.spec_path, "--run", "scheduled__2013-01-08T00:00:00+00:00"]) == 0
+    )
+    folder = next((ready.folder / "registry" / "runs").iterdir())
+    meta = json.loads((folder / "profile.json").read_text())
+    assert meta["epoch"] == 0
+    assert meta["tables"] == {"seen": 1, "totals": 1}
+    assert meta["seconds"] > 0
+    assert (folder / "profile.npz").exists()
+    assert "window 2013-01-08 to 2013-01-15: 0 days known, learning 7" in capsys.readouterr().out

@@ -1,0 +1,357 @@
+"""Migrate: what it moves, what it refuses, and what a crash or another writer does to it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import delta.exceptions
+import numpy as np
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from partitioning.errors import FenceError
+from partitioning.function import PartitioningFunction, numbered_channels
+from spark_jobs import fence, state
+from spark_jobs.fence import approved, persistently
+from spark_jobs.migrate import main, migrate
+from spark_jobs.moving import Passage, moved_sql, slot_ranges
+from tests.placed import (
+    HEAVY,
+    KEY,
+    KEYS,
+    Placed,
+    append,
+    copied,
+    crashing_at,
+    hashes,
+    meanwhile,
+    next_function,
+    placed,
+    planned,
+    store,
+)
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    return placed(spark, tmp_path_factory.mktemp("placed"))
+
+
+@pytest.fixture
+def home(template: Placed, tmp_path: Path) -> Iterator[Placed]:
+    return copied(template, tmp_path / "home")
+
+
+def assert_placed(spark: SparkSession, home: Placed, migration: fence.Migration) -> None:
+    """Every row once, where the plan's function says, with what was in it."""
+    rows = home.rows(spark)
+    keys = [f"k{i}" for i in range(KEYS)]
+    assert {k: rows[k][1] for k in keys} == {f"k{i}": i for i in range(KEYS)}
+    owners = migration.after.lookup(list(rows))
+    assert [c for c, _ in rows.values()] == owners.tolist()
+
+
+def test_moves_the_planned_rows_and_writes_nothing_else(spark: SparkSession, home: Placed) -> None:
+    migration = planned(spark, home)
+    before = home.version(spark)
+    record = migrate(spark, migration)
+    assert_placed(spark, home, migration)
+    keys = [f"k{i}" for i in range(KEYS)]
+    moving = migration.before.lookup(keys) != migration.after.lookup(keys)
+    table = record["tables"]["visits"]
+    assert table["rows"] == moving.sum() == round(sum(m.rows for m in migration.plan.moves))
+    # Two constraints changed, then one UPDATE.
+    assert (table["before"], table["after"], table["commits"]) == (
+        before + 2,
+        before + 3,
+        [before + 3],
+    )
+    added = state.files(spark, home.path()).where("rows < 400").agg({"size": "sum"}).first()
+    assert table["bytes"] == added[0] < 0.5 * migration.plan.state_bytes
+    (commit,) = state.history_since(spark, home.path(), before + 2)
+    assert commit.metrics["numCopiedRows"] == 0, "deletion vectors are off"
+    assert commit.meta == {"digest": migration.plan.digest, "epoch": 1, "step": "migrate"}
+    assert home.constraints(spark) == {"evenkeel_moving_1"}
+    assert migration.run.read_json("migration.json") == record
+    # A second run commits nothing.
+    assert migrate(spark, migration) == record
+    assert home.version(spark) == before + 3
+    # While rows move, a writer may use either epoch's function, and no other.
+    append(spark, home, migration.before, {"new0": 0, "new1": 1})
+    append(spark, home, migration.after, {"new2": 2, "new3": 3})
+    neither = replace(migration.before, slots=(migration.before.slots + 2) % 4)
+    with pytest.raises((PySparkException, Py4JJavaError), match="evenkeel_moving_1"):
+        append(spark, home, neither, {f"new{i}": i for i in range(20)})
+
+
+def test_a_crash_anywhere_is_made_good_by_a_second_run(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run goes on where the one before it was killed, and is killed one step later."""
+    migration = planned(spark, home)
+    for step in ("weighed", "loosening", "loosened", "moved", "written"):
+        with crashing_at(step, monkeypatch):
+            migrate(spark, migration)
+    record = migrate(spark, migration)
+    assert_placed(spark, home, migration)
+    assert len(record["tables"]["visits"]["commits"]) == 1
+    assert home.constraints(spark) == {"evenkeel_moving_1"}
+
+
+def test_a_crash_between_two_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path, names=("visits", "stays"))
+    migration = planned(spark, home)
+    with crashing_at("moved", monkeypatch):
+        migrate(spark, migration)
+    assert home.constraints(spark, "stays") == {"evenkeel_epoch_0"}
+    tables = migrate(spark, migration)["tables"]
+    assert tables["visits"]["rows"] == tables["stays"]["rows"] > 0
+    assert home.rows(spark, "visits") == home.rows(spark, "stays")
+    assert_placed(spark, home, migration)
+
+
+def test_a_plan_without_moves_still_changes_the_constraint(
+    spark: SparkSession, home: Placed
+) -> None:
+    migration = planned(spark, home, function=home.table.epoch().function)
+    table = migrate(spark, migration)["tables"]["visits"]
+    assert (table["rows"], table["bytes"], table["before"]) == (0, 0, table["after"])
+    assert home.constraints(spark) == {"evenkeel_moving_1"}
+
+
+def test_ordinary_writes_since_the_plan_move_too(spark: SparkSession, home: Placed) -> None:
+    migration = planned(spark, home)
+    name = state.sql_name(home.path())
+    append(spark, home, migration.before, {f"new{i}": i for i in range(200)})
+    spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'new7'")
+    spark.sql(f"DELETE FROM {name} WHERE key = 'new8'")
+    spark.sql(f"OPTIMIZE {name}")
+    migrate(spark, migration)
+    assert_placed(spark, home, migration)
+    rows = home.rows(spark)
+    assert rows["new7"][1] == 8
+    assert "new8" not in rows
+
+
+def test_rows_that_come_while_moving_are_swept(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = planned(spark, home)
+    late = [{f"late{i}": i for i in range(200)}]
+    conf = state.commit_conf
+
+    @contextlib.contextmanager
+    def then_somebody_writes(
+        session: SparkSession, app: str | None, version: int | None, meta: dict[str, object]
+    ) -> Iterator[None]:
+        with conf(session, app, version, meta):
+            yield
+        if app is not None and late:
+            append(session, home, migration.before, late.pop())
+
+    monkeypatch.setattr("spark_jobs.state.commit_conf", then_somebody_writes)
+    record = migrate(spark, migration)
+    first, second = record["tables"]["visits"]["commits"]
+    assert second == first + 2
+    assert_placed(spark, home, migration)
+    assert "late7" in home.rows(spark)
+
+
+def test_of_two_plans_one_wins(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = planned(spark, home, "first")
+    second = planned(spark, home, "second", next_function(first.before, (1, 2, 3), None))
+    with (
+        meanwhile("weighed", lambda: migrate(spark, second), monkeypatch),
+        pytest.raises(FenceError, match="constraint evenkeel_moving_1, which is not this plan's"),
+    ):
+        migrate(spark, first)
+    assert_placed(spark, home, second)
+    assert not first.run.exists("migration.json")
+
+
+def test_the_same_plan_twice_at_once(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = planned(spark, home)
+    with meanwhile("loosening", lambda: migrate(spark, migration), monkeypatch):
+        record = migrate(spark, migration)
+    assert len(record["tables"]["visits"]["commits"]) == 1
+    assert_placed(spark, home, migration)
+
+
+def test_a_plan_of_another_epoch_is_refused(spark: SparkSession, home: Placed) -> None:
+    migration = planned(spark, home)
+    home.table.registry.publish(
+        replace(migration.before, epoch=1, parent=migration.before.digest), {}
+    )
+    version = home.version(spark)
+    with pytest.raises(FenceError, match="epoch 1 is current, the plan starts from epoch 0"):
+        migrate(spark, migration)
+    assert home.version(spark) == version
+
+
+MEDDLING = {
+    "a restore": ("RESTORE TABLE {t} TO VERSION AS OF 1", "is RESTORE"),
+    "a changed constraint": (
+        "ALTER TABLE {t} DROP CONSTRAINT evenkeel_epoch_0;"
+        "UPDATE {t} SET channel = 3 WHERE slot = 0;"
+        "ALTER TABLE {t} ADD CONSTRAINT evenkeel_epoch_0 CHECK (channel >= 0)",
+        "constraint evenkeel_epoch_0, which is not this plan's",
+    ),
+    "a lost constraint": (
+        "ALTER TABLE {t} DROP CONSTRAINT evenkeel_epoch_0",
+        "lost its constraint evenkeel_epoch_0",
+    ),
+    "an overwrite": (
+        "INSERT OVERWRITE {t} SELECT * FROM {t} VERSION AS OF 1",
+        "is WRITE with mode Overwrite",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MEDDLING)
+def test_a_table_that_somebody_else_moved_is_refused(
+    spark: SparkSession, home: Placed, what: str
+) -> None:
+    statements, message = MEDDLING[what]
+    migration = planned(spark, home)
+    # One more version, so that a restore is one.
+    append(spark, home, migration.before, {"one": 1})
+    for statement in statements.split(";"):
+        spark.sql(statement.format(t=state.sql_name(home.path())))
+    rows, version = home.rows(spark), home.version(spark)
+    with pytest.raises(FenceError, match=message) as error:
+        migrate(spark, migration)
+    assert home.path() in str(error.value)
+    assert home.version(spark) == version
+    assert home.rows(spark) == rows
+
+
+def test_over_the_budget_by_now_is_refused(spark: SparkSession, home: Placed) -> None:
+    exact = planned(spark, home)
+    tight = planned(spark, home, "tight", budget=exact.plan.bytes)
+    append(spark, home, exact.before, {f"new{i}": i for i in range(400)})
+    version = home.version(spark)
+    with pytest.raises(FenceError, match="the budget is"):
+        migrate(spark, tight)
+    assert home.version(spark) == version
+    wide = planned(spark, home, "wide", budget=exact.plan.bytes * 3)
+    migrate(spark, wide)
+    assert_placed(spark, home, wide)
+
+
+def test_within_the_budget_to_the_byte(spark: SparkSession, home: Placed) -> None:
+    migration = planned(spark, home, budget=planned(spark, home).plan.bytes)
+    migrate(spark, migration)
+    assert_placed(spark, home, migration)
+
+
+def test_an_edited_plan_is_refused(
+    spark: SparkSession, home: Placed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    migration = planned(spark, home)
+    edited = replace(migration.plan, function=next_function(migration.before, (1, 2, 3)))
+    store(home, "r1", edited)
+    with pytest.raises(FenceError, match="which was approved"):
+        approved(home.table, "r1", migration.plan.digest)
+    version = home.version(spark)
+    arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
+    assert main(arguments) == 2
+    (line,) = [x for x in capfd.readouterr().err.splitlines() if "evenkeel: error" in x]
+    assert "plan.json" in line
+    assert home.version(spark) == version
+
+
+def test_lost_races_are_tried_again_and_then_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    lost: list[int] = []
+
+    def lose(times: int) -> str:
+        if len(lost) < times:
+            lost.append(1)
+            raise delta.exceptions.ConcurrentAppendException("files were added")
+        return "done"
+
+    assert persistently(lambda: lose(2), "visits") == "done"
+    lost.clear()
+    with pytest.raises(FenceError, match="other writers were first 3 times"):
+        persistently(lambda: lose(9), "visits")
+    assert len(lost) == 3
+
+
+def test_another_writer_during_the_update_is_survived(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends by another thread while rows move: Delta lets one of the two win each time; in
+    the end every row that was committed is there, and placed."""
+    migration = planned(spark, home)
+    # A session of its own: ours lends its conf (transaction id, metadata) to whoever writes in it.
+    other = spark.newSession()
+    started, added = threading.Event(), set()
+
+    def write() -> None:
+        started.wait()
+        for n in range(4):
+            batch = {f"w{n}-{i}": i for i in range(20)}
+            with contextlib.suppress(*fence.CONFLICTS):
+                append(other, home, migration.before, batch)
+                added.update(batch)
+
+    update = Passage._update
+
+    def tell_then_update(passage: Passage, condition: str) -> tuple[int | None, bool]:
+        started.set()
+        return update(passage, condition)
+
+    monkeypatch.setattr(Passage, "_update", tell_then_update)
+    monkeypatch.setattr("spark_jobs.fence.ATTEMPTS", 20)
+    monkeypatch.setattr("spark_jobs.moving.SWEEPS", 20)
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        migrate(spark, migration)
+    finally:
+        started.set()
+        writer.join()
+    migrate(spark, migration)
+    assert added
+    assert_placed(spark, home, migration)
+    assert added <= set(home.rows(spark))
+
+
+def test_conditions_name_what_need_not_be_read() -> None:
+    before = PartitioningFunction(KEY, numbered_channels(4), np.arange(64) % 4)
+    assert moved_sql(before, before) is None
+    sql = moved_sql(before, next_function(before, (4, 8, 9), None))
+    assert sql is not None
+    assert "channel IN (0, 1)" in sql
+    heavy = moved_sql(before, next_function(before, (), HEAVY))
+    slot = int(hashes([HEAVY])[0] % 64)
+    assert heavy is not None
+    assert f"channel IN ({slot % 4})" in heavy
+
+
+@pytest.mark.parametrize(
+    ("slots", "most", "ranges"),
+    [
+        ([5], 3, [(5, 5)]),
+        ([1, 2, 3], 3, [(1, 3)]),
+        ([1, 2, 9, 20], 3, [(1, 2), (9, 9), (20, 20)]),
+        ([1, 2, 9, 20], 2, [(1, 9), (20, 20)]),
+        ([1, 2, 9, 20], 1, [(1, 20)]),
+    ],
+)
+def test_ranges_hold_every_slot(slots: list[int], most: int, ranges: list[tuple[int, int]]) -> None:
+    assert slot_ranges(np.array(slots), most) == ranges

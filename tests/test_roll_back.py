@@ -1,0 +1,179 @@
+"""Roll back: from anywhere, keeping what was written since, and the same plan can run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.steps import publish
+from partitioning.errors import FenceError
+from spark_jobs import state
+from spark_jobs.fence import Migration
+from spark_jobs.migrate import migrate
+from spark_jobs.roll_back import main, roll_back
+from spark_jobs.verify import verify
+from tests.placed import (
+    KEYS,
+    Placed,
+    append,
+    copied,
+    crashing_at,
+    meanwhile,
+    next_function,
+    placed,
+    planned,
+)
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def planned_home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    home = placed(spark, tmp_path_factory.mktemp("placed"))
+    planned(spark, home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def moved_home(
+    spark: SparkSession, planned_home: Placed, tmp_path_factory: pytest.TempPathFactory
+) -> Placed:
+    home = copied(planned_home, tmp_path_factory.mktemp("moved"))
+    migrate(spark, home.migration("r1"))
+    return home
+
+
+@pytest.fixture(scope="module")
+def sealed_home(
+    spark: SparkSession, moved_home: Placed, tmp_path_factory: pytest.TempPathFactory
+) -> Placed:
+    home = copied(moved_home, tmp_path_factory.mktemp("sealed"))
+    verify(spark, home.migration("r1"))
+    return home
+
+
+def assert_back(spark: SparkSession, home: Placed, migration: Migration) -> None:
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    rows = home.rows(spark)
+    assert {f"k{i}" for i in range(KEYS)} <= set(rows)
+    assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
+
+
+def test_from_wherever_migrate_stopped_and_the_same_plan_can_run_again(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(planned_home, tmp_path)
+    migration = home.migration("r1")
+    for step in ("weighed", "loosening", "loosened", "moved"):
+        with crashing_at(step, monkeypatch):
+            migrate(spark, migration)
+        moved = roll_back(spark, migration)["visits"]
+        assert (moved > 0) == (step == "moved")
+        assert_back(spark, home, migration)
+    version = home.version(spark)
+    assert roll_back(spark, migration) == {"visits": 0}
+    assert home.version(spark) == version
+    # With one transaction id a plan, this UPDATE would be skipped as done.
+    record = migrate(spark, migration)
+    assert len(record["tables"]["visits"]["commits"]) == 1
+    assert verify(spark, migration)["tables"]["visits"] == home.version(spark)
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
+
+
+def test_a_crash_of_roll_back_itself_is_made_good(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(sealed_home, tmp_path)
+    migration = home.migration("r1")
+    for step in ("loosening", "loosened", "moved", "moved back", "sealing"):
+        with crashing_at(step, monkeypatch):
+            roll_back(spark, migration)
+    roll_back(spark, migration)
+    assert_back(spark, home, migration)
+
+
+def test_what_was_written_since_is_kept(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(moved_home, tmp_path)
+    migration = home.migration("r1")
+    name = state.sql_name(home.path())
+    append(spark, home, migration.before, {f"old{i}": i for i in range(100)})
+    append(spark, home, migration.after, {f"new{i}": i for i in range(100)})
+    spark.sql(f"UPDATE {name} SET visits = 777 WHERE key = 'k5'")
+    spark.sql(f"DELETE FROM {name} WHERE key = 'old7'")
+    late = {f"late{i}": i for i in range(100)}
+    with meanwhile("moved back", lambda: append(spark, home, migration.after, late), monkeypatch):
+        roll_back(spark, migration)
+    assert_back(spark, home, migration)
+    rows = home.rows(spark)
+    assert len(rows) == KEYS + 299
+    assert rows["k5"][1] == 777
+    assert rows["new9"][1] == rows["late9"][1] == 9
+    assert state.history_since(spark, home.path(), 0)[-1].meta["step"] == "roll_back"
+
+
+def test_a_verified_table_goes_back_and_a_published_one_does_not(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path
+) -> None:
+    home = copied(sealed_home, tmp_path / "sealed")
+    migration = home.migration("r1")
+    assert roll_back(spark, migration)["visits"] > 0
+    assert_back(spark, home, migration)
+
+    home = copied(sealed_home, tmp_path / "published")
+    migration = home.migration("r1")
+    publish(str(home.spec_path), "r1")
+    version = home.version(spark)
+    arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
+    assert main(arguments) == 0
+    assert home.version(spark) == version
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def test_a_plan_that_lost_the_race_leaves_the_winner_alone(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path
+) -> None:
+    home = copied(planned_home, tmp_path)
+    loser = home.migration("r1")
+    winner = planned(spark, home, "winner", next_function(loser.before, (1, 2), None))
+    migrate(spark, winner)
+    with pytest.raises(FenceError):
+        migrate(spark, loser)
+    version = home.version(spark)
+    assert roll_back(spark, loser) == {"visits": 0}
+    assert home.version(spark) == version
+
+
+def test_several_tables_go_back_after_a_crash_between_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path, names=("visits", "stays"))
+    migration = planned(spark, home)
+    with crashing_at("moved", monkeypatch):
+        migrate(spark, migration)
+    moved = roll_back(spark, migration)
+    assert moved["visits"] > 0
+    assert moved["stays"] == 0
+    assert_back(spark, home, migration)
+    assert home.constraints(spark, "stays") == {"evenkeel_epoch_0"}
+    assert home.rows(spark, "stays") == home.rows(spark, "visits")
+
+
+def test_a_table_under_another_constraint_is_left_alone(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path
+) -> None:
+    home = copied(moved_home, tmp_path)
+    migration = home.migration("r1")
+    name = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT evenkeel_moving_1")
+    with pytest.raises(FenceError, match="lost its constraint"):
+        roll_back(spark, migration)
+    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT evenkeel_moving_1 CHECK (channel < 9)")
+    version = home.version(spark)
+    with pytest.raises(FenceError, match="not this plan's"):
+        roll_back(spark, migration)
+    assert home.version(spark) == version

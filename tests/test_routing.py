@@ -1,0 +1,91 @@
+"""The two faces of the function agree bit for bit: NumPy's lookup and Spark's expression."""
+
+import datetime
+import random
+
+import numpy as np
+import pytest
+
+from evenkeel.epochs import Epoch
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.hashing import key_hash, slot_of
+from partitioning.sql import hash_sql, slot_sql
+
+pytestmark = pytest.mark.spark
+
+TYPES = ["string", "binary", "tinyint", "smallint", "int", "bigint", "date"]
+ALPHABET = "aZ0 ,'\"\\`\n\0éß漢✈𝄞"
+
+
+def values(kind, count, rng):
+    """Random values of a type, its edges and nulls among them."""
+
+    def one():
+        if kind == "string":
+            return "".join(rng.choices(ALPHABET, k=rng.randrange(40)))
+        if kind == "binary":
+            return rng.randbytes(rng.randrange(40))
+        if kind == "date":
+            return datetime.date(1, 1, 2) + datetime.timedelta(rng.randrange(3_650_000))
+        bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[kind]
+        edges = [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0, -1]
+        return rng.choice([*edges, rng.randrange(-(2 ** (bits - 1)), 2 ** (bits - 1))])
+
+    return [None if rng.random() < 0.1 else one() for _ in range(count)]
+
+
+@pytest.mark.parametrize("slots", [1, 97, 4096])
+@pytest.mark.parametrize("key", [[t] for t in TYPES] + [["string", "bigint"], ["date", "binary"]])
+def test_the_faces_agree(spark, key, slots):
+    rng = random.Random(f"{key}{slots}")
+    columns = [values(kind, 300, rng) for kind in key]
+    hashes = key_hash(columns, key)
+    heavy = np.unique(hashes[::3])
+    function = PartitioningFunction(
+        tuple(KeyColumn(f"k {i}", kind) for i, kind in enumerate(key)),
+        numbered_channels(7),
+        np.array([rng.randrange(7) for _ in range(slots)]),
+        heavy,
+        np.array([rng.randrange(7) for _ in heavy]),
+    )
+    epoch = Epoch(0, function, None, {}, "")
+    schema = ", ".join(f"`{c.name}` {c.type}" for c in function.key)
+    rows = spark.createDataFrame(list(zip(*columns, strict=True)), schema)
+    found = (
+        rows.select(
+            epoch.route().alias("channel"),
+        )
+        .selectExpr("channel")
+        .collect()
+    )
+    sql = rows.selectExpr(
+        f"{hash_sql(function.key)} AS h", f"{slot_sql(function.key, slots)} AS slot"
+    ).collect()
+    assert [r.h for r in sql] == hashes.tolist()
+    assert [r.slot for r in sql] == slot_of(hashes, slots).tolist()
+    assert [r.channel for r in found] == epoch.lookup(*columns).tolist()
+
+
+def test_routing_takes_columns_of_other_names_and_types(spark):
+    function = PartitioningFunction(
+        (KeyColumn("id", "bigint"),), numbered_channels(5), np.arange(64) % 5
+    )
+    epoch = Epoch(0, function, None, {}, "")
+    rows = spark.createDataFrame([(i,) for i in range(-50, 50)], "other int")
+    found = [r[0] for r in rows.select(epoch.route("other")).collect()]
+    assert found == epoch.lookup(list(range(-50, 50))).tolist()
+
+
+def test_routing_is_one_expression_without_join_or_python(spark):
+    hashes = np.arange(500, dtype=np.int64) * 7919
+    function = PartitioningFunction(
+        (KeyColumn("id", "bigint"),),
+        numbered_channels(5),
+        np.arange(4096) % 5,
+        hashes,
+        np.zeros(500, np.int32),
+    )
+    routed = spark.range(10).select(Epoch(0, function, None, {}, "").route("id").alias("channel"))
+    plan = routed._jdf.queryExecution().executedPlan().toString()
+    assert "Join" not in plan and "Python" not in plan and "Exchange" not in plan
+    assert dict(routed.dtypes) == {"channel": "int"}

@@ -1,0 +1,124 @@
+"""Specs: defaults, paths, and an error that names file, field, value and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import evenkeel
+from evenkeel.spec import (
+    ChannelSpec,
+    Input,
+    StateColumn,
+    StateTable,
+    TableSpec,
+    find_spec,
+    load_spec,
+)
+from partitioning.errors import InputError
+
+GOOD = {
+    "table": "flights",
+    "key": ["dest"],
+    "input": {"path": "in.parquet", "time": "day"},
+    "state": {"flights": {"path": "state", "columns": {"n": {"merge": "count"}}}},
+    "registry": "registry",
+    "channels": 4,
+}
+
+
+def write(folder, **changes):
+    file = folder / "flights.yaml"
+    file.write_text(yaml.safe_dump({**GOOD, **changes}))
+    return file
+
+
+def test_defaults_and_paths(tmp_path):
+    spec = load_spec(write(tmp_path))
+    assert (spec.slots, spec.strategy, spec.null_keys, spec.window) == (
+        4096,
+        "frontier",
+        "refuse",
+        28,
+    )
+    assert spec.input.path == str(tmp_path / "in.parquet")
+    assert spec.registry == str(tmp_path / "registry")
+    assert spec.state["flights"].path == str(tmp_path / "state")
+    assert [c.name for c in spec.channel_list()] == ["0", "1", "2", "3"]
+
+
+def test_urls_stay_as_they_are(tmp_path):
+    assert load_spec(write(tmp_path, registry="s3://bucket/r")).registry == "s3://bucket/r"
+
+
+def test_channels_by_name_and_capacity(tmp_path):
+    spec = load_spec(write(tmp_path, channels=[{"name": "a"}, {"name": "b", "capacity": 2}]))
+    assert [(c.name, c.capacity) for c in spec.channel_list()] == [("a", 1.0), ("b", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"chanels": 4}, "chanels: there is no such field"),
+        ({"channels": 0}, "channels.*greater than or equal to 1.*got 0"),
+        ({"channels": []}, "channels.*at least 1 item"),
+        ({"channels": [{"name": "a"}, {"name": "a"}]}, "channel names must differ"),
+        ({"key": []}, "key: .*at least 1 item"),
+        ({"key": ["a", "a"]}, "key: key columns must differ"),
+        ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
+        ({"strategy": "magic"}, "strategy: .*'magic'.*frontier"),
+        ({"trigger": 1.01, "max_imbalance": 1.5}, "max_imbalance may not be over trigger"),
+        ({"input": {"path": "x", "format": "orc"}}, "input.format: .*'parquet'.*got 'orc'"),
+        ({"table": "a b"}, "table: .*pattern"),
+        (
+            {"state": {"s": {"path": "p", "columns": {"slot": {"merge": "count"}}}}},
+            r"state.s: \['slot'\] are taken",
+        ),
+        (
+            {"state": {"s": {"path": "p", "columns": {"m": {"merge": "sum"}}}}},
+            "state.s.columns.m: .*sum, min and max need one",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(tmp_path, changes, message):
+    file = write(tmp_path, **changes)
+    with pytest.raises(InputError, match=message) as caught:
+        load_spec(file)
+    assert str(file) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_field_is_named(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text("table: x")
+    with pytest.raises(InputError, match="key: is missing; input: is missing"):
+        load_spec(file)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "- a", "", "a: !!python/object/apply:os.system [ls]", "\x00"]
+)
+def test_what_is_not_a_spec_is_refused(tmp_path, text):
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"x\.yaml"):
+        load_spec(file)
+
+
+def test_a_table_is_found_by_name(tmp_path, monkeypatch):
+    write(tmp_path)
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    assert evenkeel.open_table("flights").spec.key == ["dest"]
+    with pytest.raises(InputError, match="there is no table 'fligths'.*Known: flights"):
+        find_spec("fligths")
+
+
+@pytest.mark.parametrize("file", sorted((Path(__file__).parent.parent / "tables").glob("*.yaml")))
+def test_the_examples_are_good(file):
+    assert load_spec(file).table == file.stem
+
+
+def test_the_docs_say_what_each_field_means():
+    text = (Path(__file__).parent.parent / "docs" / "SPEC.md").read_text()
+    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec):
+        for name, field in model.model_fields.items():
+            assert f"| `{name}` |" in text and str(field.description) in text, name

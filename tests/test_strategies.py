@@ -1,0 +1,168 @@
+"""The contract that every strategy keeps: each test runs over the whole STRATEGIES dict."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from partitioning.errors import InputError
+from partitioning.function import Channel, PartitioningFunction, numbered_channels
+from partitioning.generator import zipf_profile
+from partitioning.metrics import channel_loads
+from partitioning.profile import Profile
+from partitioning.strategies import STRATEGIES
+from partitioning.strategies.hashing import consistent, uniform
+
+SLOTS = 256
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request):
+    return STRATEGIES[request.param]
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    return zipf_profile(5000, 1.0, slots=SLOTS, threshold=0.002)
+
+
+def weighted(*capacities: float) -> tuple[Channel, ...]:
+    return tuple(Channel(f"c{i}", c) for i, c in enumerate(capacities))
+
+
+def check(function: PartitioningFunction, profile: Profile, channels: Sequence[Channel]) -> None:
+    """Every slot and key is owned; closed channels own no load; no load is lost."""
+    assert function.key == profile.key
+    assert function.channels == tuple(channels)
+    assert len(function.slots) == profile.slots
+    assert function.slots.min() >= 0
+    assert function.slots.max() < len(channels)
+    loads = channel_loads(function, profile)
+    assert loads.sum() == pytest.approx(profile.load.sum())
+    assert not loads[function.capacities == 0].any()
+    home = function.slots[function.explicit_keys % SLOTS]
+    assert (home != function.explicit_channels).all(), "an explicit key that its slot places anyway"
+
+
+@pytest.mark.parametrize(
+    "channels",
+    [
+        numbered_channels(1),
+        numbered_channels(10),
+        weighted(1, 2, 4),
+        weighted(1, 0, 1),
+        weighted(0, 0, 3),
+        weighted(0.1, 0.2, 0.7),
+        numbered_channels(SLOTS + 44),
+    ],
+    ids=["one", "ten", "weights", "drained", "one left", "fractions", "more than slots"],
+)
+def test_first_function_is_whole(strategy, profile, channels):
+    function = strategy(profile, None, channels)
+    check(function, profile, channels)
+    assert function.epoch == 0
+    assert function.parent is None
+
+
+@pytest.mark.parametrize("before", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.parametrize(
+    "channels",
+    [
+        numbered_channels(1),
+        numbered_channels(4),
+        numbered_channels(5),
+        numbered_channels(9),
+        weighted(1, 0, 1, 1, 2, 3),
+    ],
+    ids=["down to one", "down", "same", "up", "drained, weights, up"],
+)
+def test_next_function_is_whole(strategy, before, profile, channels):
+    previous = before(profile, None, numbered_channels(5))
+    function = strategy(profile, previous, channels)
+    check(function, profile, channels)
+    assert function.epoch == 1
+    assert function.parent == previous.digest
+
+
+def test_equal_input_gives_equal_function(strategy, profile):
+    previous = consistent(profile, None, numbered_channels(4))
+    again = PartitioningFunction.from_dict(previous.to_dict())
+    first = strategy(profile, previous, numbered_channels(6))
+    assert first.digest == strategy(deepcopy(profile), again, list(numbered_channels(6))).digest
+    assert first.digest == PartitioningFunction.from_dict(first.to_dict()).digest
+
+
+def test_input_is_left_alone(strategy, profile):
+    previous = consistent(profile, None, numbered_channels(4))
+    before, stored = previous.digest, profile.to_bytes()
+    strategy(profile, previous, numbered_channels(3))
+    assert PartitioningFunction.from_dict(previous.to_dict()).digest == before
+    assert profile.to_bytes() == stored
+
+
+@pytest.mark.parametrize("keys", [0, 1, 3])
+def test_fewer_keys_than_channels(strategy, keys):
+    if keys:
+        profile = zipf_profile(keys, 1.0, slots=SLOTS)
+    else:
+        profile = zipf_profile(1, 1.0, slots=SLOTS, threshold=np.inf)
+        profile.load[:], profile.bytes[:], profile.rows[:] = 0, 0, 0
+    for previous in (None, uniform(profile, None, numbered_channels(2))):
+        for count in (1, 2, 7):
+            check(
+                strategy(profile, previous, numbered_channels(count)),
+                profile,
+                numbered_channels(count),
+            )
+
+
+def test_other_number_of_slots_is_refused(strategy, profile):
+    previous = uniform(zipf_profile(10, 1.0, slots=SLOTS * 2), None, numbered_channels(2))
+    with pytest.raises(InputError, match="512 slots.*256"):
+        strategy(profile, previous, numbered_channels(2))
+
+
+@pytest.mark.parametrize("channels", [(), weighted(0, 0), (Channel("a"), Channel("a"))])
+def test_unusable_channels_are_refused(strategy, profile, channels):
+    with pytest.raises(InputError):
+        strategy(profile, None, channels)
+
+
+@pytest.mark.parametrize("count", [1, 3, 10])
+def test_uniform_is_slot_mod_n(profile, count):
+    function = uniform(profile, None, numbered_channels(count))
+    assert function.slots.tolist() == [s % count for s in range(SLOTS)]
+
+
+def test_uniform_skips_drained_and_follows_weights(profile):
+    assert set(uniform(profile, None, weighted(1, 0, 1)).slots.tolist()) == {0, 2}
+    assert np.bincount(uniform(profile, None, weighted(1, 2, 5)).slots).tolist() == [32, 64, 160]
+
+
+@pytest.mark.parametrize("added", [1.0, 0.3, 2.0])
+def test_consistent_moves_only_to_the_added_channel(added):
+    profile = zipf_profile(10, 1.0)
+    before = consistent(profile, None, numbered_channels(9))
+    after = consistent(profile, before, (*numbered_channels(9), Channel("new", added)))
+    changed = before.slots != after.slots
+    assert set(after.slots[changed].tolist()) == {9}
+    share = added / (9 + added)
+    assert changed.mean() == pytest.approx(share, rel=0.2)
+    back = consistent(profile, after, numbered_channels(9))
+    assert (back.slots == before.slots).all()
+
+
+def test_consistent_drains_only_the_drained_channel():
+    profile = zipf_profile(10, 1.0)
+    before = consistent(profile, None, weighted(1, 1, 1, 1))
+    after = consistent(profile, before, weighted(1, 0, 1, 1))
+    assert ((before.slots != after.slots) == (before.slots == 1)).all()
+
+
+def test_consistent_ignores_names_and_is_frozen():
+    profile = zipf_profile(10, 1.0)
+    slots = consistent(profile, None, numbered_channels(10)).slots
+    assert (slots == consistent(profile, None, weighted(*[1.0] * 10)).slots).all()
+    # These would change state's place in every table: never update them.
+    assert slots[:12].tolist() == [3, 8, 1, 1, 5, 7, 6, 4, 4, 1, 7, 4]

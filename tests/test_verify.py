@@ -1,0 +1,162 @@
+"""Verify: what it measures, that it seals what passes and leaves what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from evenkeel.steps import publish
+from partitioning.errors import FenceError, GateError
+from spark_jobs import state
+from spark_jobs.fence import Migration
+from spark_jobs.migrate import migrate, record_of
+from spark_jobs.verify import content, main, measure, total, verify
+from tests.placed import KEYS, Placed, append, copied, crashing_at, meanwhile, placed, planned
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """A table whose plan is carried out and not verified."""
+    home = placed(spark, tmp_path_factory.mktemp("placed"))
+    migrate(spark, planned(spark, home))
+    return home
+
+
+@pytest.fixture
+def home(template: Placed, tmp_path: Path) -> Placed:
+    return copied(template, tmp_path / "home")
+
+
+@pytest.fixture
+def migration(home: Placed) -> Migration:
+    return home.migration("r1")
+
+
+def assert_sealed(spark: SparkSession, home: Placed, migration: Migration) -> None:
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
+
+
+def test_seals_what_passes_and_the_epoch_can_be_published(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    record = verify(spark, migration)
+    assert_sealed(spark, home, migration)
+    gate = migration.run.read_json("gate_tables.json")
+    assert gate["success"]
+    assert gate["warnings"] == 0
+    version = home.version(spark)
+    assert record["tables"] == {"visits": version}
+    # Again: nothing is committed.
+    assert verify(spark, migration) == record
+    assert home.version(spark) == version
+    assert publish(str(home.spec_path), "r1") == 1
+    assert home.table.epoch().tables["visits"].version == version
+    assert verify(spark, migration) == record
+    with pytest.raises((PySparkException, Py4JJavaError), match="evenkeel_epoch_1"):
+        append(spark, home, migration.before, {f"late{i}": i for i in range(50)})
+    append(spark, home, migration.after, {f"late{i}": i for i in range(50)})
+
+
+def test_a_crash_anywhere_is_made_good_by_a_second_run(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in ("measured", "sealing"):
+        with crashing_at(step, monkeypatch):
+            verify(spark, migration)
+    verify(spark, migration)
+    assert_sealed(spark, home, migration)
+
+
+def test_rows_of_the_old_epoch_are_swept_before_and_while_sealing(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(spark, home, migration.before, {f"early{i}": i for i in range(100)})
+    late = {f"late{i}": i for i in range(100)}
+    with meanwhile("measured", lambda: append(spark, home, migration.before, late), monkeypatch):
+        verify(spark, migration)
+    assert_sealed(spark, home, migration)
+    assert len(home.rows(spark)) == KEYS + 200
+    # The move, and a sweep each for what came early and late.
+    assert len(migration.run.read_json("migration.json")["tables"]["visits"]["commits"]) == 3
+    assert migration.run.read_json("gate_tables.json")["success"]
+
+
+def test_a_key_in_two_rows_fails_and_leaves_the_table_unsealed(
+    spark: SparkSession,
+    home: Placed,
+    migration: Migration,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    append(spark, home, migration.after, {"k5": 5})
+    arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
+    assert main(arguments) == 1
+    (line,) = [x for x in capfd.readouterr().err.splitlines() if "evenkeel: error" in x]
+    assert "No key stands in two rows" in line
+    assert home.constraints(spark) == {"evenkeel_moving_1"}
+    assert not migration.run.exists("verify.json")
+    assert not migration.run.read_json("gate_tables.json")["success"]
+    with pytest.raises(GateError):
+        publish(str(home.spec_path), "r1")
+
+
+def test_nothing_is_verified_before_it_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    with pytest.raises(FenceError, match="Migrate it first"):
+        verify(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+
+
+def test_lost_rows_and_changed_values_are_seen(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    name = state.sql_name(home.path())
+    record = record_of(spark, migration, "visits")
+    good, rows = measure(spark, migration, "visits", record)
+    assert good["rows_before"] == good["rows_after"] == sum(rows.values()) == KEYS
+    assert good["checksum_before"] == good["checksum_after"]
+    assert good["misplaced"] == good["duplicates"] == 0
+    assert good["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
+    # As if our UPDATE had done it.
+    spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
+    record["commits"].append(home.version(spark))
+    changed, _ = measure(spark, migration, "visits", record)
+    assert changed["rows_before"] == changed["rows_after"]
+    assert changed["checksum_before"] != changed["checksum_after"]
+    spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
+    record["commits"].append(home.version(spark))
+    lost, _ = measure(spark, migration, "visits", record)
+    assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
+
+
+def test_what_others_write_between_our_commits_counts_on_neither_side(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    append(spark, home, migration.before, {f"early{i}": i for i in range(100)})
+    migrate(spark, migration)
+    record = record_of(spark, migration, "visits")
+    assert len(record["commits"]) == 2
+    measures, _ = measure(spark, migration, "visits", record)
+    assert measures["rows_before"] == measures["rows_after"] == KEYS + 100
+    assert measures["checksum_before"] == measures["checksum_after"]
+
+
+def test_the_checksum_is_the_sum_of_all_hashes(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    rows = spark.read.format("delta").load(home.path())
+    hashes = rows.selectExpr("xxhash64(slot, key, visits)").collect()
+    found = total(content(rows, migration.after).values())
+    assert (found.rows, found.checksum) == (KEYS, sum(r[0] for r in hashes))
+    elsewhere = rows.withColumn("channel", rows.channel + 1)
+    moved = total(content(elsewhere, migration.after).values())
+    assert (moved.checksum, moved.misplaced) == (found.checksum, KEYS)
+    assert total(content(rows.limit(0), migration.after).values()).checksum == 0
