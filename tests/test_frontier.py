@@ -17,6 +17,7 @@ from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
 from partitioning.strategies import STRATEGIES
+from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.frontier import frontier, trace
 from partitioning.strategies.hashing import consistent, uniform
 
@@ -148,7 +149,7 @@ def test_never_worse_and_nothing_moves_twice(problem, max_imbalance):
     )
     before = problem.imbalance(problem.previous)
     assert problem.imbalance(function) <= before * (1 + 1e-9)
-    if max_imbalance is not None and before <= max_imbalance:
+    if max_imbalance is not None and before <= max_imbalance * (1 + 1e-13):
         assert problem.moved(function) == 0
     again = frontier(problem.profile, function, problem.channels, max_imbalance=max_imbalance)
     assert (again.slots == function.slots).all()
@@ -226,11 +227,56 @@ def test_tiny_problems_against_all_assignments(seed):
 
 
 def test_a_key_that_blocks_is_exchanged_for_several():
-    # 8 + 3 cannot be mended by a move or a swap of two; 3 against 2 + 1 can.
-    profile, previous = by_hand([8, 3, 4, 1, 2, 2, 4, 6], [1] * 8, [0, 0, 1, 1, 1, 1, 2, 2], 3)
-    assert channel_loads(previous, profile).tolist() == [11, 9, 10]
-    after = frontier(profile, previous, numbered_channels(3))
-    assert channel_loads(after, profile).tolist() == [10, 10, 10]
+    # No move and no swap of two helps 8 + 3 against nine of 1; the 3 against two of them does.
+    profile, previous = by_hand([8, 3, *[1] * 9], [1] * 11, [0, 0, *[1] * 9], 2)
+    after = frontier(profile, previous, numbered_channels(2))
+    assert channel_loads(after, profile).tolist() == [10, 10]
+    assert (after.slots != previous.slots).sum() == 3
+
+
+@pytest.mark.parametrize("seed", [2390, 3468, 3528, 4348])
+def test_a_search_that_its_own_result_would_better_goes_on(seed):
+    """Of 6,000 such problems, the four where a single search was not its own fixed point."""
+    random = np.random.default_rng(seed)
+    keys, count = int(random.integers(4, 40)), int(random.integers(2, 7))
+    load = random.integers(1, 30, keys).astype(float)
+    state = random.integers(1, 50, keys).astype(float)
+    profile = profile_of_keys(
+        KEY, hashed_keys(keys, seed), load, 16, state=state, threshold=np.quantile(load, 0.3)
+    )
+    previous = successor(KEY, None, numbered_channels(count), random.integers(0, count, 16), "")
+    function = frontier(profile, previous, numbered_channels(count))
+    again = frontier(profile, function, numbered_channels(count))
+    assert sum_moved(profile, function, again) == 0
+
+
+def test_bytes_are_net():
+    home = np.array([0, 0, 1, -1], dtype=np.int32)
+    state = Assignment(np.ones(4), np.array([5.0, 7, 9, 11]), home, home.clip(0), np.ones(3))
+    assert state.bytes == 0
+    for item, target, net in [
+        (0, 1, 5),
+        (1, 2, 12),
+        (0, 2, 12),
+        (2, 0, 21),
+        (3, 2, 21),
+        (0, 0, 16),
+        (1, 0, 9),
+        (2, 1, 0),
+    ]:
+        cost = state.cost(np.array([item]), int(state.at[item]), target)[0]
+        assert state.bytes + cost == net
+        state.put(item, target)
+        assert state.bytes == net
+    assert state.loads.tolist() == [2, 1, 1]
+
+
+def test_exactly_at_the_target_nothing_moves():
+    # 3/2 of 1/3 of the capacity of 90 keys: 1.5000000000000002 when summed as shares.
+    profile, previous = by_hand([1] * 90, [1] * 90, [0] * 45 + [1] * 45, 2)
+    channels = (Channel("0", 1.0), Channel("1", 0.5))
+    after = frontier(profile, previous, channels, max_imbalance=1.5)
+    assert (after.slots == previous.slots).all()
 
 
 def test_densest_state_moves_first():

@@ -256,8 +256,9 @@ def _picked(task: _Task, max_imbalance: float | None, budget: float) -> Ints:
     elif path.bytes.max() > budget:
         paths.append(task.search(aim, aim * (1 + CLOSE), budget))
     # Over the goal, less imbalance is better; within it, fewer bytes are.
+    reached = goal * (1 + ROUNDING)
     _, _, best, step = min(
-        (max(float(p.imbalance[k]), goal), float(p.bytes[k]), i, k)
+        (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
         for i, p in enumerate(paths)
         for k in range(len(p.bytes))
         if p.bytes[k] <= budget

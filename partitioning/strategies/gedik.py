@@ -9,11 +9,12 @@ what we chose:
 - Eq. 22 lost the sign between its lines: the two keys' costs add up.
 - A readjustment's gain is measured from the present mapping, as the prose says. As printed, u
   changes inside the candidate loop, which would make the result depend on the candidates' order,
-  and that is not given. Of equal gains the first wins: swaps before moves, heavier keys
-  first, then lower hashes.
-- A constant resource stays in rho (Eq. 20), against section 4.4: with it the published
-  migration of redist is met, without it not. Once all channels hold equally many keys rho is 0
-  and readj stops.
+  and that is not given. Linear resources make many gains equal: of those the one with the least
+  penalty wins, as balance is what the search is after; then swaps before moves, heavier keys
+  first, lower hashes first.
+- A constant resource stays in rho, as Eq. 20 has it, against section 4.4 which leaves it out:
+  only so does redist's published migration over N come out near. Once all channels hold equally
+  many tracked keys rho is 0 and readj stops. LLL, the default here, has no such resource.
 - The quadratic post-filter divides the total by N, as Eq. 14's average does; the text does not.
 - Channels may differ in capacity: loads are taken over the channel's capacity relative to the
   mean. Closed channels do not count towards N.

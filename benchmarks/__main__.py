@@ -1,0 +1,27 @@
+"""Every benchmark, one after another, each in a process of its own: `make bench`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+ALL = ("gedik_default", "routing", "learn", "migrate")
+
+
+def main() -> int:
+    """Run those that are named on the command line, or all; non-zero if one could not run."""
+    wanted = sys.argv[1:] or ALL
+    if unknown := set(wanted) - set(ALL):
+        sys.stderr.write(
+            f"evenkeel: error: no benchmark {sorted(unknown)}. There are: {', '.join(ALL)}\n"
+        )
+        return 2
+    codes = []
+    for name in wanted:
+        print(f"== {name}", flush=True)
+        codes.append(subprocess.call([sys.executable, "-m", f"benchmarks.{name}"]))
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
