@@ -105,8 +105,7 @@ def moved(function: PartitioningFunction, how: str) -> PartitioningFunction:
 
 def fresh(spark: SparkSession, table: Table, folder: Path, rows: int, how: str) -> Migration:
     """A copy of the table, and a plan for it."""
-    home = folder / "copy"
-    shutil.rmtree(home, ignore_errors=True)
+    home = folder / f"copy-{time.monotonic_ns()}"
     shutil.copytree(Path(table.spec.registry).parent, home, copy_function=os.link)
     copy = Table(load_spec(home / "bench.yaml"))
     each, none = np.full(SLOTS, rows / SLOTS), np.zeros(0)
@@ -135,7 +134,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
-    spark = session("migrate benchmark")
+    spark = session("migrate benchmark", **{"spark.log.level": "ERROR"})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # The first statements in a JVM pay for its warming up.

@@ -22,8 +22,6 @@ from airflow.sdk import DAG, Asset, TriggerRule, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
-#: Exit code of a job that says one of our errors (wrong input, a fence): trying again is no use.
-_OURS = 2
 #: States of a task that never began.
 _NEVER_BEGAN = {None, "skipped", "upstream_failed", "removed"}
 
@@ -63,18 +61,16 @@ class SparkJob(SparkSubmitOperator):
         )
 
     def execute(self, context: Any) -> None:
-        """Submit and wait. Our own errors end the task at once, in their own words."""
+        """Submit and wait. Our own errors (wrong input, a fence, a gate) end the task at once, in
+        their own words; only what nobody foresaw is tried again."""
         self.application_args = _without_empty(self.application_args or [])
         try:
             super().execute(context)
         except AirflowException as error:
             said = re.findall(r"evenkeel: error: (.*)", str(error))
-            if not said:
-                raise
-            process = self._hook._submit_sp if self._hook else None
-            if process is not None and process.returncode == _OURS:
+            if said:
                 raise AirflowFailException(said[-1]) from None
-            raise AirflowException(said[-1]) from None
+            raise
 
 
 class RollBack(SparkJob):
@@ -101,12 +97,12 @@ class Approve(ApprovalOperator):
 
     def execute(self, context: Any) -> Any:
         """Pass, ask, or skip (a dry run ends here)."""
-        from evenkeel import steps
+        from evenkeel import approval
 
         if context["params"].get("dry_run"):
             raise AirflowSkipException("dry run: nothing moves")
         with one_line():
-            request = steps.approval(self.spec, context["run_id"])
+            request = approval.request(self.spec, context["run_id"])
             if request is None:
                 self.log.info("Under the spec's limit: nobody needs to be asked")
                 self._record(context, True, "the spec's limit", datetime.now(UTC))
@@ -125,9 +121,9 @@ class Approve(ApprovalOperator):
         return super().execute_complete(context, event)
 
     def _record(self, context: Any, approved: bool, by: str, when: datetime) -> None:
-        from evenkeel import steps
+        from evenkeel import approval
 
-        steps.record_approval(
+        approval.record(
             self.spec, context["run_id"], approved, by, when.isoformat(timespec="seconds")
         )
 

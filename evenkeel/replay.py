@@ -10,35 +10,41 @@ It starts afresh each time: state, registry and Airflow history of the replayed 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
-import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from datetime import date, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
-
-import yaml
 
 from evenkeel.flights import write_flights
 from evenkeel.lane import Lane, StepFailed
 from evenkeel.local import environment
+from evenkeel.own_data import first_day, own_spec
 from evenkeel.replay_view import View, outcome, print_json, print_tables
 from evenkeel.table import Table, open_table
 from partitioning.errors import EvenkeelError, InputError
 
 ROOT = Path(__file__).resolve().parents[1]
-FIRST_FLIGHT = date(2013, 1, 1)
+FLIGHTS = "flights.parquet"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0, 1 where a run or gate failed, 2 for wrong input."""
     options = _arguments().parse_args(argv)
+    folder: Path = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Ends like Ctrl-C does: with all that was started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return _replay(options)
+        with _alone(folder):
+            return _replay(options, folder)
     except EvenkeelError as error:
         sys.stderr.write(f"evenkeel: error: {error}\n")
         return error.exit_code
@@ -64,22 +70,30 @@ def _arguments() -> argparse.ArgumentParser:
     return asked
 
 
-def _replay(options: argparse.Namespace) -> int:
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Refuse a second replay in one folder: it would remove what the first works on."""
+    with (folder / "replay.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError("another replay is running here", str(folder), "Wait for it") from None
+        yield
+
+
+def _replay(options: argparse.Namespace, folder: Path) -> int:
     if options.rounds < 1 or options.days < 1:
         raise InputError("at least 1 round of 1 day is needed", "--rounds, --days")
     began = time.monotonic()
-    folder: Path = options.folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
     if options.data:
-        specs, start = [own_spec(options, folder)], None
+        own = own_spec(options.data, options.key, options.time, options.days, folder)
+        specs = [own]
     else:
         specs = [ROOT / "tables" / f"{name}.yaml" for name in options.tables.split(",") if name]
-        start = FIRST_FLIGHT
     tables = [open_table(str(spec)) for spec in specs]
     view = View(quiet=options.format == "json")
-    if start is not None:
-        _flights(tables, view)
-    start = start or first_day(tables[0])
+    _flights(tables, view)
+    starts = [first_day(table) for table in tables]
     for table in tables:
         _clear(table, folder)
     variables = _environment(folder, specs[0].parent)
@@ -99,7 +113,7 @@ def _replay(options: argparse.Namespace) -> int:
         )
         for table, spec, home in zip(tables, specs, homes, strict=True)
     ]
-    _run_all(lanes, start, options, view)
+    _run_all(lanes, starts, options, view)
     found = [outcome(lane) for lane in lanes]
     seconds = time.monotonic() - began
     (print_json if options.format == "json" else print_tables)(found, seconds)
@@ -111,10 +125,12 @@ def _replay(options: argparse.Namespace) -> int:
     return 0 if all(f.passed for f in found) else 1
 
 
-def _run_all(lanes: list[Lane], start: date, options: argparse.Namespace, view: View) -> None:
+def _run_all(
+    lanes: list[Lane], starts: list[date], options: argparse.Namespace, view: View
+) -> None:
     threads = [
         threading.Thread(target=lane.run, args=(start, options.days, options.rounds), daemon=True)
-        for lane in lanes
+        for lane, start in zip(lanes, starts, strict=True)
     ]
     with view.live():
         for thread in threads:
@@ -132,7 +148,7 @@ def _run_all(lanes: list[Lane], start: date, options: argparse.Namespace, view: 
 def _flights(tables: list[Table], view: View) -> None:
     """Write the flights where the specs look for them, once."""
     for path in {Path(t.spec.input.path) for t in tables}:
-        if not path.is_file():
+        if path.name == FLIGHTS and not path.is_file():
             view.note(f"writing the flights of 2013 to {path}")
             write_flights(path)
 
@@ -204,66 +220,6 @@ def _airflow_homes(
         home.mkdir(parents=True)
         shutil.copy(made / "airflow.db", home)
     return homes
-
-
-def own_spec(options: argparse.Namespace, folder: Path) -> Path:
-    """Write a spec for the user's own data, with the number of events and the last one for each
-    key as state; InputError where something is missing."""
-    if not options.key or not options.time:
-        raise InputError("DATA needs KEY (its key column) and TIME (its date or time column)")
-    data = Path(options.data).resolve()
-    if not data.exists():
-        raise InputError("there is no such file or folder", str(data))
-    name = re.sub(r"\W+", "_", data.stem, flags=re.ASCII).strip("_")[:50] or "own"
-    name = name if name[0].isalpha() else f"t_{name}"
-    spec = {
-        "table": name,
-        "key": [k.strip() for k in options.key.split(",")],
-        "input": {
-            "path": str(data),
-            "format": "csv" if data.suffix.lower() in (".csv", ".gz", ".txt") else "parquet",
-            "time": options.time,
-        },
-        "window": options.days,
-        "state": {
-            name: {
-                "path": f"../state/{name}",
-                "columns": {
-                    "events": {"merge": "count"},
-                    "last_seen": {"merge": "max", "of": options.time},
-                },
-            }
-        },
-        "registry": f"../registry/{name}",
-        "channels": 10,
-        "trigger": 1.05,
-        "max_imbalance": 1.02,
-    }
-    # In a folder of its own: all specs beside each other are tables of one Airflow.
-    file = folder / f"tables-{name}" / f"{name}.yaml"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
-    return file
-
-
-def first_day(table: Table) -> date:
-    """First day of a table's input, read without Spark."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
-    source, column = table.spec.input, table.spec.input.time
-    try:
-        scanned = ds.dataset(source.path, format=source.format).to_table(columns=[column])
-        first = pc.min(scanned[column]).as_py()
-        if isinstance(first, str):
-            first = datetime.fromisoformat(first)
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error
-    if first is None:
-        raise InputError(f"{column} holds no dates", source.path)
-    return first.date() if isinstance(first, datetime) else first
 
 
 if __name__ == "__main__":

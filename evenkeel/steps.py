@@ -1,4 +1,4 @@
-"""What runs between the Spark jobs: decide, plan, gate, approve, publish, report.
+"""What runs between the Spark jobs: decide, plan, gate, publish, report.
 
 Each step reads what the steps before it left in the run's folder and leaves its own there, so
 that a retry gives the same files and only the run's name travels through Airflow. Rows are
@@ -6,8 +6,6 @@ touched elsewhere; epochs are published here and nowhere else.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from evenkeel.costs import bytes_per_second, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, Run, TableVersion
@@ -22,14 +20,12 @@ from partitioning.profile import Profile
 __all__ = [
     "EvenkeelError",
     "Params",
-    "Request",
-    "approval",
     "decide",
+    "open_run",
     "plan",
     "plan_rollback",
     "publish",
     "read_plan",
-    "record_approval",
     "report",
     "validate_plan",
 ]
@@ -50,14 +46,6 @@ _KEPT = (
 )
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a person is asked before state moves."""
-
-    subject: str
-    body: str
-
-
 def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     """Whether this run rebalances, and why; leaves `decision.json` and `params.json`.
 
@@ -69,7 +57,7 @@ def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     InputError : a parameter that is wrong, or no profile
     FenceError : an epoch was published since the profile was learned
     """
-    spec, registry, run = _open(spec_path, run_id)
+    spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, _ = _learned(registry, run)
     policy = Policy(
         trigger=spec.trigger,
@@ -98,7 +86,7 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     InputError : an unknown strategy or option, channels that cannot be
     FenceError : an epoch was published since the profile was learned
     """
-    spec, registry, run = _open(spec_path, run_id)
+    spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables = _learned(registry, run)
     strategy = params.strategy or spec.strategy
     made = make_plan(
@@ -125,7 +113,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     InputError : there is no such epoch, or it is the current one
     FenceError : an epoch was published since the profile was learned
     """
-    spec, registry, run = _open(spec_path, run_id)
+    spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables = _learned(registry, run)
     if to_epoch == epoch.number:
         raise InputError(f"epoch {to_epoch} is the current one", spec.registry)
@@ -152,7 +140,7 @@ def validate_plan(spec_path: str, run_id: str) -> None:
     """
     from evenkeel.gates import plan_gate
 
-    _, registry, run = _open(spec_path, run_id)
+    _, registry, run = open_run(spec_path, run_id)
     made = read_plan(run)
     epoch, profile, _ = _learned(registry, run)
     gate = plan_gate(
@@ -167,41 +155,6 @@ def validate_plan(spec_path: str, run_id: str) -> None:
     gate.check()
 
 
-def approval(spec_path: str, run_id: str) -> Request | None:
-    """What a person must be asked about this run's plan; None where it passes by itself."""
-    spec, _, run = _open(spec_path, run_id)
-    made = read_plan(run)
-    if spec.approve_over is None or made.bytes <= spec.approve_over:
-        return None
-    share = made.bytes / made.state_bytes if made.state_bytes else 0.0
-    hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
-    rows = [
-        ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
-        ("limit", f"{spec.approve_over:,} bytes move without asking"),
-        ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
-        ("floor", f"{made.floor:.3f}: nothing without splitting keys is more even"),
-        ("hottest channel now", str(hottest)),
-        ("moves", f"{len(made.moves):,}"),
-        ("strategy", made.function.strategy),
-        ("window", " to ".join(made.window)),
-        ("plan", made.digest),
-    ]
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return Request(
-        subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
-        body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
-    )
-
-
-def record_approval(spec_path: str, run_id: str, approved: bool, by: str, when: str) -> None:
-    """Leave who approved or rejected the plan, and when, in `approval.json`."""
-    _, _, run = _open(spec_path, run_id)
-    run.write_json(
-        "approval.json",
-        {"approved": approved, "by": by, "when": when, "digest": read_plan(run).digest},
-    )
-
-
 def publish(spec_path: str, run_id: str) -> int:
     """Make the plan's function the current epoch, with the version of each table that was
     verified; returns the epoch's number. Doing it again changes nothing.
@@ -211,7 +164,7 @@ def publish(spec_path: str, run_id: str) -> int:
     FenceError : another epoch was published since the plan was made
     GateError : the tables did not pass
     """
-    spec, registry, run = _open(spec_path, run_id)
+    spec, registry, run = open_run(spec_path, run_id)
     made = read_plan(run)
     if not run.read_json("gate_tables.json")["success"]:
         raise GateError("the tables did not pass; no epoch is published", run.url)
@@ -233,7 +186,7 @@ def report(spec_path: str, run_id: str) -> str | None:
     published. Returns where the page is; None where the run left nothing to show."""
     from evenkeel.report import render
 
-    spec, registry, run = _open(spec_path, run_id)
+    spec, registry, run = open_run(spec_path, run_id)
     if not run.exists("profile.json"):
         return None
     where = run.write("report.html", render(spec, registry, run).encode())
@@ -251,7 +204,8 @@ def read_plan(run: Run) -> Plan:
     return Plan.from_dict(run.read_json("plan.json"), f"{run.url}/plan.json")
 
 
-def _open(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
+def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
+    """What every step starts from."""
     spec = load_spec(spec_path)
     registry = Registry(spec.registry)
     return spec, registry, registry.run(run_id)

@@ -43,11 +43,11 @@ from spark_jobs.job import parser, run_job, say
 
 @dataclass(frozen=True)
 class ChannelWork:
-    """What one channel did: events, and seconds of its task (None where Spark did not say)."""
+    """What one channel did: events, and seconds of its task (0 where Spark did not say)."""
 
     channel: int
     rows: int
-    seconds: float | None
+    seconds: float
 
 
 def window_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
@@ -150,7 +150,7 @@ def measure(
     refuse_null_keys(sum(r[2] or 0 for r in found), spec)
     rows = {r[0]: r[1] for r in found}
     seconds = _task_seconds(context, group, [rows.get(c, 0) for c in range(channels)])
-    return [ChannelWork(c, rows.get(c, 0), seconds.get(c)) for c in range(channels)]
+    return [ChannelWork(c, rows.get(c, 0), seconds.get(c, 0.0)) for c in range(channels)]
 
 
 def _task_seconds(context: Any, group: str, rows: Sequence[int]) -> dict[int, float]:

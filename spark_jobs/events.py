@@ -62,7 +62,10 @@ def read_events(spark: SparkSession, spec: TableSpec) -> DataFrame:
 
 def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
     """The key's columns with the types that the input has; InputError for one that cannot hash."""
-    return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
+    try:
+        return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
+    except InputError as error:
+        raise InputError(error.what, f"{spec.input.path}, {error.where}", error.fix) from None
 
 
 def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> None:

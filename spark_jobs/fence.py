@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeVar
 
-import delta.exceptions as conflicts
 from pyspark.sql import SparkSession
 
 from evenkeel.epochs import Run
@@ -28,17 +27,6 @@ Result = TypeVar("Result")
 
 #: How often a commit that loses against another writer's is tried again.
 ATTEMPTS = 3
-#: Delta's answers to "somebody else committed first"; they have no base class in common.
-CONFLICTS = (
-    conflicts.ConcurrentAppendException,
-    conflicts.ConcurrentDeleteDeleteException,
-    conflicts.ConcurrentDeleteReadException,
-    conflicts.ConcurrentTransactionException,
-    conflicts.ConcurrentWriteException,
-    conflicts.DeltaConcurrentModificationException,
-    conflicts.MetadataChangedException,
-    conflicts.ProtocolChangedException,
-)
 #: Commits that leave every row where the table's constraint wants it.
 _ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"}
 _APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
@@ -223,7 +211,7 @@ def persistently(what: Callable[[], Result], where: str) -> Result:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return what()
-        except CONFLICTS as error:
+        except state.CONFLICTS as error:
             lost = str(error).strip().splitlines()[0]
             say(f"{where}: another writer was first ({attempt} of {ATTEMPTS}): {lost[:120]}")
             time.sleep(0.2 * attempt)

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from delta.exceptions import DeltaConcurrentModificationException
-
 from evenkeel.spec import find_spec, load_spec
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, FenceError
 from spark_jobs.session import session
+from spark_jobs.state import CONFLICTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +51,7 @@ def run_job(
     try:
         table = Table(load_spec(find_spec(options.spec)))
         body(session(f"evenkeel {table.spec.table}"), table, options)
-    except DeltaConcurrentModificationException as error:
+    except CONFLICTS as error:
         # Delta let the other one win; nothing of ours was committed by the losing write.
         first = str(error).strip().splitlines()[0]
         return _fail(

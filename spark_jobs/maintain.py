@@ -30,7 +30,7 @@ DELETED_SHARE = 0.1
 #: OPTIMIZE writes files up to this size (Delta's own default).
 FILE_BYTES = 1 << 30
 #: Nothing younger goes, so that files of writes under way stay.
-LEAST_HOURS = 24.0
+LEAST_HOURS = 24
 #: Days for which an epoch's version stays readable if this job then stops running.
 SLACK_DAYS = 7
 #: Sorted by slot as finely as it goes; Delta's defaults spread rows at random inside a file.
@@ -144,15 +144,17 @@ def keep_readable(spark: SparkSession, path: str, versions: Sequence[int], days:
 
 
 def vacuum(
-    spark: SparkSession, path: str, versions: Sequence[int], least_hours: float = LEAST_HOURS
-) -> float:
+    spark: SparkSession, path: str, versions: Sequence[int], least_hours: int = LEAST_HOURS
+) -> int:
     """Remove files that neither the table nor any of the versions needs, and that went more than
     `least_hours` ago; returns the hours kept."""
-    since = needed_since(spark, path, versions)
-    # A minute over: Delta's clock is read later than ours, and its files' times are coarser.
-    hours = least_hours if since is None else max(least_hours, (time.time() - since + 60) / 3600)
+    hours, since = least_hours, needed_since(spark, path, versions)
+    if since is not None:
+        # Delta rounds RETAIN to whole hours, down too. A minute over: its clock is read later
+        # than ours, and file times are coarser.
+        hours = max(hours, math.ceil((time.time() - since + 60) / 3600))
     with _conf(spark, _VACUUM):
-        spark.sql(f"VACUUM {state.sql_name(path)} RETAIN {hours:.4f} HOURS")
+        spark.sql(f"VACUUM {state.sql_name(path)} RETAIN {hours} HOURS")
     return hours
 
 
@@ -160,7 +162,7 @@ def maintain(
     spark: SparkSession,
     table: Table,
     keep_epochs: int | None = None,
-    least_hours: float = LEAST_HOURS,
+    least_hours: int = LEAST_HOURS,
 ) -> list[Epoch]:
     """Rewrite and vacuum every state table; returns the epochs kept.
 
@@ -179,7 +181,7 @@ def maintain(
         rewritten = optimize(spark, part.path)
         hours = vacuum(spark, part.path, versions, least_hours)
         say(
-            f"{name}: {rewritten} channels rewritten, removed what went over {hours:.1f} hours "
+            f"{name}: {rewritten} channels rewritten, removed what went over {hours} hours "
             f"ago, versions readable for {days} days"
         )
     return kept
@@ -230,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments.add_argument(
         "--least-hours",
-        type=float,
+        type=int,
         default=LEAST_HOURS,
         help="files that went since then stay in any case (default: %(default)s)",
     )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import delta.exceptions  # noqa: F401  makes Delta's conflicts Python classes of their own
+from delta import exceptions as conflicts
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +34,19 @@ _CONSTRAINT = "delta.constraints."
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+#: Delta's answers to "somebody else committed first"; they have no base class in common.
+CONFLICTS: tuple[type[Exception], ...] = (
+    conflicts.ConcurrentAppendException,
+    conflicts.ConcurrentDeleteDeleteException,
+    conflicts.ConcurrentDeleteReadException,
+    conflicts.ConcurrentTransactionException,
+    conflicts.ConcurrentWriteException,
+    conflicts.DeltaConcurrentModificationException,
+    conflicts.MetadataChangedException,
+    conflicts.ProtocolChangedException,
+)
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,9 @@ SPEC: dict[str, Any] = {
     "state": {
         "totals": {
             "path": "state/totals",
-            "columns": {"trips": {"merge": "count"}, "miles": {"merge": "sum", "of": "miles"}},
-        },
-        "seen": {
-            "path": "state/seen",
             "columns": {
+                "trips": {"merge": "count"},
+                "miles": {"merge": "sum", "of": "miles"},
                 "first": {"merge": "min", "of": "at"},
                 "last": {"merge": "max", "of": "at"},
             },
@@ -51,6 +49,10 @@ SPEC: dict[str, Any] = {
     "channels": 4,
     "slots": 64,
 }
+
+
+#: A second state table, for what only two can show.
+SEEN = {"path": "state/seen", "columns": {"latest": {"merge": "max", "of": "at"}}}
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class World:
             spec = yaml.safe_load(file)
         Path(self.spec_path).write_text(yaml.safe_dump({**spec, **changes}, sort_keys=False))
         return self
+
+    def with_seen(self) -> World:
+        """Add the second state table."""
+        return self.respec(state={**SPEC["state"], "seen": SEEN})
 
     def write_events(self, frame: pd.DataFrame) -> World:
         """Replace the input; times are stored in microseconds as Spark reads them."""

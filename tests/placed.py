@@ -125,7 +125,7 @@ def placed(spark: SparkSession, folder: Path, names: tuple[str, ...] = ("visits"
     }
     folder.mkdir(parents=True, exist_ok=True)
     spec_path = folder / "people.yaml"
-    spec_path.write_text(yaml.safe_dump(spec))
+    spec_path.write_text(yaml.safe_dump(spec, sort_keys=False))
     table = Table(load_spec(spec_path))
     function = PartitioningFunction(KEY, numbered_channels(CHANNELS), np.arange(SLOTS) % CHANNELS)
     versions = {}

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,8 +15,21 @@ from tests import airflow_env
 from tests.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
-from airflow.sdk import Asset  # isort: skip
-from airflow.sdk.exceptions import ParamValidationError  # isort: skip
+# isort: off
+from airflow.providers.standard.operators import hitl
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset
+from airflow.sdk.exceptions import (
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+    ParamValidationError,
+    TaskAwaitingInput,
+)
+
+from dags.operators import Approve
+from evenkeel import steps
+from tests.test_steps import Shop
+# isort: on
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -122,6 +136,52 @@ def test_a_spec_with_an_impossible_schedule_takes_no_other_dag_with_it(
     (error,) = bag.import_errors.values()
     assert "odd.yaml: schedule: " in error
     assert "'now and then'" in error
+
+
+@pytest.mark.parametrize(("choice", "approved"), [("Approve", True), ("Reject", False)])
+def test_a_person_is_asked_over_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: str, approved: bool
+) -> None:
+    shop = Shop(tmp_path)
+    shop.plan()
+    shop.respec(approve_over=0)
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **told: asked.update(told))
+    with DAG("d"):
+        task = Approve(task_id="approve", spec=shop.spec)
+        task >> EmptyOperator(task_id="migrate")
+    ti = Mock(map_index=-1)
+    context = {"run_id": "r", "params": {}, "task_instance": ti, "ti": ti, "task": task}
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(context)
+    plan = steps.read_plan(shop.registry.run("r"))
+    assert f"{plan.bytes:,.0f} bytes" in asked["subject"]
+    assert plan.digest in asked["body"]
+    assert asked["options"] == ["Approve", "Reject"]
+    answer = {
+        "chosen_options": [choice],
+        "params_input": {},
+        "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "responded_by_user": {"id": "1", "name": "vic"},
+    }
+    if approved:
+        task.execute_complete(context, answer)
+    else:
+        with pytest.raises(DownstreamTasksSkipped):
+            task.execute_complete(context, answer)
+    kept = shop.registry.run("r").read_json("approval.json")
+    assert (kept["approved"], kept["by"], kept["digest"]) == (approved, "vic", plan.digest)
+
+
+def test_nobody_is_asked_under_the_limit(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.plan()
+    with DAG("d"):
+        task = Approve(task_id="approve", spec=shop.spec)
+    task.execute({"run_id": "r", "params": {}})
+    assert shop.registry.run("r").read_json("approval.json")["approved"]
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        task.execute({"run_id": "r", "params": {"dry_run": True}})
 
 
 def test_a_dry_run_and_a_refusal_change_nothing(

@@ -125,28 +125,16 @@ def test_lost_rows_and_changed_values_are_seen(
     assert good["checksum_before"] == good["checksum_after"]
     assert good["misplaced"] == good["duplicates"] == 0
     assert good["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
-    # As if our UPDATE had done it.
+    # As if our UPDATEs had done it.
     spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
-    record["commits"].append(home.version(spark))
+    record["commits"] = [home.version(spark)]
     changed, _ = measure(spark, migration, "visits", record)
     assert changed["rows_before"] == changed["rows_after"]
     assert changed["checksum_before"] != changed["checksum_after"]
     spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
-    record["commits"].append(home.version(spark))
+    record["commits"] = [home.version(spark)]
     lost, _ = measure(spark, migration, "visits", record)
     assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
-
-
-def test_what_others_write_between_our_commits_counts_on_neither_side(
-    spark: SparkSession, home: Placed, migration: Migration
-) -> None:
-    append(spark, home, migration.before, {f"early{i}": i for i in range(100)})
-    migrate(spark, migration)
-    record = record_of(spark, migration, "visits")
-    assert len(record["commits"]) == 2
-    measures, _ = measure(spark, migration, "visits", record)
-    assert measures["rows_before"] == measures["rows_after"] == KEYS + 100
-    assert measures["checksum_before"] == measures["checksum_after"]
 
 
 def test_the_checksum_is_the_sum_of_all_hashes(

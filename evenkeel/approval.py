@@ -1,0 +1,50 @@
+"""Whom a plan needs to pass: the spec's limit, or a person; and what a person is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenkeel.steps import open_run, read_plan
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person is asked before state moves."""
+
+    subject: str
+    body: str
+
+
+def request(spec_path: str, run_id: str) -> Request | None:
+    """What a person must be asked about this run's plan; None where it passes by itself."""
+    spec, _, run = open_run(spec_path, run_id)
+    made = read_plan(run)
+    if spec.approve_over is None or made.bytes <= spec.approve_over:
+        return None
+    share = made.bytes / made.state_bytes if made.state_bytes else 0.0
+    hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
+    rows = [
+        ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
+        ("limit", f"{spec.approve_over:,} bytes move without asking"),
+        ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
+        ("floor", f"{made.floor:.3f}: nothing without splitting keys is more even"),
+        ("hottest channel now", str(hottest)),
+        ("moves", f"{len(made.moves):,}"),
+        ("strategy", made.function.strategy),
+        ("window", " to ".join(made.window)),
+        ("plan", made.digest),
+    ]
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
+    return Request(
+        subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
+        body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
+    )
+
+
+def record(spec_path: str, run_id: str, approved: bool, by: str, when: str) -> None:
+    """Leave who approved or rejected the plan, and when, in `approval.json`."""
+    _, _, run = open_run(spec_path, run_id)
+    run.write_json(
+        "approval.json",
+        {"approved": approved, "by": by, "when": when, "digest": read_plan(run).digest},
+    )

@@ -1,0 +1,88 @@
+"""A spec for data that somebody brings along: `make run DATA=... KEY=... TIME=...`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import yaml
+
+from evenkeel.table import Table
+from partitioning.errors import InputError
+
+
+def own_spec(path: str, key: str | None, time: str | None, days: int, folder: Path) -> Path:
+    """Write a spec for the user's own data, with the number of events and the last one for each
+    key as state; returns its path.
+
+    Parameters
+    ----------
+    path : Parquet or CSV, a file or a folder
+    key : key columns, by comma
+    time : date or timestamp column
+    days : days in a window
+    folder : where the spec, state and registry go
+
+    Raises
+    ------
+    InputError : one of them is missing
+    """
+    if not key or not time:
+        raise InputError("DATA needs KEY (its key column) and TIME (its date or time column)")
+    data = Path(path).resolve()
+    if not data.exists():
+        raise InputError("there is no such file or folder", str(data))
+    name = re.sub(r"\W+", "_", data.stem, flags=re.ASCII).strip("_")[:50] or "own"
+    name = name if name[0].isalpha() else f"t_{name}"
+    spec = {
+        "table": name,
+        "key": [k.strip() for k in key.split(",")],
+        "input": {
+            "path": str(data),
+            "format": "csv" if data.suffix.lower() in (".csv", ".gz", ".txt") else "parquet",
+            "time": time,
+        },
+        "window": days,
+        "state": {
+            name: {
+                "path": f"../state/{name}",
+                "columns": {
+                    "events": {"merge": "count"},
+                    "last_seen": {"merge": "max", "of": time},
+                },
+            }
+        },
+        "registry": f"../registry/{name}",
+        "channels": 10,
+        "trigger": 1.05,
+        "max_imbalance": 1.02,
+    }
+    # In a folder of its own: all specs beside each other are tables of one Airflow.
+    file = folder / f"tables-{name}" / f"{name}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def first_day(table: Table) -> date:
+    """First day of a table's input, read without Spark."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    source, column = table.spec.input, table.spec.input.time
+    try:
+        scanned = ds.dataset(source.path, format=source.format).to_table(columns=[column])
+        first = pc.min(scanned[column]).as_py()
+        if isinstance(first, str):
+            first = datetime.fromisoformat(first)
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error
+    if first is None:
+        raise InputError(f"{column} holds no dates", source.path)
+    if isinstance(first, datetime):
+        # Days are UTC days everywhere.
+        return (first.astimezone(UTC) if first.tzinfo else first).date()
+    return first

@@ -1,0 +1,226 @@
+"""Applying windows: state as pandas has it, exactly once, each channel in its own task."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from evenkeel.epochs import Registry
+from partitioning.errors import FenceError, InputError
+from spark_jobs import apply_window as job
+from spark_jobs import state
+from spark_jobs.apply_window import apply_window, window_state
+from spark_jobs.bootstrap import bootstrap
+
+from .conftest import World
+
+pytestmark = pytest.mark.spark
+
+
+def day(number: int) -> date:
+    return date(2013, 1, number)
+
+
+def versions(spark, world: World) -> dict[str, int]:
+    return {n: state.table_version(spark, s.path) for n, s in world.table.spec.state.items()}
+
+
+def rows(spark, world: World, name: str) -> pd.DataFrame:
+    path = world.table.spec.state[name].path
+    return spark.read.format("delta").load(path).toPandas().set_index("dest").sort_index()
+
+
+def test_state_and_record_are_what_pandas_says(spark, ready: World):
+    events = ready.events
+    # Nulls among the values, a key seen for the first time, and one last seen long ago.
+    events["miles"] = events["miles"].astype("Int32").mask(events.index % 5 == 0)
+    events.loc[events["dest"] == "D001", "miles"] = None
+    events.loc[len(events) - 3 :, "dest"] = "NEW"
+    before = rows(spark, ready, "totals")
+    ready.write_events(events)
+    apply_window(spark, ready.table, day(8), day(11))
+    record = apply_window(spark, ready.table, day(11), day(15))
+
+    epoch = ready.table.epoch()
+    new = events[events["at"] >= "2013-01-08"].groupby("dest")
+    totals = rows(spark, ready, "totals")
+    assert totals.index.is_unique
+    assert (totals["channel"] == epoch.lookup(totals.index)).all()
+    trips = before["trips"].add(new.size(), fill_value=0)
+    assert totals["trips"].equals(trips.astype("int64"))
+    miles = before["miles"].add(new["miles"].sum(min_count=1).astype("Float64"), fill_value=0)
+    assert (totals["miles"] == miles).all()
+    last = new["at"].max().dt.tz_localize(None)
+    assert (totals.loc[last.index, "last"] == last).all()
+    # The state's own events, for those were in the table before the input changed.
+    first = new["at"].min().dt.tz_localize(None)
+    fresh = first.index.difference(before.index)
+    assert "NEW" in fresh
+    assert (totals.loc[fresh, "first"] == first[fresh]).all()
+    assert (totals.loc[before.index, "first"] < "2013-01-08").all()
+
+    window = events[events["at"] >= "2013-01-11"]
+    counts = window.groupby(epoch.lookup(window["dest"])).size()
+    assert [c["channel"] for c in record["channels"]] == [0, 1, 2, 3]
+    assert [c["rows"] for c in record["channels"]] == [counts.get(c, 0) for c in range(4)]
+    assert sum(c["seconds"] for c in record["channels"]) > 0
+    stored = json.loads((ready.folder / "registry/windows/2013-01-15.json").read_text())
+    assert stored == record
+    assert (stored["start"], stored["end"], stored["rows"]) == (
+        "2013-01-11",
+        "2013-01-15",
+        len(window),
+    )
+
+
+def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World):
+    spec, function = ready.table.spec, ready.table.epoch().function
+    events = spark.read.parquet(spec.input.path)
+    folded = window_state(events, spec, function)
+    assert folded._jdf.queryExecution().executedPlan().toString().count("Exchange ") == 1
+    tasks = folded.rdd.glom().map(lambda part: {r.channel for r in part}).collect()
+    assert tasks == [{0}, {1}, {2}, {3}]
+
+
+def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: World):
+    record = apply_window(spark, ready.table, day(8), day(10))
+    before = versions(spark, ready)
+    assert apply_window(spark, ready.table, day(8), day(10)) == record
+    for start, end, message in (
+        (9, 12, "windows are applied up to 2013-01-10: the one from 2013-01-09"),
+        (9, 10, "would count events twice"),
+        (2, 4, "Go on with --start 2013-01-10"),
+        (12, 12, "has no day"),
+    ):
+        with pytest.raises(InputError, match=message):
+            apply_window(spark, ready.table, day(start), day(end))
+    # Nor does one after a crash just before the record was written.
+    (ready.folder / "registry/windows/2013-01-10.json").unlink()
+    again = apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready) == before
+    assert [c["rows"] for c in again["channels"]] == [c["rows"] for c in record["channels"]]
+
+
+def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatch):
+    table = world.with_seen().table
+    bootstrap(spark, table, day(8))
+    real, done = job.merge_window, []
+
+    def first_only(spark, spec, name, window):
+        if done:
+            raise KeyboardInterrupt
+        real(spark, spec, name, window)
+        done.append(name)
+
+    before = versions(spark, world)
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", first_only)
+        with pytest.raises(KeyboardInterrupt):
+            apply_window(spark, table, day(8), day(10))
+    # Even a run that does not look first finds the transaction spent.
+    monkeypatch.setattr(job, "_waiting", lambda *_: list(table.spec.state))
+    apply_window(spark, table, day(8), day(10))
+    assert versions(spark, world) == {n: v + 1 for n, v in before.items()}
+    events = world.events
+    assert rows(spark, world, "totals")["trips"].sum() == (events["at"] < "2013-01-10").sum()
+    for name in ("txnAppId", "txnVersion"):
+        assert spark.conf.get(f"spark.databricks.delta.write.{name}", None) is None
+
+
+def test_bootstrapped_days_are_applied_already(spark, ready: World):
+    with pytest.raises(InputError, match="windows are applied up to 2013-01-08"):
+        apply_window(spark, ready.table, day(5), day(9))
+
+
+def null_keys(world: World) -> None:
+    events = world.events
+    events.loc[events.index[-2:], "dest"] = None
+    world.write_events(events)
+
+
+@pytest.mark.parametrize(
+    ("change", "end", "message"),
+    [
+        (None, "2013-02-01", "no events in the window from 2013-01-20 to 2013-02-01"),
+        (null_keys, "2013-02-01", "2 events have a null in the key (dest)"),
+        (
+            lambda w: w.respec(input={"path": "events.parquet"}),
+            "2013-01-20",
+            "input.time is not set",
+        ),
+        (
+            lambda w: w.write_events(w.events.drop(columns="miles")),
+            "2013-01-20",
+            "no column 'miles'",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change, end, message):
+    if change:
+        change(ready)
+    start = "2013-01-20" if change is None else "2013-01-08"
+    before = versions(spark, ready)
+    assert job.main(["--spec", ready.spec_path, "--start", start, "--end", end]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert [line.startswith("evenkeel: error: ") for line in lines] == [True]
+    assert message in lines[0]
+    assert versions(spark, ready) == before
+    assert not (ready.folder / "registry" / "windows").exists()
+
+
+def test_null_keys_that_are_kept_are_one_key(spark, ready: World):
+    null_keys(ready)
+    ready.respec(null_keys="keep")
+    apply_window(spark, ready.table, day(8), day(15))
+    events = ready.events
+    late = events.iloc[-1:].assign(at=events["at"].iloc[-1] + pd.Timedelta(days=2))
+    ready.write_events(pd.concat([events, late]))
+    apply_window(spark, ready.table, day(15), day(20))
+    found = rows(spark, ready, "totals")
+    nulls = found[found.index.isna()]
+    assert nulls["trips"].tolist() == [3]
+    assert (nulls["channel"] == ready.table.epoch().lookup([None])).all()
+
+
+def test_refused_while_a_migration_is_under_way(spark, ready: World):
+    function = ready.table.epoch().function
+    path = ready.table.spec.state["totals"].path
+    rule = state.constraint_sql(function, function)
+    state.add_constraint(spark, path, state.moving_constraint(1), rule)
+    before = versions(spark, ready)
+    with pytest.raises(FenceError, match="stands under evenkeel_epoch_0, evenkeel_moving_1"):
+        apply_window(spark, ready.table, day(8), day(10))
+    state.drop_constraint(spark, path, state.epoch_constraint(0))
+    with pytest.raises(FenceError, match="A migration is under way"):
+        apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready)["totals"] == before["totals"]
+
+
+def test_a_concurrent_write_is_one_line(spark, ready: World, capsys, monkeypatch):
+    path = ready.table.spec.state["totals"].path
+
+    def meddle(*args):
+        # Between Delta's snapshot and its commit there is no hook: its own exception is raised.
+        from delta.exceptions.captured import ConcurrentAppendException
+
+        raise ConcurrentAppendException(f"Files were added to {path}\nmore", "", None)
+
+    monkeypatch.setattr(job, "of_table", meddle)
+    arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+    assert job.main(arguments) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert len(error) == 1
+    assert "somebody else wrote at the same time" in error[0]
+    assert error[0].endswith("Run it again")
+
+
+def test_no_window_before_bootstrap(spark, world: World, capsys):
+    arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+    assert job.main(arguments) == 2
+    assert "holds no state table. Run bootstrap" in capsys.readouterr().err
+    assert Registry(str(world.folder / "registry")).numbers() == []
+    assert not Path(world.folder / "state").exists()

@@ -1,0 +1,158 @@
+"""Maintenance: the same rows in fewer, sorted files, and every kept epoch still readable."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from partitioning.errors import FenceError, InputError
+from spark_jobs import maintain as job
+from spark_jobs import state
+from spark_jobs.apply_window import apply_window
+from spark_jobs.maintain import keep_readable, kept_epochs, maintain, needed_since, vacuum
+
+from .conftest import World
+
+pytestmark = pytest.mark.spark
+
+
+def content(spark, path: str, version: int | None = None) -> tuple[int, int]:
+    frame = spark.read.format("delta")
+    if version is not None:
+        frame = frame.option("versionAsOf", version)
+    frame = frame.load(path)
+    total = frame.agg(F.count("*"), F.sum(F.xxhash64(*frame.columns).cast("decimal(20,0)"))).first()
+    return total[0], int(total[1])
+
+
+def live_files(spark, path: str) -> list[str]:
+    return [r.path for r in state.files(spark, path).collect()]
+
+
+def test_rows_stay_and_files_become_few_and_sorted(spark, ready: World):
+    path = ready.table.spec.state["totals"].path
+    apply_window(spark, ready.table, date(2013, 1, 8), date(2013, 1, 9))
+    before = content(spark, path)
+    assert len(live_files(spark, path)) > 4
+    assert [e.number for e in maintain(spark, ready.table)] == [0]
+    assert content(spark, path) == before
+    files = live_files(spark, path)
+    assert sorted(f.split("/")[0] for f in files) == [f"channel={c}" for c in range(4)]
+    for file in files:
+        slots = pq.ParquetFile(Path(path) / file).read()["slot"].to_pylist()
+        assert slots == sorted(slots)
+    done = state.table_version(spark, path)
+    maintain(spark, ready.table)
+    since = [c.operation for c in state.history_since(spark, path, done)]
+    assert since == ["VACUUM START", "VACUUM END"]
+    # Every version is still there: nothing is older than a day.
+    assert content(spark, path, 1)[0] > 0
+
+
+def age(spark, path: str, hours: dict[int, int]) -> None:
+    """Make commits (by version) and all files look that many hours old."""
+    for file in Path(path).rglob("*"):
+        if file.is_file():
+            old = time.time() - 3600 * hours.get(_version(file), max(hours.values()))
+            if file.suffix == ".json":
+                lines = [json.loads(line) for line in file.read_text().splitlines()]
+                for removed in (line["remove"] for line in lines if "remove" in line):
+                    removed["deletionTimestamp"] = int(old * 1000)
+                file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+            os.utime(file, (old, old))
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def _version(file: Path) -> int:
+    return int(file.stem) if file.parent.name == "_delta_log" and file.stem.isdigit() else -1
+
+
+def readable(spark, path: str, version: int) -> bool:
+    try:
+        return content(spark, path, version)[0] > 0
+    except (Py4JJavaError, PySparkException) as error:
+        if not re.search("FAILED_READ_FILE|does not exist|FileNotFound", str(error)):
+            raise
+        return False
+
+
+def test_vacuum_keeps_what_the_versions_need_and_no_more(spark, ready: World):
+    path = ready.table.spec.state["totals"].path
+    name = f"delta.`{path}`"
+    everything = f"UPDATE {name} SET trips = trips + 1"
+    spark.sql(everything)  # 2: no file of version 1 is left
+    spark.sql(f"DELETE FROM {name} WHERE dest = 'D003'")  # 3: one file has a deletion vector
+    spark.sql(f"DELETE FROM {name} WHERE dest < 'D050'")  # 4: another in its place
+    spark.sql(everything)  # 5
+    age(spark, path, {-1: 99, 0: 99, 1: 99, 2: 50, 3: 40, 4: 30, 5: 20})
+    before = content(spark, path, 3)
+
+    assert needed_since(spark, path, [5]) is None
+    assert time.time() - needed_since(spark, path, [3, 4]) == pytest.approx(30 * 3600, abs=60)
+    assert vacuum(spark, path, [3, 4], least_hours=0) == 31
+    assert [readable(spark, path, v) for v in (1, 3, 4, 5)] == [False, True, True, True]
+    assert content(spark, path, 3) == before
+    # Version 4's files went 20 hours ago, the vector that hides a row in version 3 went 30.
+    assert vacuum(spark, path, [5], least_hours=25) == 25
+    assert [readable(spark, path, v) for v in (3, 4, 5)] == [False, True, True]
+
+
+def test_an_epoch_older_than_retention_stays_readable(spark, ready: World):
+    path = ready.table.spec.state["totals"].path
+    age(spark, path, {-1: 40 * 24})
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE dest = 'D003'")
+    with pytest.raises(Exception, match="DELETED_FILE_RETENTION"):
+        content(spark, path, 1)
+    assert keep_readable(spark, path, [1], 30) == 48
+    found = state.properties(spark, path)
+    assert found["delta.deletedFileRetentionDuration"] == "interval 48 days"
+    assert found["delta.logRetentionDuration"] == "interval 48 days"
+    assert content(spark, path, 1)[0] > 0
+    done = state.table_version(spark, path)
+    assert keep_readable(spark, path, [1], 30) == 48
+    assert state.table_version(spark, path) == done
+
+
+def test_kept_epochs_are_those_current_within_the_days(spark, ready: World):
+    registry, function = ready.table.registry, ready.table.epoch().function
+    for _ in range(3):
+        function = replace(function, epoch=function.epoch + 1, parent=function.digest)
+        registry.publish(function, {})
+    now = datetime.now(UTC)
+    assert [e.number for e in kept_epochs(registry, 30, now=now)] == [0, 1, 2, 3]
+    # All were published long ago: the current one alone stays.
+    assert [e.number for e in kept_epochs(registry, 30, now=now + timedelta(days=31))] == [3]
+    assert [e.number for e in kept_epochs(registry, 30, newest=2)] == [2, 3]
+    with pytest.raises(InputError, match="cannot keep 0 epochs"):
+        kept_epochs(registry, 30, newest=0)
+
+
+def test_refused_while_a_migration_is_under_way(spark, ready: World):
+    function = ready.table.epoch().function
+    path = ready.table.spec.state["totals"].path
+    state.add_constraint(
+        spark, path, state.moving_constraint(1), state.constraint_sql(function, function)
+    )
+    before = state.table_version(spark, path)
+    with pytest.raises(FenceError, match="A migration is under way"):
+        maintain(spark, ready.table)
+    assert state.table_version(spark, path) == before
+
+
+def test_main_says_which_epochs_stay(spark, ready: World, capsys):
+    assert job.main(["--spec", ready.spec_path, "--keep-epochs", "3"]) == 0
+    assert "epochs 0 to 0 of trips stay readable" in capsys.readouterr().out
+    assert job.main(["--spec", ready.spec_path, "--keep-epochs", "0"]) == 2
+    assert "evenkeel: error: --keep-epochs: cannot keep 0 epochs" in capsys.readouterr().err

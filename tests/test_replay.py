@@ -1,0 +1,179 @@
+"""The replay: its data, its specs, and a lane whose processes are stand-ins."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import zipfile
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evenkeel import replay
+from evenkeel.flights import FLIGHTS, write_flights
+from evenkeel.lane import Lane, StepFailed
+from evenkeel.own_data import first_day, own_spec
+from evenkeel.replay_view import View, outcome
+from evenkeel.table import open_table
+from partitioning.errors import DamagedError, InputError
+from tests.test_steps import Shop
+
+AIRFLOW = """
+import json, sys
+from evenkeel import steps
+asked = json.loads(sys.argv[sys.argv.index("-c") + 1])
+print("[DAG TEST] starting task_id=decide map_index=-1")
+if {fail}:
+    print("airflow says a great deal")
+    print("evenkeel: error: the window is empty")
+    sys.exit(1)
+sys.path.insert(0, {tests!r})
+from tests.test_steps import Shop
+shop = Shop.__new__(Shop)
+shop.__dict__.update({shop!r})
+from tests.test_steps import _profile, Registry
+shop.profile, shop.registry = _profile(seed=hash(asked["window_end"]) % 7), Registry(shop.home)
+shop.publish("run-" + asked["window_end"], force=asked["force"])
+"""
+
+
+def test_flights_are_typed_and_complete(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "flights.parquet"
+    assert write_flights(file) == FLIGHTS
+    table = pq.read_table(file)
+    assert table.schema.field("time_hour").type == pa.timestamp("us", tz="UTC")
+    assert table.schema.field("distance").type == pa.int32()
+    assert (table["tailnum"].null_count, table["dest"].null_count) == (2512, 0)
+    assert [p.name for p in file.parent.iterdir()] == ["flights.parquet"]
+
+
+def test_another_file_is_not_the_flights(tmp_path: Path) -> None:
+    source = tmp_path / "flights.csv.zip"
+    with zipfile.ZipFile(source, "w") as archive:
+        archive.writestr("flights.csv", "year,month\n2013,1\n")
+    with pytest.raises(DamagedError, match=r"flights\.csv\.zip: cannot be read"):
+        write_flights(tmp_path / "flights.parquet", source)
+
+
+def _own(folder: Path, values: Any, key: str = "sku,shop", time: str = "at") -> Path:
+    file = folder / "my sales 2024.parquet"
+    pq.write_table(pa.table({"sku": ["a", "b"], "shop": [1, 2], "at": values}), file)
+    return own_spec(str(file), key, time, 7, folder)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [datetime(2024, 5, 6, 7), datetime(2024, 5, 4, 23)],
+        [date(2024, 5, 6), date(2024, 5, 4)],
+        ["2024-05-06", "2024-05-04"],
+    ],
+)
+def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
+    table = open_table(str(_own(tmp_path, values)))
+    assert table.spec.table == "my_sales_2024"
+    assert table.spec.key == ["sku", "shop"]
+    assert table.spec.window == 7
+    assert Path(table.spec.registry).is_relative_to(tmp_path)
+    assert first_day(table) == date(2024, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("values", "time", "said"),
+    [
+        (["soon", "later"], "at", "at cannot be read as dates"),
+        (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
+        (pa.nulls(2, pa.date32()), "at", "at holds no dates"),
+    ],
+)
+def test_own_data_without_days_is_refused(
+    tmp_path: Path, values: Any, time: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        first_day(open_table(str(_own(tmp_path, values, time=time))))
+
+
+@pytest.mark.parametrize(("key", "time"), [(None, "at"), ("sku", None)])
+def test_own_data_needs_key_and_time(tmp_path: Path, key: str | None, time: str | None) -> None:
+    with pytest.raises(InputError, match="DATA needs KEY"):
+        own_spec(str(tmp_path), key, time, 7, tmp_path)
+
+
+def test_nothing_outside_the_folder_is_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay.main(["--tables", "flights", "--folder", str(tmp_path)]) == 2
+    assert "and a replay starts by removing it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [["--rounds", "0"], ["--days", "0"], ["--tables", "nothing"]])
+def test_wrong_arguments_are_one_line(
+    tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay.main([*asked, "--folder", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("evenkeel: error: ")
+
+
+def test_a_second_replay_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with replay._alone(tmp_path):
+        assert replay.main(["--folder", str(tmp_path)]) == 2
+    assert "another replay is running here" in capsys.readouterr().err
+
+
+def _lane(folder: Path, fail: bool) -> Lane:
+    shop = Shop(folder)
+    kept = {"folder": folder, "spec": shop.spec, "home": shop.registry.url}
+    tests = str(Path(__file__).resolve().parents[1])
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, code in {
+        "spark-submit": "",
+        "airflow": AIRFLOW.format(fail=fail, tests=tests, shop=kept).replace(
+            "PosixPath(", "__import__('pathlib').Path("
+        ),
+    }.items():
+        (programs / name).write_text(f"#!{sys.executable}\n{code}")
+        (programs / name).chmod(0o755)
+    return Lane(
+        table=open_table(shop.spec),
+        spec=Path(shop.spec),
+        home=folder / "airflow",
+        logs=folder / "logs",
+        jobs=folder,
+        environment={"PATH": str(programs), "PYTHONPATH": tests},
+        force=True,
+        say=View(quiet=True).say,
+        stop=threading.Event(),
+    )
+
+
+def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
+    lane = _lane(tmp_path, fail=False)
+    lane.run(date(2024, 1, 1), 7, 2)
+    assert lane.error is None
+    found = outcome(lane)
+    assert found.passed
+    assert [line.epoch for line in found.lines] == [1, 2]
+    assert [line.window_end for line in found.lines] == ["2024-01-15", "2024-01-22"]
+    first, second = found.lines
+    assert first.next == second.before
+    assert second.next is None
+    assert sorted(p.name for p in lane.logs.iterdir()) == [
+        "01-bootstrap.log", "02-apply_window.log", "03-rebalance.log",
+        "04-apply_window.log", "05-rebalance.log",
+    ]  # fmt: skip
+
+
+def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:
+    lane = _lane(tmp_path, fail=True)
+    lane.run(date(2024, 1, 1), 7, 2)
+    assert isinstance(lane.error, StepFailed)
+    assert "decide failed with exit code 1" in str(lane.error)
+    assert lane.error.tail == "evenkeel: error: the window is empty"
+    assert lane.stop.is_set()
+    assert not outcome(lane).passed

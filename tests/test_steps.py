@@ -1,0 +1,265 @@
+"""The steps between jobs, on profiles made by hand: no Spark, no Airflow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from evenkeel import approval, steps
+from evenkeel.costs import bytes_per_second, seconds_per_load
+from evenkeel.epochs import Epoch, Registry, TableVersion
+from evenkeel.params import Params, channels_for
+from evenkeel.spec import load_spec
+from partitioning.errors import DamagedError, FenceError, GateError, InputError
+from partitioning.function import KeyColumn
+from partitioning.hashing import key_hash
+from partitioning.profile import Profile, profile_of_keys
+from partitioning.strategies.hashing import consistent
+
+SPEC: dict[str, Any] = {
+    "table": "words",
+    "key": ["word"],
+    "input": {"path": "words.parquet", "time": "at"},
+    "state": {"counts": {"path": "state", "columns": {"uses": {"merge": "count"}}}},
+    "registry": "registry",
+    "channels": 4,
+    "slots": 64,
+}
+KEY = (KeyColumn("word", "string"),)
+
+
+class Shop:
+    """A table with epoch 0 and the profile of a run `r`; no rows anywhere."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.spec = str(folder / "words.yaml")
+        self.respec()
+        self.profile = _profile()
+        self.registry = Registry(str(folder / "registry"))
+        first = consistent(self.profile, None, load_spec(self.spec).channel_list())
+        self.registry.publish(first, {"counts": TableVersion(str(folder / "state"), 0)})
+        self.learn("r")
+
+    def respec(self, **changes: Any) -> None:
+        Path(self.spec).write_text(yaml.safe_dump({**SPEC, **changes}))
+
+    def learn(self, run: str, profile: Profile | None = None) -> None:
+        """What the Spark job would leave."""
+        folder = self.registry.run(run)
+        epoch = self.registry.current().number
+        folder.write("profile.npz", (profile or self.profile).to_bytes())
+        folder.write_json("profile.json", {"tables": {"counts": 3}, "epoch": epoch, "seconds": 1})
+
+    def plan(self, run: str = "r", **asked: Any) -> str:
+        params = Params.of(asked)
+        steps.decide(self.spec, run, params)
+        return steps.plan(self.spec, run, params)
+
+    def verified(self, run: str = "r", success: bool = True) -> None:
+        """What migrate and verify would leave."""
+        folder = self.registry.run(run)
+        digest = steps.read_plan(folder).digest
+        folder.write_json(
+            "gate_tables.json", {"success": success, "suite": "after", "results": [], "docs": None}
+        )
+        folder.write_json("verify.json", {"digest": digest, "tables": {"counts": 9}})
+
+    def publish(self, run: str, **asked: Any) -> Epoch:
+        """A whole run."""
+        self.learn(run)
+        self.plan(run, **asked)
+        self.verified(run)
+        return self.registry.epoch(steps.publish(self.spec, run))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def _profile(seed: int = 3) -> Profile:
+    words = [f"word {i}" for i in range(300)]
+    load = np.random.default_rng(seed).permutation(1e4 / np.arange(1, 301))
+    hashes = key_hash([words], ["string"])
+    made = profile_of_keys(KEY, hashes, load, 64, state=np.full(300, 50.0), threshold=100)
+    return replace(made, window=("2013-01-01", "2013-01-29"))
+
+
+def test_doing_a_step_again_leaves_the_same(shop: Shop) -> None:
+    digest = shop.plan()
+    files = {n: shop.registry.run("r").read(n) for n in ("decision.json", "plan.json")}
+    assert shop.plan() == digest
+    assert files == {n: shop.registry.run("r").read(n) for n in files}
+    shop.verified()
+    assert steps.publish(shop.spec, "r") == 1
+    written = shop.registry.store.read("epochs/00000001/epoch.json")
+    assert steps.publish(shop.spec, "r") == 1
+    assert shop.registry.store.read("epochs/00000001/epoch.json") == written
+
+
+def test_an_epoch_names_the_versions_that_were_verified_and_keeps_its_run(shop: Shop) -> None:
+    epoch = shop.publish("r")
+    assert epoch.tables["counts"] == TableVersion(str(shop.folder / "state"), 9)
+    assert epoch.plan_digest == steps.read_plan(shop.registry.run("r")).digest
+    kept = set(shop.registry.store.names("epochs/00000001"))
+    assert {"plan.json", "profile.npz", "gate_tables.json", "params.json"} <= kept
+
+
+def test_params_take_the_place_of_the_spec(shop: Shop) -> None:
+    shop.plan(max_imbalance=1.5, budget=10**6, strategy="readj")
+    made = steps.read_plan(shop.registry.run("r"))
+    assert (made.max_imbalance, made.budget, made.function.strategy) == (1.5, 10**6, "readj")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"strategy": "magic"}, "strategy: allowed: uniform, "),
+        ({"channels": 0}, "channels: Input should be greater than or equal to 1 (got 0)"),
+        ({"channels": "many"}, "channels: "),
+        ({"budget": -1}, "budget: "),
+        ({"max_imbalance": 0.9}, "max_imbalance: "),
+        ({"window_end": "2013-02-30"}, "window_end: "),
+        ({"windw_end": "2013-02-01"}, "windw_end: "),
+    ],
+)
+def test_wrong_params_are_named(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match="parameters of the run: ") as error:
+        Params.of(wrong)
+    assert said in str(error.value)
+
+
+def test_a_plan_needs_a_profile(shop: Shop) -> None:
+    with pytest.raises(InputError, match=r"profile\.json is missing"):
+        steps.decide(shop.spec, "another", Params())
+
+
+def test_a_profile_of_an_older_epoch_is_refused(shop: Shop) -> None:
+    shop.publish("other")
+    with pytest.raises(FenceError, match="epoch 1 was published since this profile was learned"):
+        shop.plan("r")
+
+
+def test_the_second_of_two_runs_publishes_nothing(shop: Shop) -> None:
+    shop.plan("r")
+    shop.verified("r")
+    shop.publish("other", strategy="uniform")
+    with pytest.raises(FenceError, match="already published by another run"):
+        steps.publish(shop.spec, "r")
+    assert shop.registry.numbers() == [0, 1]
+
+
+def test_tables_that_did_not_pass_are_not_published(shop: Shop) -> None:
+    shop.plan()
+    shop.verified(success=False)
+    with pytest.raises(GateError, match="did not pass"):
+        steps.publish(shop.spec, "r")
+    assert shop.registry.numbers() == [0]
+
+
+def test_a_torn_plan_is_told(shop: Shop) -> None:
+    shop.plan()
+    run = shop.registry.run("r")
+    run.write("plan.json", run.read("plan.json")[:100])
+    with pytest.raises(DamagedError, match=r"plan\.json"):
+        steps.publish(shop.spec, "r")
+
+
+def test_channels_asked_for_stay_until_the_spec_is_edited(shop: Shop) -> None:
+    def channels(**asked: Any) -> list[str]:
+        spec, epoch = load_spec(shop.spec), shop.registry.current()
+        return [c.name for c in channels_for(spec, epoch, shop.registry, Params.of(asked))]
+
+    assert channels() == ["0", "1", "2", "3"]
+    assert len(shop.publish("more", channels=6).function.channels) == 6
+    assert channels() == ["0", "1", "2", "3", "4", "5"]
+    assert channels(channels=2) == ["0", "1"]
+    shop.respec(channels=3)
+    assert channels() == ["0", "1", "2"]
+
+
+def test_a_rolled_back_number_of_channels_stays_too(shop: Shop) -> None:
+    shop.respec(channels=6)
+    assert len(shop.publish("more").function.channels) == 6
+    shop.learn("back")
+    steps.plan_rollback(shop.spec, "back", 0)
+    shop.verified("back")
+    steps.publish(shop.spec, "back")
+    shop.learn("next")
+    assert not steps.decide(shop.spec, "next", Params(max_imbalance=1.0)).reason.startswith(
+        "channels"
+    )
+
+
+def test_going_back_gives_a_new_epoch_with_the_old_placement(shop: Shop) -> None:
+    shop.publish("r")
+    shop.learn("back")
+    steps.plan_rollback(shop.spec, "back", 0)
+    steps.validate_plan(shop.spec, "back")
+    shop.verified("back")
+    assert steps.publish(shop.spec, "back") == 2
+    old, new = shop.registry.epoch(0).function, shop.registry.epoch(2).function
+    assert (new.slots == old.slots).all()
+    assert (new.explicit_keys == old.explicit_keys).all()
+    assert new.parent == shop.registry.epoch(1).function.digest
+
+
+@pytest.mark.parametrize(("epoch", "said"), [(0, "is the current one"), (7, "no epoch 7")])
+def test_going_back_needs_an_earlier_epoch(shop: Shop, epoch: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        steps.plan_rollback(shop.spec, "r", epoch)
+
+
+def test_a_plan_over_the_budget_does_not_pass(shop: Shop) -> None:
+    shop.plan(strategy="uniform", budget=1)
+    with pytest.raises(GateError, match="budget"):
+        steps.validate_plan(shop.spec, "r")
+    assert not shop.registry.run("r").read_json("gate_plan.json")["success"]
+
+
+def test_who_is_asked(shop: Shop) -> None:
+    digest = shop.plan()
+    size = steps.read_plan(shop.registry.run("r")).bytes
+    assert approval.request(shop.spec, "r") is None
+    shop.respec(approve_over=int(size) + 1)
+    assert approval.request(shop.spec, "r") is None
+    shop.respec(approve_over=0)
+    asked = approval.request(shop.spec, "r")
+    assert asked is not None
+    assert "words" in asked.subject
+    assert f"{size:,.0f} bytes" in asked.subject
+    assert digest in asked.body
+
+
+def test_costs_are_those_measured(shop: Shop) -> None:
+    assert seconds_per_load(shop.registry, shop.profile) is None
+    assert bytes_per_second(shop.registry) is None
+    channels = [{"channel": c, "rows": 100, "seconds": 0.5} for c in range(4)]
+    shop.registry.store.write_json("windows/2013-01-29.json", {"channels": channels})
+    load = float(shop.profile.load.sum())
+    expected = 0.005 * shop.profile.events / load
+    assert seconds_per_load(shop.registry, shop.profile) == pytest.approx(expected)
+    moved = {"tables": {"counts": {"bytes": 300, "seconds": 2.0}}}
+    shop.registry.store.write_json("epochs/00000000/migration.json", moved)
+    assert bytes_per_second(shop.registry) == 150
+
+
+def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -> None:
+    assert steps.report(shop.spec, "nothing yet") is None
+    first = steps.report(shop.spec, "r")
+    assert first is not None
+    assert "/runs/r/" in first
+    shop.plan()
+    steps.validate_plan(shop.spec, "r")
+    shop.verified()
+    steps.publish(shop.spec, "r")
+    page = steps.report(shop.spec, "r")
+    assert page is not None
+    assert page.endswith("epochs/00000001/report.html")
+    assert "<html" in Path(page).read_text()
