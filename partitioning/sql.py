@@ -1,8 +1,9 @@
 """The Spark face of the partitioning function: one native SQL expression, as text.
 
-The same text routes a DataFrame (`F.expr`), moves rows (UPDATE), and stands guard (CHECK). It
-holds no join and no Python: slots are an array literal. A slot that holds heavy keys is marked
-in it, and leads to a perfect hash table in two more; other rows never look there.
+The same text routes a DataFrame (`F.expr`) and moves rows (UPDATE, MERGE). It holds no join and
+no Python: slots are an array literal. A slot that holds heavy keys is marked in it, and leads to a
+perfect hash table in two more; other rows never look there. `check_sql` says the same for CHECK
+constraints.
 """
 
 from __future__ import annotations
@@ -63,15 +64,44 @@ def channel_sql(function: PartitioningFunction, columns: Sequence[str] | None = 
     entries[table.slots] |= (table.displacements << _CHANNEL_BITS) | np.int64(-(2**63))
     owners = np.zeros(len(table.stored), dtype=np.int64)
     owners[table.cells] = function.explicit_channels
-    entry = f"{_array(entries, 'L')}[{slot}]"
+    entry = f"{_array(entries, 'BIGINT')}[{slot}]"
+    stored, owned = _array(table.stored, "BIGINT"), _array(owners, "BIGINT")
     cell = (
         f"((shiftrightunsigned({h}, {table.shift}) ^ shiftrightunsigned({entry}, {_CHANNEL_BITS}))"
         f" & {len(table.stored) - 1}L)"
     )
     return (
-        f"CAST(IF({entry} >= 0L, {entry}, IF({_array(table.stored, 'L')}[{cell}] = {h}, "
-        f"{_array(owners, 'L')}[{cell}], {entry} & {_CHANNEL_MASK}L)) AS INT)"
+        f"CAST(IF({entry} >= 0L, {entry}, IF({stored}[{cell}] = {h}, "
+        f"{owned}[{cell}], {entry} & {_CHANNEL_MASK}L)) AS INT)"
     )
+
+
+def check_sql(function: PartitioningFunction, slot: str) -> str:
+    """SQL (INT) for the channel that owns a row's key, for a CHECK constraint.
+
+    Delta folds no constants in constraints: an array literal would be built anew for every row.
+    So slots are byte literals here, and explicit keys are compared one by one, in the slots that
+    hold any.
+
+    Parameters
+    ----------
+    slot : name of the column that holds the key's slot
+    """
+    index = f"{quoted(slot)} + 1"
+    sevens = range(0, max((len(function.channels) - 1).bit_length(), 1), 7)
+    digits = {1 << bits: (function.slots >> bits) & 127 for bits in sevens}
+    owner = " + ".join(f"{worth} * {_bytes(digit, index)}" for worth, digit in digits.items())
+    if not len(function.explicit_keys):
+        return f"({owner})"
+    marked = np.zeros(len(function.slots), dtype=np.uint8)
+    marked[slot_of(function.explicit_keys, len(function.slots))] = 1
+    h = hash_sql(function.key)
+    cases = " ".join(
+        f"WHEN {h} IN ({', '.join(map(_bigint, keys.tolist()))}) THEN {channel}"
+        for channel in np.unique(function.explicit_channels).tolist()
+        for keys in [function.explicit_keys[function.explicit_channels == channel]]
+    )
+    return f"IF({_bytes(marked, index)} = 1, CASE {cases} ELSE {owner} END, {owner})"
 
 
 _CHANNEL_BITS = 20
@@ -154,10 +184,18 @@ def _slot(h: str, slots: int) -> str:
     return f"({h} & {slots - 1}L)" if slots & (slots - 1) == 0 else f"pmod({h}, {slots}L)"
 
 
-def _array(values: npt.NDArray[np.integer[Any]], suffix: str = "") -> str:
-    # -9223372036854775808 is no literal in Spark SQL: the minus is applied to a number too large.
-    spelled = (
-        "(-9223372036854775807L - 1L)" if suffix and v == -(2**63) else f"{v}{suffix}"
-        for v in values.tolist()
-    )
-    return f"array({', '.join(spelled)})"
+def _array(values: npt.NDArray[np.integer[Any]], kind: str = "INT") -> str:
+    # One string literal, which the optimizer folds into an array literal: thousands of number
+    # literals would take seconds to analyse.
+    return f"CAST(split('{','.join(map(str, values.tolist()))}', ',') AS ARRAY<{kind}>)"
+
+
+def _bytes(values: npt.NDArray[np.integer[Any]], index: str) -> str:
+    """SQL (INT) for entry `index` of `values`, each 0 to 127."""
+    literal = values.astype(np.uint8).tobytes().hex()
+    return f"ascii(CAST(substring(X'{literal}', {index}, 1) AS STRING))"
+
+
+def _bigint(value: int) -> str:
+    # The least BIGINT is no literal in Spark SQL: the minus is applied to a number too large.
+    return f"{value}L" if value > -(2**63) else "(-9223372036854775807L - 1L)"

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from evenkeel.spec import TableSpec
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction
-from partitioning.sql import channel_sql, slot_sql
+from partitioning.sql import check_sql, slot_sql
 
 CHANNEL, SLOT = "channel", "slot"
 #: Second part of the application id of applied windows; versions are day numbers of their ends.
@@ -155,7 +155,7 @@ def moving_constraint(epoch: int) -> str:
 
 def constraint_sql(*functions: PartitioningFunction) -> str:
     """CHECK expression: the row's channel is what one of the functions says, its slot is right."""
-    owners = ", ".join(channel_sql(f) for f in functions)
+    owners = ", ".join(check_sql(f, SLOT) for f in functions)
     slot = slot_sql(functions[0].key, len(functions[0].slots))
     one = f"{CHANNEL} = {owners}" if len(functions) == 1 else f"{CHANNEL} IN ({owners})"
     return f"{one} AND {SLOT} = {slot}"

@@ -224,7 +224,7 @@ def test_a_run_from_learn_to_report(ready: World, monkeypatch: pytest.MonkeyPatc
     assert _states(run) == dict.fromkeys(PIPELINE, "success") | {"roll_back": "skipped"}
     epoch = ready.table.epoch()
     assert epoch.number == 1
-    assert set(epoch.tables) == {"totals", "seen"}
+    assert set(epoch.tables) == set(ready.table.spec.state)
     assert _events("evenkeel://trips/") == [{"epoch": 1}]
     kept = ready.table.registry.store.names("epochs/00000001")
     assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)

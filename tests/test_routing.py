@@ -9,7 +9,7 @@ import pytest
 from evenkeel.epochs import Epoch
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.hashing import key_hash, slot_of
-from partitioning.sql import hash_sql, slot_sql
+from partitioning.sql import check_sql, hash_sql, slot_sql
 
 pytestmark = pytest.mark.spark
 
@@ -34,19 +34,19 @@ def values(kind, count, rng):
     return [None if rng.random() < 0.1 else one() for _ in range(count)]
 
 
-@pytest.mark.parametrize("slots", [1, 97, 4096])
+@pytest.mark.parametrize(("slots", "channels"), [(1, 1), (97, 7), (4096, 300)])
 @pytest.mark.parametrize("key", [[t] for t in TYPES] + [["string", "bigint"], ["date", "binary"]])
-def test_the_faces_agree(spark, key, slots):
+def test_the_faces_agree(spark, key, slots, channels):
     rng = random.Random(f"{key}{slots}")
     columns = [values(kind, 300, rng) for kind in key]
     hashes = key_hash(columns, key)
     heavy = np.unique(hashes[::3])
     function = PartitioningFunction(
         tuple(KeyColumn(f"k {i}", kind) for i, kind in enumerate(key)),
-        numbered_channels(7),
-        np.array([rng.randrange(7) for _ in range(slots)]),
+        numbered_channels(channels),
+        np.array([rng.randrange(channels) for _ in range(slots)]),
         heavy,
-        np.array([rng.randrange(7) for _ in heavy]),
+        np.array([rng.randrange(channels) for _ in heavy]),
     )
     epoch = Epoch(0, function, None, {}, "")
     schema = ", ".join(f"`{c.name}` {c.type}" for c in function.key)
@@ -58,9 +58,11 @@ def test_the_faces_agree(spark, key, slots):
         .selectExpr("channel")
         .collect()
     )
-    sql = rows.selectExpr(
-        f"{hash_sql(function.key)} AS h", f"{slot_sql(function.key, slots)} AS slot"
+    slotted = rows.selectExpr("*", f"{slot_sql(function.key, slots)} AS slot")
+    sql = slotted.selectExpr(
+        f"{hash_sql(function.key)} AS h", "slot", f"{check_sql(function, 'slot')} AS checked"
     ).collect()
+    assert [r.checked for r in sql] == epoch.lookup(*columns).tolist()
     assert [r.h for r in sql] == hashes.tolist()
     assert [r.slot for r in sql] == slot_of(hashes, slots).tolist()
     assert [r.channel for r in found] == epoch.lookup(*columns).tolist()
