@@ -20,7 +20,8 @@ setup: .venv/.installed .jars/.ready ## install all that is needed into this fol
 	@setup/spark.sh
 	@touch $@
 
-run: setup ## replay a year of flights through the whole pipeline and show it
+export DATA KEY TIME
+run: setup ## rebalance the flights of 2013 (or DATA=file KEY=col TIME=col) through the whole pipeline
 	@mkdir -p .run
 	@$(IN_ENV) exec $(PY) -m evenkeel.replay $(ARGS)
 
