@@ -1,4 +1,4 @@
-"""readj against the paper's equations and a plain, slow reading of its Algorithm 4."""
+"""scan, redist and readj against the paper's equations and a slow reading of Algorithms 2-4."""
 
 import itertools
 import math
@@ -12,7 +12,8 @@ from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Profile, profile_of_keys
 from partitioning.resources import delta, theta
-from partitioning.strategies.gedik import UTILITIES, readj
+from partitioning.strategies.gedik import readj, redist, scan
+from partitioning.strategies.gedik_task import UTILITIES
 from partitioning.strategies.hashing import consistent
 
 
@@ -60,6 +61,14 @@ def test_a_key_no_longer_tracked_returns_to_the_tail(profile):
     previous = successor(KEY, None, numbered_channels(10), ring, "", None, {light: away})
     function = readj(profile, previous, numbered_channels(10), sigma=1.0)
     assert light not in function.explicit_keys.tolist()
+
+
+@pytest.mark.parametrize("strategy", [scan, redist])
+def test_placed_anew_is_more_even(profile, strategy):
+    previous = consistent(profile, None, numbered_channels(10))
+    function = strategy(profile, previous, numbered_channels(10))
+    assert spread(function, profile) < spread(previous, profile)
+    assert function.strategy == strategy.__name__
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
@@ -118,38 +127,83 @@ def test_capacity_weighs():
         ("utility", "B"),
     ],
 )
-def test_bad_options_are_refused(profile, option, value):
+@pytest.mark.parametrize("strategy", [scan, redist, readj])
+def test_bad_options_are_refused(profile, strategy, option, value):
     with pytest.raises(InputError, match=option):
-        readj(profile, None, numbered_channels(3), **{option: value})
+        strategy(profile, None, numbered_channels(3), **{option: value})
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
-@pytest.mark.parametrize("resources", ["LLL", "LQL"])
+@pytest.mark.parametrize(
+    ("strategy", "resources"),
+    [
+        *itertools.product([scan, redist], ["LLL", "LQL", "LCL"]),
+        *itertools.product([readj], ["LLL", "LQL"]),
+    ],
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_same_as_the_algorithm_read_line_by_line(utility, resources, seed):
+def test_same_as_the_algorithm_read_line_by_line(strategy, utility, resources, seed):
     random = np.random.default_rng(seed)
     load = random.lognormal(0, 1, 12)
     profile = profile_of_keys(KEY, hashed_keys(12, seed), load, 64)
     before = successor(KEY, None, numbered_channels(3), random.integers(0, 3, 64), "")
-    function = readj(
+    function = strategy(
         profile, before, numbered_channels(4), sigma=0.01, resources=resources, utility=utility
     )
-    slow = readjust_slowly(profile, before, 4, resources, UTILITIES[utility])
+    slowly = {scan: place_slowly, redist: place_slowly, readj: readjust_slowly}[strategy]
+    ahead = () if strategy is readj else (1 if strategy is scan else 12,)
+    slow = slowly(profile, before, 4, resources, UTILITIES[utility], *ahead)
     assert function.lookup_hashes(profile.heavy).tolist() == slow
 
 
-def readjust_slowly(profile, before, count, resources, utility) -> list[int]:
-    """Algorithm 4, one candidate at a time; every key tracked, no resource merged."""
-    beta = {"L": lambda f: f, "Q": lambda f: f * f}
+BETA = {"C": lambda f: 1.0, "L": lambda f: f, "Q": lambda f: f * f}
+
+
+def place_slowly(profile, before, count, resources, utility, ahead) -> list[int]:
+    """Algorithm 2 (ahead = 1) and 3, one candidate at a time; every key tracked."""
     f = (profile.heavy_load / profile.load.sum()).tolist()
-    keys = range(len(f))
     old = before.lookup_hashes(profile.heavy).tolist()
-    state = [beta[resources[0]](x) for x in f]
+    state = [BETA[resources[0]](x) for x in f]
+    at: dict[int, int] = {}
 
     def rho(at):
         product = 1.0
         for r in resources:
-            loads = [sum(beta[r](f[d]) for d in keys if at[d] == i) for i in range(count)]
+            loads = [0.0] * count
+            for d, i in at.items():
+                loads[i] += BETA[r](f[d])
+            product *= (max(loads) - min(loads)) / (theta(1.2, count) * sum(loads) / count)
+        return product ** (1 / 3)
+
+    def gamma(at):
+        return sum(state[d] for d in at if at[d] != old[d]) / (sum(state) / count)
+
+    waiting = sorted(range(len(f)), key=lambda d: -f[d])
+    while waiting:
+        values = [
+            (utility(rho({**at, d: i}), gamma({**at, d: i})) / f[d], rank, i)
+            for rank, d in enumerate(waiting[:ahead])
+            for i in range(count)
+        ]
+        least = min(values)[0]
+        _, rank, channel = min(
+            (v for v in values if v[0] <= least + 1e-9 * abs(least)), key=lambda v: v[1:]
+        )
+        at[waiting.pop(rank)] = channel
+    return [at[d] for d in range(len(f))]
+
+
+def readjust_slowly(profile, before, count, resources, utility) -> list[int]:
+    """Algorithm 4, one candidate at a time; every key tracked, no resource merged."""
+    f = (profile.heavy_load / profile.load.sum()).tolist()
+    keys = range(len(f))
+    old = before.lookup_hashes(profile.heavy).tolist()
+    state = [BETA[resources[0]](x) for x in f]
+
+    def rho(at):
+        product = 1.0
+        for r in resources:
+            loads = [sum(BETA[r](f[d]) for d in keys if at[d] == i) for i in range(count)]
             product *= (max(loads) - min(loads)) / (theta(1.2, count) * sum(loads) / count)
         return product ** (1 / 3)
 

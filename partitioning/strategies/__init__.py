@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from partitioning.function import PartitioningFunction
 from partitioning.strategies.frontier import frontier
-from partitioning.strategies.gedik import readj
+from partitioning.strategies.gedik import readj, redist, scan
 from partitioning.strategies.hashing import consistent, uniform
 
 Strategy = Callable[..., PartitioningFunction]
@@ -16,6 +16,8 @@ Strategy = Callable[..., PartitioningFunction]
 STRATEGIES: dict[str, Strategy] = {
     "uniform": uniform,
     "consistent": consistent,
+    "scan": scan,
+    "redist": redist,
     "readj": readj,
     "frontier": frontier,
 }
