@@ -83,4 +83,4 @@ def test_an_error_is_one_line_and_exit_2(tables, arguments, message):
 
 def test_help_names_every_command(tables):
     text = evenkeel(tables[0], "--help").stdout
-    assert all(command in text for command in ("check", "epochs", "show", "locate"))
+    assert all(command in text for command in ("check", "epochs", "show", "locate", "backtest"))

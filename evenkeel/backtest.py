@@ -1,0 +1,211 @@
+"""Backtests: strategies run over past windows, each function scored on a window it has not seen.
+
+For each window: learn it exactly, build from the strategy's own previous function, score on the
+next. State is taken to be what the window left behind: as many bytes a key as it had load.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from evenkeel.windows import Series, Window
+from partitioning.bounds import floor
+from partitioning.errors import InputError
+from partitioning.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
+from partitioning.metrics import imbalance
+from partitioning.profile import Floats, Profile, profile_of_keys
+from partitioning.strategies import STRATEGIES
+
+#: A key is heavy from this share of one channel's fair load, as in the `learn` job.
+HEAVY_SHARE = 0.01
+Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One window, strategy and number of channels.
+
+    Parameters
+    ----------
+    window, next_window : labels of the one learned from and the one scored on
+    rows : input rows learned from
+    imbalance_learned, imbalance : on the one and on the other
+    floor : of the next window: no function without splitting reaches less
+    moved : share of the learned window's load whose channel changed; 0 for the first function
+    moved_keys : its keys that changed channel
+    explicit_keys : keys that the function places by name
+    copies : mean channels a key; 1 for functions that do not split
+    plan_seconds : time to build the function
+    """
+
+    window: str
+    next_window: str
+    strategy: str
+    channels: int
+    rows: int
+    imbalance_learned: float
+    imbalance: float
+    floor: float
+    moved: float
+    moved_keys: int
+    explicit_keys: int
+    copies: float
+    plan_seconds: float
+
+    def to_json(self) -> str:
+        """One line of JSON; an infinite imbalance does not occur: all channels are open."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+
+def backtest(
+    series: Series,
+    strategies: Sequence[str],
+    channels: Sequence[int],
+    options: Options | None = None,
+    slots: int = DEFAULT_SLOTS,
+) -> Iterator[Score]:
+    """Score every strategy on every window but the first, for each number of channels.
+
+    Raises
+    ------
+    InputError : as `check`, or more channels than keys
+    """
+    options = options or {}
+    check(strategies, channels, options)
+    if max(channels) > series.keys:
+        raise InputError(
+            f"{max(channels)} channels for {series.keys} keys",
+            "--channels",
+            "Give no more than there are keys",
+        )
+    for count in channels:
+        yield from _series(series, strategies, count, options, slots)
+
+
+def _series(
+    series: Series, strategies: Sequence[str], count: int, options: Options, slots: int
+) -> Iterator[Score]:
+    owners = numbered_channels(count)
+    functions: dict[str, PartitioningFunction | None] = dict.fromkeys(strategies)
+    profile = _learn(series, series.windows[0], count, slots)
+    for window, unseen in zip(series.windows, series.windows[1:], strict=False):
+        after = _learn(series, unseen, count, slots)
+        for name in strategies:
+            before, began = functions[name], time.perf_counter()
+            try:
+                function = STRATEGIES[name](profile, before, owners, **options.get(name, {}))
+            except InputError as error:
+                where = f"strategy {name}" + (f", {error.where}" if error.where else "")
+                raise InputError(error.what, where, error.fix) from error
+            seconds = time.perf_counter() - began
+            functions[name] = function
+            at = function.lookup_hashes(window.hashes)
+            moved = np.zeros(len(at), dtype=np.bool_)
+            if before is not None:
+                moved = before.lookup_hashes(window.hashes) != at
+            yield Score(
+                window=window.label,
+                next_window=unseen.label,
+                strategy=name,
+                channels=count,
+                rows=window.rows,
+                imbalance_learned=imbalance(_loads(function, window), function.capacities),
+                imbalance=imbalance(_loads(function, unseen), function.capacities),
+                floor=floor(after, owners),
+                moved=float(window.load[moved].sum() / window.load.sum()),
+                moved_keys=int(moved.sum()),
+                explicit_keys=len(function.explicit_keys),
+                copies=1.0,
+                plan_seconds=seconds,
+            )
+        profile = after
+
+
+def _learn(series: Series, window: Window, channels: int, slots: int) -> Profile:
+    least = HEAVY_SHARE / channels * float(window.load.sum())
+    return profile_of_keys(series.key, window.hashes, window.load, slots, threshold=least)
+
+
+def _loads(function: PartitioningFunction, window: Window) -> Floats:
+    owners = function.lookup_hashes(window.hashes)
+    loads = np.bincount(owners, window.load, minlength=len(function.channels))
+    return loads.astype(np.float64, copy=False)
+
+
+def check(strategies: Sequence[str], channels: Sequence[int], options: Options) -> None:
+    """Refuse what no data could make good; the parameters are those of `backtest`.
+
+    Raises
+    ------
+    InputError : an unknown strategy or option, options of a strategy that is not run, 0 channels
+    """
+    for name in strategies:
+        _check_options(name, options.get(name, {}))
+    for name in options:
+        if name not in strategies:
+            raise InputError(f"an option of {name!r}, which is not run", "--option")
+    if min(channels) < 1:
+        raise InputError(f"{min(channels)} channels asked for", "--channels", "Give at least 1")
+
+
+def _check_options(strategy: str, options: Mapping[str, Any]) -> None:
+    if strategy not in STRATEGIES:
+        raise InputError(
+            f"there is no strategy {strategy!r}", "--strategy", f"Allowed: {', '.join(STRATEGIES)}"
+        )
+    function = STRATEGIES[strategy]
+    hints = get_type_hints(function)
+    every = inspect.signature(function).parameters.values()
+    known = [p.name for p in every if p.kind is p.KEYWORD_ONLY]
+    for name, value in options.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise InputError(f"{strategy} has no option {name!r}", "--option", f"It has: {allowed}")
+        # A whole number will do for a float; true and false are no numbers.
+        fits = isinstance(value, hints[name]) or (
+            type(value) is int and isinstance(float(value), hints[name])
+        )
+        if isinstance(value, bool):
+            fits = hints[name] is bool
+        if not fits or (isinstance(value, float) and not math.isfinite(value)):
+            kind = getattr(hints[name], "__name__", hints[name])
+            raise InputError(f"{strategy}.{name} cannot be {value!r}", "--option", f"Give a {kind}")
+
+
+def parse_names(text: str, where: str) -> list[str]:
+    """Names separated by commas, each once."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(f"{text!r} has an empty name", where, "Separate names by single commas")
+    return list(dict.fromkeys(names))
+
+
+def parse_channels(text: str) -> list[int]:
+    """Whole numbers separated by commas."""
+    names = parse_names(text, "--channels")
+    if not all(name.isascii() and name.lstrip("-").isdigit() for name in names):
+        raise InputError(f"{text!r} are no numbers of channels", "--channels", "Give, say, 5,10")
+    return [int(name) for name in names]
+
+
+def parse_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """NAME.k=v, each -> {NAME: {k: v}}; v is JSON where it can be read as such, else text."""
+    options: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        strategy, dot, name = path.partition(".")
+        if not (equals and dot and strategy and name):
+            raise InputError(f"{text!r} is not NAME.k=v", "--option", "Give, say, readj.sigma=0.05")
+        try:
+            options.setdefault(strategy, {})[name] = json.loads(value)
+        except ValueError:
+            options.setdefault(strategy, {})[name] = value
+    return options

@@ -1,0 +1,302 @@
+"""`evenkeel backtest`: scores against a slow count by hand, and one clear error for bad input."""
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evenkeel.backtest import Score, backtest, check, parse_channels, parse_options
+from evenkeel.backtest_view import COLUMNS, means
+from evenkeel.windows import Series, read_series
+from partitioning.errors import InputError
+from partitioning.function import KeyColumn, numbered_channels
+from partitioning.hashing import key_hash
+from partitioning.profile import profile_of_keys
+from partitioning.strategies import STRATEGIES
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    random = np.random.default_rng(7)
+    return pd.DataFrame(
+        {
+            "word": [f"w{k}" for k in random.zipf(1.5, 3000) % 200],
+            "count": random.integers(0, 5, 3000),
+            "at": [datetime(2024, 5, 1, 7) + timedelta(minutes=i) for i in range(3000)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def words(frame, tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("input") / "words.parquet"
+    frame.to_parquet(path)
+    return str(path)
+
+
+def loads(series: Series, number: int) -> dict[int, float]:
+    window = series.windows[number]
+    return dict(zip(window.hashes.tolist(), window.load.tolist(), strict=True))
+
+
+def by_hand(frame: pd.DataFrame, weight: str | None = None) -> dict[int, float]:
+    sums = frame.groupby("word")[weight].sum() if weight else frame.groupby("word").size()
+    hashes = key_hash([list(sums.index)], ["string"]).tolist()
+    return dict(zip(hashes, sums.astype(float).tolist(), strict=True))
+
+
+def test_windows_of_rows_are_exact(words, frame):
+    series = read_series(words, ["word"], rows=700)
+    assert [w.label for w in series.windows] == ["0", "1", "2", "3"]
+    assert series.notes == ("the last 200 rows fill no window and are left out",)
+    for i in range(4):
+        assert loads(series, i) == by_hand(frame[700 * i : 700 * (i + 1)])
+    assert series.keys == frame.word.nunique()
+    assert len(read_series(words, ["word"], rows=500, limit=1200).windows) == 2
+
+
+def test_windows_of_time_are_exact_and_weighted(words, frame):
+    series = read_series(words, ["word"], time="at", every="1d", weight="count")
+    assert [w.label for w in series.windows] == ["2024-05-01", "2024-05-02", "2024-05-03"]
+    first = frame[frame["at"] < "2024-05-02"]
+    assert loads(series, 0) == by_hand(first, "count")
+    assert series.windows[0].rows == len(first)
+    hours = read_series(words, ["word"], time="at", every="6h")
+    assert hours.windows[0].label == "2024-05-01T06:00:00"
+
+
+def test_order_of_rows_does_not_matter_for_time(words, frame, tmp_path):
+    frame.sample(frac=1, random_state=1).to_parquet(tmp_path / "mixed.parquet")
+    mixed = read_series(str(tmp_path / "mixed.parquet"), ["word"], time="at", every="7h")
+    series = read_series(words, ["word"], time="at", every="7h")
+    assert [loads(mixed, i) for i in range(3)] == [loads(series, i) for i in range(3)]
+
+
+def test_csv_and_text_say_the_same_as_parquet(words, frame, tmp_path):
+    frame.to_csv(tmp_path / "words.csv", index=False)
+    (tmp_path / "words.txt").write_text("\n".join(frame.word) + "\n")
+    expected = read_series(words, ["word"], rows=1000)
+    for path, key in (("words.csv", "word"), ("words.txt", "line")):
+        series = read_series(str(tmp_path / path), [key], rows=1000)
+        assert [loads(series, i) for i in range(3)] == [loads(expected, i) for i in range(3)]
+    timed = read_series(str(tmp_path / "words.csv"), ["word"], time="at", every="1d")
+    assert [w.label for w in timed.windows] == ["2024-05-01", "2024-05-02", "2024-05-03"]
+
+
+def test_csv_keys_are_taken_as_written(tmp_path):
+    (tmp_path / "k.csv").write_text("a,b\n007,x\n7,x\n,x\n7,NA\n")
+    series = read_series(str(tmp_path / "k.csv"), ["a"], rows=1)
+    assert series.keys == 2
+    assert series.notes == ("rows with a null key, left out: 1",)
+    assert read_series(str(tmp_path / "k.csv"), ["a", "b"], rows=1).keys == 3
+
+
+def test_composite_keys_hash_as_the_function_does(tmp_path):
+    frame = pd.DataFrame({"a": [1, 1, 2, 2], "b": ["x", "y", "x", "x"], "c": [1.0, 2.0, None, 4.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    series = read_series(str(tmp_path / "t.parquet"), ["a", "b"], rows=2)
+    assert series.key == (KeyColumn("a", "bigint"), KeyColumn("b", "string"))
+    assert loads(series, 1) == {int(key_hash([[2], ["x"]], ["bigint", "string"])[0]): 2.0}
+    # What pandas makes of whole numbers with gaps is still a whole number.
+    series = read_series(str(tmp_path / "t.parquet"), ["c"], rows=1)
+    assert series.key == (KeyColumn("c", "bigint"),) and len(series.windows) == 3
+
+
+def test_an_empty_window_is_reported_and_passed_over(tmp_path):
+    frame = pd.DataFrame({"k": list("aabb"), "t": pd.to_datetime(["2024-01-01"] * 4)})
+    frame.loc[2:, "t"] = pd.Timestamp("2024-01-09")
+    frame.to_parquet(tmp_path / "gap.parquet")
+    series = read_series(str(tmp_path / "gap.parquet"), ["k"], time="t")
+    assert [w.label for w in series.windows] == ["2024-01-01", "2024-01-09"]
+    (note,) = series.notes
+    assert note.startswith("7 windows have no load and are passed over: 2024-01-02, 2024-01-03")
+    (score,) = backtest(series, ["uniform"], [1])
+    assert (score.window, score.next_window, score.imbalance) == ("2024-01-01", "2024-01-09", 1.0)
+    # A second is no reason to count through ten years of them.
+    frame.loc[2:, "t"] = pd.Timestamp("2034-01-09")
+    frame.to_parquet(tmp_path / "gap.parquet")
+    series = read_series(str(tmp_path / "gap.parquet"), ["k"], time="t", every="1s")
+    assert len(series.windows) == 2 and len(series.notes[0]) < 300
+
+
+@pytest.mark.parametrize("name", ["uniform", "scan", "frontier"])
+def test_scores_are_what_counting_by_hand_gives(words, frame, name):
+    series = read_series(words, ["word"], rows=1000)
+    scores = list(backtest(series, [name], [4], slots=64))
+    previous = None
+    for i, score in enumerate(scores):
+        window, unseen = series.windows[i : i + 2]
+        profile = profile_of_keys(
+            series.key, window.hashes, window.load, 64, threshold=0.01 / 4 * 1000
+        )
+        function = STRATEGIES[name](profile, previous, numbered_channels(4))
+        for seen, value in ((window, score.imbalance_learned), (unseen, score.imbalance)):
+            per_channel = [0.0] * 4
+            for h, x in zip(seen.hashes, seen.load, strict=True):
+                per_channel[int(function.lookup_hashes(np.array([h]))[0])] += x
+            assert value == pytest.approx(max(per_channel) / 250)
+        moved = 0.0
+        if previous is not None:
+            changed = previous.lookup_hashes(window.hashes) != function.lookup_hashes(window.hashes)
+            moved = window.load[changed].sum() / 1000
+            assert score.moved_keys == changed.sum()
+        assert score.moved == pytest.approx(moved)
+        assert score.floor == pytest.approx(max(1.0, unseen.load.max() * 4 / 1000))
+        assert score.explicit_keys == len(function.explicit_keys)
+        assert (score.copies, score.strategy, score.channels) == (1.0, name, 4)
+        previous = function
+    assert len(scores) == 2
+
+
+def test_every_strategy_runs_for_every_number_of_channels(words):
+    series = read_series(words, ["word"], rows=1000)
+    scores = list(backtest(series, list(STRATEGIES), [1, 5]))
+    assert len(scores) == 2 * 2 * len(STRATEGIES)
+    assert all(s.imbalance >= s.floor - 1e-9 and s.imbalance_learned >= 1 - 1e-9 for s in scores)
+    assert all(json.loads(s.to_json()) for s in scores)
+    rows = means(scores)
+    assert len(rows) == 2 * len(STRATEGIES) and all(len(row) == len(COLUMNS) for row in rows)
+
+
+def test_options_reach_their_strategy(words):
+    series = read_series(words, ["word"], rows=1000)
+    options = parse_options(["scan.sigma=1", "scan.utility=A"])
+    assert options == {"scan": {"sigma": 1, "utility": "A"}}
+    coarse, fine = (
+        [s.explicit_keys for s in backtest(series, ["scan"], [5], o)] for o in (options, {})
+    )
+    assert sum(coarse) < sum(fine)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--key", "nope"], "no column 'nope'. It has: word, count, at"),
+        (["--weight", "nope"], "no column 'nope'"),
+        (["--weight", "word"], "is no weight"),
+        (["--weight", "delta"], "negative or not finite; the first is -1"),
+        (["--time", "count"], "are no times"),
+        (["--rows", "0"], "0 rows asked for"),
+        (["--rows", "99999"], "0 windows have load"),
+        (["--limit", "0"], "0 rows asked for"),
+        (["--rows", ""], "--rows or --time"),
+        (["--every", "soon", "--time", "at"], "'soon' is no span"),
+        (["--channels", "0"], "0 channels asked for"),
+        (["--channels", "ten"], "no numbers of channels"),
+        (["--channels", "5,9999"], "9999 channels for"),
+        (["--strategy", "best"], "no strategy 'best'. Allowed: uniform, "),
+        (["--option", "frontier.speed=1"], "no option 'speed'. It has: max_imbalance, budget"),
+        (["--option", "frontier.budget=much"], "frontier.budget cannot be 'much'"),
+        (["--option", "frontier.budget=Infinity"], "frontier.budget cannot be inf"),
+        (["--option", "scan.sigma=1"], "'scan', which is not run"),
+        (["--option", "sigma"], "is not NAME.k=v"),
+        (["--strategy", "scan", "--option", "scan.sigma=7"], "strategy scan, sigma: 7 is not"),
+    ],
+)
+def test_bad_input_is_one_clear_error(frame, tmp_path, arguments, message, capsys, monkeypatch):
+    path = tmp_path / "words.parquet"
+    frame.assign(delta=-1).to_parquet(path)
+    given = {"--key": "word", "--channels": "3", "--rows": "1000"}
+    given |= dict(zip(arguments[::2], arguments[1::2], strict=True))
+    if "--time" in given or not given["--rows"]:
+        del given["--rows"]
+    fails(monkeypatch, capsys, [str(path), *(a for pair in given.items() for a in pair)], message)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("latin.txt", "one\ntwo\nna\xefve\n".encode("latin-1"), "line 3 is not UTF-8"),
+        ("latin.csv", "line\none\nna\xefve\n".encode("latin-1"), "cannot be read"),
+        ("torn.parquet", b"PAR1 and no more", "cannot be read"),
+        ("empty.txt", b"", "0 windows have load"),
+        ("empty.csv", b"", "cannot be read"),
+        ("head.csv", b"line\n", "0 windows have load"),
+        ("ragged.csv", b"line,b\na,b\nc\n", "cannot be read"),
+    ],
+)
+def test_bad_files_are_one_clear_error(tmp_path, name, content, message, capsys, monkeypatch):
+    (tmp_path / name).write_bytes(content)
+    arguments = [str(tmp_path / name), "--key", "line", "--rows", "1", "--channels", "1"]
+    fails(monkeypatch, capsys, arguments, message)
+    arguments[0] = str(tmp_path / "missing") + name
+    fails(monkeypatch, capsys, arguments, "cannot be read")
+
+
+def fails(monkeypatch, capsys, arguments, message) -> None:
+    from evenkeel.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["evenkeel", "backtest", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    told = capsys.readouterr()
+    assert stop.value.code == 2 and told.out == ""
+    assert message in told.err and told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["double", "bool", "timestamp", "list"])
+def test_columns_that_cannot_be_keys_are_refused(tmp_path, kind):
+    values = {
+        "double": [1.5, 2.0],
+        "bool": [True, False],
+        "timestamp": pd.to_datetime(["2024-01-01"] * 2),
+        "list": [[1], [2]],
+    }
+    pd.DataFrame({"k": values[kind]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="key"):
+        read_series(str(tmp_path / "t.parquet"), ["k"], rows=1)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), -0.5])
+def test_weights_must_be_finite_and_not_negative(tmp_path, value):
+    pd.DataFrame({"k": list("abc"), "w": [1.0, value, 2.0]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="1 weights are null, negative or not finite"):
+        read_series(str(tmp_path / "t.parquet"), ["k"], rows=1, weight="w")
+
+
+def test_what_needs_no_data_is_checked_before_reading(capsys, monkeypatch):
+    arguments = ["nowhere.parquet", "--key", "k", "--rows", "1", "--channels", "0"]
+    fails(monkeypatch, capsys, arguments, "0 channels")
+    assert parse_channels("5, 10,5") == [5, 10]
+    check(["uniform"], [1], {})
+
+
+def test_the_console_answers_in_lines_and_in_a_table(words):
+    command = [sys.executable, "-c", "from evenkeel.cli import main; main()", "backtest", words]
+    command += ["--key", "word", "--rows", "700", "--channels", "3,4", "--strategy", "scan,uniform"]
+    answer = subprocess.run(
+        [*command, "--format", "jsonl"], capture_output=True, text=True, timeout=60, check=True
+    )
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert len(lines) == 3 * 2 * 2
+    assert {line["strategy"] for line in lines} == {"scan", "uniform"}
+    assert set(lines[0]) == set(Score.__dataclass_fields__)
+    assert answer.stderr == "evenkeel: the last 200 rows fill no window and are left out\n"
+    table = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "imbalance" in table.stdout and table.stdout.count("uniform") == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "cut"),
+    [
+        ("novel_words", "word", {"rows": 100_000, "limit": 400_000}),
+        ("online_retail", "StockCode", {"time": "InvoiceDate", "every": "1w", "limit": 100_000}),
+    ],
+)
+def test_real_data_frontier_is_below_scan_at_fewer_moves(file, key, cut):
+    path = DATA / f"{file}.parquet"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    scores = list(backtest(read_series(str(path), [key], **cut), ["scan", "frontier"], [10]))
+    mean = {
+        name: np.mean([(s.imbalance, s.moved) for s in scores if s.strategy == name], axis=0)
+        for name in ("scan", "frontier")
+    }
+    assert (mean["frontier"] < mean["scan"]).all()
