@@ -7,6 +7,7 @@ function. Adding one takes a function and a line here.
 from collections.abc import Callable
 
 from partitioning.function import PartitioningFunction
+from partitioning.strategies.dkg import dkg
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.gedik import readj, redist, scan
 from partitioning.strategies.hashing import consistent, uniform
@@ -19,5 +20,6 @@ STRATEGIES: dict[str, Strategy] = {
     "scan": scan,
     "redist": redist,
     "readj": readj,
+    "dkg": dkg,
     "frontier": frontier,
 }
