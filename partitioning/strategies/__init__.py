@@ -11,6 +11,7 @@ from partitioning.strategies.dkg import dkg
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.gedik import readj, redist, scan
 from partitioning.strategies.hashing import consistent, uniform
+from partitioning.strategies.substreams import clb, elb, uhlb
 
 Strategy = Callable[..., PartitioningFunction]
 
@@ -21,5 +22,8 @@ STRATEGIES: dict[str, Strategy] = {
     "redist": redist,
     "readj": readj,
     "dkg": dkg,
+    "elb": elb,
+    "clb": clb,
+    "uhlb": uhlb,
     "frontier": frontier,
 }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
-from partitioning.profile import Profile
+from partitioning.profile import Floats, Profile
 
 #: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).
 POINTS = 1000
@@ -37,15 +37,21 @@ def uniform(
     """
     check_slots(profile, previous)
     check_channels(channels)
-    slots = profile.slots
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    slots = in_turn(profile.slots, capacities)
+    return successor(profile.key, previous, channels, slots, "uniform")
+
+
+def in_turn(count: int, capacities: Floats) -> npt.NDArray[np.int32]:
+    """Channel of each of `count` items, int32 (count,): each to the channel furthest behind its
+    capacity, float64 (N,), the lowest number first."""
     # A channel's k-th slot falls due at k/capacity; no channel gets more than its share and one.
-    most = np.ceil(capacities / capacities.sum() * slots).astype(np.int64) + 1
-    owner = np.repeat(np.arange(len(channels)), np.where(capacities > 0, most, 0))
+    most = np.ceil(capacities / capacities.sum() * count).astype(np.int64) + 1
+    owner = np.repeat(np.arange(len(capacities)), np.where(capacities > 0, most, 0))
     first = np.flatnonzero(np.diff(owner, prepend=-1))
     turn = np.arange(len(owner)) - np.repeat(first, np.diff(first, append=len(owner))) + 1
     order = np.lexsort((owner, turn / capacities[owner]))
-    return successor(profile.key, previous, channels, owner[order[:slots]], "uniform")
+    return owner[order[:count]].astype(np.int32)
 
 
 def consistent(
