@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from evenkeel.backtest_command import backtest
 from evenkeel.spec import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
@@ -27,13 +28,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
-
-class Lines(StrEnum):
-    """How a backtest answers."""
-
-    table = "table"
-    jsonl = "jsonl"
 
 
 class Format(StrEnum):
@@ -149,58 +143,7 @@ def locate(
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
 
 
-@app.command()
-def backtest(
-    input: Annotated[
-        str, typer.Argument(help="Parquet, CSV, or text of one key a line (column `line`)")
-    ],
-    key: Annotated[str, typer.Option(metavar="COL[,COL]", help="columns of the key")],
-    channels: Annotated[str, typer.Option(metavar="N[,N...]", help="numbers of channels")],
-    strategy: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="strategies to compare")
-    ] = "frontier",
-    weight: Annotated[
-        str | None, typer.Option(metavar="COL", help="column of each row's load; default: 1 a row")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="rows of a window")] = None,
-    time: Annotated[str | None, typer.Option(metavar="COL", help="column of time")] = None,
-    every: Annotated[
-        str, typer.Option(help="span of a window of time: a number and s, m, h, d or w")
-    ] = "1d",
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="ROWS", help="rows to read at most")] = None,
-    format: Annotated[
-        Lines, typer.Option(help="table of means for people, a line a score for machines")
-    ] = Lines.table,
-) -> None:
-    """Compare strategies on past data: each function is scored on the next, unseen window."""
-    from evenkeel import backtest as tests
-    from evenkeel.backtest_view import followed, show
-    from evenkeel.windows import read_series
-
-    names = tests.parse_names(strategy, "--strategy")
-    counts, options = tests.parse_channels(channels), tests.parse_options(option or [])
-    tests.check(names, counts, options)
-    series = read_series(
-        input,
-        tests.parse_names(key, "--key"),
-        weight=weight,
-        rows=rows,
-        time=time,
-        every=every,
-        limit=limit,
-    )
-    for note in series.notes:
-        sys.stderr.write(f"evenkeel: {note}\n")
-    total = (len(series.windows) - 1) * len(names) * len(counts)
-    scores = followed(tests.backtest(series, names, counts, options), total)
-    if format is Lines.jsonl:
-        for score in scores:
-            sys.stdout.write(score.to_json() + "\n")
-    else:
-        show(scores, len(series.windows) - 1)
+app.command()(backtest)
 
 
 def _key_columns(keys: list[str], types: list[str]) -> list[Any]:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from evenkeel.backtest import Score, backtest, check, parse_channels, parse_options
+from evenkeel.backtest_page import write_page
 from evenkeel.backtest_view import COLUMNS, means
 from evenkeel.windows import Series, read_series
 from partitioning.errors import InputError
@@ -197,6 +198,7 @@ def test_options_reach_their_strategy(words):
         (["--option", "frontier.budget=Infinity"], "frontier.budget cannot be inf"),
         (["--option", "scan.sigma=1"], "'scan', which is not run"),
         (["--option", "sigma"], "is not NAME.k=v"),
+        (["--html", "/nowhere/page.html"], "its folder does not exist"),
         (["--strategy", "scan", "--option", "scan.sigma=7"], "strategy scan, sigma: 7 is not"),
     ],
 )
@@ -281,6 +283,20 @@ def test_the_console_answers_in_lines_and_in_a_table(words):
     assert answer.stderr == "evenkeel: the last 200 rows fill no window and are left out\n"
     table = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "imbalance" in table.stdout and table.stdout.count("uniform") == 2
+
+
+def test_the_page_shows_every_strategy_and_is_whole(words, tmp_path):
+    series = read_series(words, ["word"], rows=700)
+    scores = list(backtest(series, ["uniform", "clb", "frontier"], [1, 5]))
+    write_page(str(tmp_path / "page.html"), scores, "Strategies on <b>words</b>")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 2 * 2 * 2
+    assert "&lt;b&gt;words" in page and "<b>words" not in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    for name in ("uniform", "clb", "frontier"):
+        assert page.count(f">{name}</text>") == 8 and page.count(f"<td>{name}</td>") == 2
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page(str(tmp_path), scores, "a folder")
 
 
 @pytest.mark.parametrize(
