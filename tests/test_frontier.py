@@ -14,11 +14,12 @@ from partitioning.function import Channel, PartitioningFunction, numbered_channe
 from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.hashing import Hashes, slot_of
 from partitioning.metrics import channel_loads, imbalance
+from partitioning.plan import make_plan
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.assignment import Assignment
-from partitioning.strategies.frontier import frontier, trace
+from partitioning.strategies.frontier import _task, _whole, frontier, trace
 from partitioning.strategies.hashing import consistent, uniform
 
 SLOTS = 32
@@ -361,3 +362,36 @@ def test_gedik_default_stream(seed):
         if before is not None:
             migrations.append(load[before.lookup_hashes(hashes) != owners].sum() * count)
     assert max(migrations) <= 1.0
+
+
+@given(problems(same_channels=True))
+def test_every_prefix_of_the_steps_is_no_worse_than_the_start(problem):
+    # A swap is one step: half of it alone can be worse, and is no point of the curve.
+    path = _whole(_task(problem.profile, problem.previous, problem.channels))
+    start = problem.imbalance(problem.previous)
+    for step in range(len(path.moves)):
+        at = path.at(step)
+        heavy = path_keys(problem, at)
+        function = successor(
+            KEY,
+            problem.previous,
+            problem.channels,
+            at[: problem.profile.slots],
+            "prefix",
+            {},
+            heavy,
+        )
+        assert problem.imbalance(function) <= start * (1 + 1e-9)
+
+
+def path_keys(problem: Problem, at: np.ndarray) -> dict[int, int]:
+    """Heavy keys -> channels, of a state of the search (slot tails first, then listed keys)."""
+    listed = problem.profile.listing(problem.previous.explicit_keys).heavy.tolist()
+    return dict(zip(listed, at[problem.profile.slots :].tolist(), strict=True))
+
+
+@given(problems(same_channels=True))
+def test_planning_again_on_unchanged_input_moves_nothing(problem):
+    once = frontier(problem.profile, problem.previous, problem.channels)
+    again = make_plan("t", problem.profile, once, problem.channels)
+    assert again.moves == ()
