@@ -10,11 +10,11 @@ import argparse
 import tempfile
 
 import numpy as np
-from pyspark.sql import functions as F
 
 from benchmarks.pairs import compare
 from evenkeel.spec import TableSpec
 from partitioning.function import KeyColumn
+from spark_jobs.generate import zipf_rows
 from spark_jobs.learn import HEAVY_SHARE, Passes, sketch_days
 from spark_jobs.session import session
 
@@ -27,9 +27,7 @@ def main() -> None:
     options = parser.parse_args()
     spark = session("learn benchmark")
     with tempfile.TemporaryDirectory() as folder:
-        # Zipf with z = 1 by inversion: rank r has density 1/r.
-        rank = F.floor(F.pow(F.lit(float(options.keys)), F.rand(1)))
-        events = spark.range(options.rows).select(rank.cast("bigint").alias("key"))
+        events = zipf_rows(spark, options.rows, options.keys, 1.0)
         events.write.mode("overwrite").parquet(f"{folder}/events")
         events = spark.read.parquet(f"{folder}/events")
         spec = TableSpec.model_validate(

@@ -17,6 +17,7 @@ from benchmarks.pairs import compare
 from evenkeel.epochs import Epoch
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.hashing import key_hash
+from spark_jobs.generate import zipf_rows
 from spark_jobs.session import session
 
 CHANNELS = 10
@@ -48,8 +49,8 @@ def main() -> None:
     base = F.expr(f"pmod(hash(key), {CHANNELS})")
     for kind in ("string", "bigint"):
         with tempfile.TemporaryDirectory() as folder:
-            rank = F.floor(F.pow(F.lit(1_000_000.0), F.rand(1))).cast("bigint")  # Zipf, z = 1
-            events = spark.range(options.rows).select(rank.cast(kind).alias("key"))
+            ranks = zipf_rows(spark, options.rows, 1_000_000, 1.0)
+            events = ranks.select(F.col("key").cast(kind))
             events.write.mode("overwrite").parquet(f"{folder}/events")
             events = spark.read.parquet(f"{folder}/events")
             memory = spark.read.parquet(f"{folder}/events").cache()

@@ -28,6 +28,14 @@ WINDOW_END = Param(
     section=AIM,
 )
 
+RELEARN = Param(
+    False,
+    type="boolean",
+    title="Relearn",
+    description="Late rows came: learn every day of the window anew, not from stored sketches.",
+    section=AIM,
+)
+
 
 def rebalance_params(spec: TableSpec) -> dict[str, Param]:
     """Params of a rebalance; left empty, the spec's values hold."""
@@ -60,6 +68,7 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             section=AIM,
         ),
         "window_end": WINDOW_END,
+        "relearn": RELEARN,
         "budget": Param(
             None,
             type=["null", "integer"],
@@ -117,6 +126,7 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
             ),
             "dry_run": rebalance_params(spec)["dry_run"],
             "window_end": WINDOW_END,
+            "relearn": RELEARN,
         },
         description=f"Bring {spec.table} back to the placement of an earlier epoch",
         tags=["evenkeel", spec.table],
@@ -144,7 +154,8 @@ def maintain(spec: TableSpec, file: str) -> DAG:
 def learn(file: str) -> op.SparkJob:
     """The job that every plan starts from."""
     end = "{{ params.window_end or '' }}"
-    arguments = {"--spec": file, "--run": RUN, "--end": end}
+    relearn = "{{ 'yes' if params.relearn else '' }}"
+    arguments = {"--spec": file, "--run": RUN, "--end": end, "--relearn": relearn}
     return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
 
 

@@ -105,6 +105,10 @@ class Run:
         """Leave `value` as canonical JSON."""
         return self.write(file, canonical_json(value))
 
+    def remove(self, file: str) -> None:
+        """Take away what an earlier attempt left; nothing where there is nothing."""
+        self._store.remove(f"{self._folder}/{file}")
+
     @property
     def url(self) -> str:
         """Where the folder stands."""
@@ -119,9 +123,29 @@ class Registry:
         self.store = Store(url)
 
     def numbers(self) -> list[int]:
-        """Numbers of the published epochs, ascending."""
-        found = (n for n in self.store.names("epochs") if re.fullmatch(r"\d{8}", n))
-        return [int(n) for n in found if self.store.exists(_file(int(n)))]
+        """Numbers of the published epochs, ascending.
+
+        Raises
+        ------
+        DamagedError : an epoch has lost its file; without it an older one would seem current
+        """
+        found = (int(n) for n in self.store.names("epochs") if re.fullmatch(r"\d{8}", n))
+        return [n for n in found if self._is_published(n)]
+
+    def _is_published(self, number: int) -> bool:
+        name = _file(number)
+        if self.store.exists(name):
+            return True
+        # A publish that is under way, or was killed, leaves an empty folder or a hidden temporary
+        # file. Anything else comes after epoch.json; asked again, as it may have come just now.
+        others = self.store.names(f"epochs/{number:08d}")
+        if not others or self.store.exists(name):
+            return bool(others)
+        raise DamagedError(
+            f"is missing, beside {others[0]}: epoch {number} was published",
+            self.store.path(name),
+            "Restore the file from a backup",
+        )
 
     def current(self) -> Epoch:
         """The newest epoch; InputError where there is none yet."""
@@ -205,6 +229,10 @@ class Registry:
             # We lost the race, unless the winner was our own retry.
             return self.publish(function, tables, plan_digest)
         return epoch
+
+    def published(self, number: int, plan_digest: str) -> bool:
+        """Whether epoch `number` is published, and by the plan of that digest."""
+        return number in self.numbers() and self.epoch(number).plan_digest == plan_digest
 
     def run(self, name: str) -> Run:
         """The folder of a run, whether or not anything is in it yet."""

@@ -20,6 +20,7 @@ class RunParts:
     table, run : names of the table and the run
     epoch : number of the epoch that the run started from
     params, decision, plan, gate_plan, approval, migration, gate_tables : as in the run's files
+    rolled_back : whether roll_back began (False) or ended (True); None: neither
     published : number of the epoch that the run published
     timings : seconds of each step, in order
     """
@@ -34,6 +35,7 @@ class RunParts:
     approval: Mapping[str, Any] | None = None
     migration: Mapping[str, Any] | None = None
     gate_tables: Mapping[str, Any] | None = None
+    rolled_back: bool | None = None
     published: int | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
 
@@ -51,10 +53,12 @@ def read_run(table: str, registry: Registry, run: Run) -> RunParts:
 
     raw, profile, migration = left("plan"), left("profile"), left("migration")
     plan = Plan.from_dict(raw, f"{run.url}/plan.json") if raw else None
-    published = None
-    if plan is not None and plan.function.epoch in registry.numbers():
-        there = registry.epoch(plan.function.epoch)
-        published = there.number if there.plan_digest == plan.digest else None
+    published = rolled_back = None
+    if plan is not None:
+        if registry.published(plan.function.epoch, plan.digest):
+            published = plan.function.epoch
+        mark = left("rolled_back")
+        rolled_back = mark["done"] if mark and mark["digest"] == plan.digest else None
     timings = {"learn": profile["seconds"]} if profile and "seconds" in profile else {}
     for name, moved in (migration or {}).get("tables", {}).items():
         if "seconds" in moved:
@@ -70,6 +74,7 @@ def read_run(table: str, registry: Registry, run: Run) -> RunParts:
         approval=left("approval"),
         migration=migration,
         gate_tables=left("gate_tables"),
+        rolled_back=rolled_back,
         published=published,
         timings=timings,
     )
@@ -99,6 +104,14 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
     if parts.approval and not parts.approval["approved"]:
         by = f"{parts.approval['by']} rejected it: nothing moved. "
         return f"{table}: the plan from {way} was rejected", by + would, "bad"
+    if parts.rolled_back is not None and parts.published is None:
+        done = "was" if parts.rolled_back else "is being"
+        stays = f"Epoch {plan.parent_epoch} stays the current one. "
+        return (
+            f"{table}: the move from {way} {done} rolled back",
+            f"{_why(parts)} {stays}{would}",
+            "bad",
+        )
     if parts.gate_tables and not parts.gate_tables["success"]:
         return (
             f"{table}: the move from {way} did not pass",
@@ -112,6 +125,19 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
     if parts.migration:
         return f"{table} is moving from {way}", f"Not published yet. {would}", ""
     return f"{table}: a plan from {way}", f"Nothing has moved. {would}", ""
+
+
+def _why(parts: RunParts) -> str:
+    """Why a run was rolled back, as far as its files tell."""
+    gate = parts.gate_tables
+    if gate is None:
+        return "The tables were not checked: the job that moves them did not succeed."
+    failed = [
+        r["what"] for r in gate["results"] if not r["success"] and r["severity"] == "critical"
+    ]
+    if gate["success"]:
+        return "The tables passed their checks, but a later step failed."
+    return f"The tables did not pass: {'; '.join(failed) or 'see below'}."
 
 
 def _took(parts: RunParts) -> str:

@@ -27,6 +27,7 @@ class Params(BaseModel):
     )
     budget: int | None = Field(None, ge=0, description="bytes of state that may move")
     window_end: date | None = Field(None, description="day after the window's last day")
+    relearn: bool = Field(False, description="learn every day anew: late rows came")
     dry_run: bool = Field(False, description="plan and report, move nothing")
     force: bool = Field(False, description="plan even where it does not pay")
 
@@ -76,15 +77,18 @@ def channels_for(
         added = (Channel(str(i)) for i in range(len(now), params.channels))
         return (*now[: params.channels], *added)
     told = spec.channel_list()
-    kept = f"epochs/{epoch.number:08d}/{SPEC_CHANNELS}"
+    # A bootstrapped epoch has no plan, and its channels are the spec's.
+    kept = spec_channels_file(epoch.plan_digest or "none")
     if not registry.store.exists(kept):
         return told
     then = registry.store.read_json(kept)
     return now if then == spec_channels(spec) else told
 
 
-#: File of an epoch with what the spec's channels were when it was published.
-SPEC_CHANNELS = "spec_channels.json"
+def spec_channels_file(plan_digest: str) -> str:
+    """File with what the spec's channels were when the plan of that digest was published. Not in
+    the epoch's folder: it is written before there is an epoch, so that no epoch lacks it."""
+    return f"spec_channels/{plan_digest}.json"
 
 
 def spec_channels(spec: TableSpec) -> list[dict[str, Any]]:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from partitioning.errors import InputError
 from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
@@ -62,6 +71,17 @@ class ChannelSpec(Strict):
     capacity: float = Field(1.0, ge=0, allow_inf_nan=False, description="share; 0 drains it")
 
 
+#: Columns that every state table has of ours.
+_OURS = {"channel", "slot"}
+#: Most channels that a spec may ask for.
+_MOST = 100_000
+
+
+def _kind(channels: Any) -> str:
+    """Which of its two forms `channels` is in, so that errors are about that one alone."""
+    return "list" if isinstance(channels, list) else "number"
+
+
 class TableSpec(Strict):
     """A keyed table to keep even. See docs/SPEC.md."""
 
@@ -78,9 +98,11 @@ class TableSpec(Strict):
         min_length=1, description="state tables by name; they share one function and move together"
     )
     registry: str = Field(description="folder or URL of epochs, sketches and runs")
-    channels: (
-        Annotated[list[ChannelSpec], Field(min_length=1)] | Annotated[int, Field(ge=1, le=100_000)]
-    ) = Field(description="number of channels, or a list of names and capacities")
+    channels: Annotated[
+        Annotated[list[ChannelSpec], Field(min_length=1), Tag("list")]
+        | Annotated[int, Field(ge=1, le=_MOST), Tag("number")],
+        Discriminator(_kind),
+    ] = Field(description="number of channels, or a list of names and capacities")
     slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")
     strategy: str = Field("frontier", description="how the next function is built")
     options: dict[str, Any] = Field({}, description="options of the strategy")
@@ -110,10 +132,13 @@ class TableSpec(Strict):
 
     @model_validator(mode="after")
     def _names_do_not_clash(self) -> TableSpec:
-        reserved = {"channel", "slot", *self.key}
+        # Spark tells no upper from lower case in names of columns.
+        if clash := sorted(c for c in self.key if c.lower() in _OURS):
+            raise ValueError(f"key: {clash} are taken by us; give the input column another name")
+        reserved = {*_OURS, *(c.lower() for c in self.key)}
         for name, table in self.state.items():
-            if clash := reserved & set(table.columns):
-                raise ValueError(f"state.{name}: {sorted(clash)} are taken by the key or by us")
+            if clash := sorted(c for c in table.columns if c.lower() in reserved):
+                raise ValueError(f"state.{name}: {clash} are taken by the key or by us")
         if self.max_imbalance > self.trigger:
             raise ValueError("max_imbalance may not be over trigger")
         try:
@@ -154,6 +179,15 @@ def load_spec(path: str | Path) -> TableSpec:
     state = {
         n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
     }
+    places: dict[str, str] = {}
+    for name, table in state.items():
+        place = table.path.rstrip("/") if "://" in table.path else os.path.normpath(table.path)
+        if (other := places.setdefault(place, name)) != name:
+            raise InputError(
+                f"state.{name}.path: is that of state.{other} (got {table.path!r})",
+                str(path),
+                "Give each state table its own folder",
+            )
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
     return spec.model_copy(
         update={
@@ -185,12 +219,27 @@ def _absolute(path: str, folder: Path) -> str:
 
 
 def _problem(error: Any) -> str:
-    field = ".".join(str(p) for p in error["loc"]) or "spec"
-    value = error.get("input")
+    where = error["loc"]
+    if where[:1] == ("channels",) and where[1:2] in (("list",), ("number",)):
+        # Which of the two forms it was read as: no field of the user's.
+        where = ("channels", *where[2:])
+    field = ".".join(str(p) for p in where) or "spec"
+    shown = repr(error.get("input"))
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
     if error["type"] == "missing":
         return f"{field}: is missing"
     if error["type"] == "extra_forbidden":
-        return f"{field}: there is no such field"
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"{field}: {error['msg'].removeprefix('Value error, ')} (got {shown})"
+        allowed = ", ".join(_model(where[:-1]).model_fields)
+        return f"{field}: there is no such field (got {shown}; allowed: {allowed})"
+    said = error["msg"].removeprefix("Value error, ")
+    if where == ("channels",):
+        shown += f"; allowed: a number from 1 to {_MOST:,}, or a list of names and capacities"
+    return f"{field}: {said} (got {shown})"
+
+
+def _model(where: tuple[Any, ...]) -> type[Strict]:
+    """What stands at a place in a spec."""
+    if not where:
+        return TableSpec
+    within: dict[str, type[Strict]] = {"input": Input, "channels": ChannelSpec, "state": StateTable}
+    return StateColumn if "columns" in where[2:3] else within[where[0]]

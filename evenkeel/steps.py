@@ -7,9 +7,11 @@ touched elsewhere; epochs are published here and nowhere else.
 
 from __future__ import annotations
 
+from typing import Any
+
 from evenkeel.costs import bytes_per_second, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, Run, TableVersion
-from evenkeel.params import SPEC_CHANNELS, Params, channels_for, spec_channels
+from evenkeel.params import Params, channels_for, spec_channels, spec_channels_file
 from evenkeel.spec import TableSpec, load_spec
 from partitioning.decide import Decision, Policy
 from partitioning.decide import decide as decide_on
@@ -26,10 +28,13 @@ __all__ = [
     "plan_rollback",
     "publish",
     "read_plan",
+    "read_rolled_back",
     "report",
     "validate_plan",
 ]
 
+#: What roll_back leaves; see `read_rolled_back`.
+ROLLED_BACK = "rolled_back.json"
 #: What an epoch keeps of the run that led to it.
 _KEPT = (
     "params.json",
@@ -84,7 +89,8 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     Raises
     ------
     InputError : an unknown strategy or option, channels that cannot be
-    FenceError : an epoch was published since the profile was learned
+    FenceError : an epoch was published since the profile was learned, or the run has begun to
+        carry out another plan
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables = _learned(registry, run)
@@ -101,7 +107,7 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
         budget=_budget(spec, params),
         tables=tables,
     )
-    return _leave(run, made)
+    return _leave(registry, run, made)
 
 
 def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
@@ -111,7 +117,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     Raises
     ------
     InputError : there is no such epoch, or it is the current one
-    FenceError : an epoch was published since the profile was learned
+    FenceError : as for `plan`
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables = _learned(registry, run)
@@ -126,8 +132,9 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
         tables=tables,
         reason=f"back to epoch {to_epoch}",
     )
+    digest = _leave(registry, run, made)
     run.write_json("params.json", {"to_epoch": to_epoch})
-    return _leave(run, made)
+    return digest
 
 
 def validate_plan(spec_path: str, run_id: str) -> None:
@@ -161,7 +168,7 @@ def publish(spec_path: str, run_id: str) -> int:
 
     Raises
     ------
-    FenceError : another epoch was published since the plan was made
+    FenceError : another epoch was published since the plan was made, or the run was rolled back
     GateError : the tables did not pass
     """
     spec, registry, run = open_run(spec_path, run_id)
@@ -175,8 +182,13 @@ def publish(spec_path: str, run_id: str) -> int:
         name: TableVersion(spec.state[name].path, int(version))
         for name, version in verified["tables"].items()
     }
+    if not registry.published(made.function.epoch, made.digest):
+        # Before the epoch, which would otherwise lack it after a crash.
+        registry.store.write_json(spec_channels_file(made.digest), spec_channels(spec))
+        # Last of all checks: what was verified is no longer so once roll_back has begun.
+        if read_rolled_back(run, made.digest) is not None:
+            raise FenceError("this run was rolled back", run.url, "Start a new run")
     epoch = registry.publish(made.function, tables, made.digest)
-    registry.store.write_json(f"epochs/{epoch.number:08d}/{SPEC_CHANNELS}", spec_channels(spec))
     _keep(registry, run, epoch.number)
     return epoch.number
 
@@ -193,7 +205,7 @@ def report(spec_path: str, run_id: str) -> str | None:
     if run.exists("plan.json"):
         made = read_plan(run)
         number = made.function.epoch
-        if number in registry.numbers() and registry.epoch(number).plan_digest == made.digest:
+        if registry.published(number, made.digest):
             _keep(registry, run, number)
             where = registry.store.path(f"epochs/{number:08d}/report.html")
     return where
@@ -202,6 +214,15 @@ def report(spec_path: str, run_id: str) -> str | None:
 def read_plan(run: Run) -> Plan:
     """The run's plan; InputError where there is none, DamagedError where it is torn."""
     return Plan.from_dict(run.read_json("plan.json"), f"{run.url}/plan.json")
+
+
+def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
+    """The mark that roll_back leaves on the plan of that digest before it touches a table:
+    `done` says whether it has ended. None: not rolled back, or begun anew since."""
+    if not run.exists(ROLLED_BACK):
+        return None
+    mark: dict[str, Any] = run.read_json(ROLLED_BACK)
+    return mark if mark["digest"] == digest else None
 
 
 def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
@@ -226,7 +247,23 @@ def _learned(registry: Registry, run: Run) -> tuple[Epoch, Profile, dict[str, in
     return epoch, profile, {name: int(v) for name, v in meta["tables"].items()}
 
 
-def _leave(run: Run, made: Plan) -> str:
+def _leave(registry: Registry, run: Run, made: Plan) -> str:
+    """Leave the plan, but not over one that tables are on their way by: only that plan can
+    bring them on, or back."""
+    if run.exists("migration.json") and run.exists("plan.json"):
+        there, begun = read_plan(run), run.read_json("migration.json")["digest"]
+        back = read_rolled_back(run, there.digest)
+        if (
+            there.digest == begun != made.digest
+            and not (back and back["done"])
+            and not registry.published(there.function.epoch, begun)
+        ):
+            raise FenceError(
+                f"this run has begun to move rows by plan {begun[:12]}, another one",
+                run.url,
+                f"Run roll_back of run {run.name} with digest {begun} first, or start a new run "
+                "after it",
+            )
     run.write_json("plan.json", made.to_dict())
     return made.digest
 

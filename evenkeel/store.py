@@ -77,6 +77,11 @@ class Store:
             with self._fs.open(path, "xb") as file:
                 file.write(data)
 
+    def remove(self, name: str) -> None:
+        """Remove the file; nothing where there is none."""
+        if self.exists(name):
+            self._fs.rm_file(self.path(name))
+
     def read_json(self, name: str) -> Any:
         """Parsed JSON; DamagedError where it does not parse."""
         data = self.read(name)

@@ -72,12 +72,19 @@ def merge_window(spark: SparkSession, spec: TableSpec, name: str, window: DataFr
     )
 
 
-def apply_window(spark: SparkSession, table: Table, start: date, end: date) -> dict[str, Any]:
+def apply_window(
+    spark: SparkSession, table: Table, start: date, end: date, allow_gap: bool = False
+) -> dict[str, Any]:
     """Fold the events of the days [start, end) into the state; returns what was recorded.
+
+    Parameters
+    ----------
+    allow_gap : whether days may be left out for ever, from where the last window ended to `start`
 
     Raises
     ------
-    InputError : an empty window, one that was applied in part or goes back, unusable input
+    InputError : an empty window, one that was applied in part, goes back or leaves days out,
+        unusable input
     FenceError : a migration is under way
     """
     spec, began = table.spec, time.monotonic()
@@ -86,7 +93,8 @@ def apply_window(spark: SparkSession, table: Table, start: date, end: date) -> d
         raise InputError(f"the window from {start} to {end} has no day", "--start, --end")
     file = f"windows/{end}.json"
     state.check_tables(spark, spec)
-    if not (waiting := _waiting(spark, table, start, end)) and table.registry.store.exists(file):
+    waiting = _waiting(spark, table, start, end, allow_gap)
+    if not waiting and table.registry.store.exists(file):
         say(f"the window from {start} to {end} is applied already: nothing to do")
         return dict(table.registry.store.read_json(file))
     function = table.epoch().function
@@ -172,18 +180,38 @@ def _task_seconds(context: Any, group: str, rows: Sequence[int]) -> dict[int, fl
     return {}
 
 
-def _waiting(spark: SparkSession, table: Table, start: date, end: date) -> list[str]:
+def _waiting(
+    spark: SparkSession, table: Table, start: date, end: date, allow_gap: bool
+) -> list[str]:
     """State tables that this window is not in yet.
 
     Raises
     ------
-    InputError : the window overlaps one that is in, and is not that very one
+    InputError : the window overlaps one that is in, and is not that very one; or it leaves out
+        days, which could never be applied later
     """
-    spec, app = table.spec, state.app_id(table.spec.table, state.WINDOWS)
+    spec = table.spec
+    untils = {name: _applied_until(spark, spec, name) for name in spec.state}
+    newest = max((u for u in untils.values() if u is not None), default=None)
     waiting = []
-    for name, part in spec.state.items():
-        spent = state.spent_transaction(spark, part.path, app)
-        until = None if spent is None else date(1970, 1, 1) + timedelta(days=spent)
+    for name, until in untils.items():
+        part = spec.state[name]
+        if until != newest and newest is not None and start >= newest:
+            ahead = next(n for n, u in untils.items() if u == newest)
+            begun = _started(spark, spec.state[ahead].path, newest) or "its first day"
+            raise InputError(
+                f"the window that ends at {newest} is in {ahead} and not in {name}: a run was "
+                "broken off",
+                f"{name} ({part.path})",
+                f"Run it again first: --start {begun} --end {newest}",
+            )
+        if until is not None and until < start and not allow_gap:
+            raise InputError(
+                f"windows are applied up to {until}: the one from {start} to {end} would leave "
+                "out the days between for ever",
+                f"{name} ({part.path})",
+                f"Go on with --start {until}, or give --allow-gap",
+            )
         if until is None or until <= start:
             waiting.append(name)
         elif until != end or start != _started(spark, part.path, end):
@@ -194,6 +222,14 @@ def _waiting(spark: SparkSession, table: Table, start: date, end: date) -> list[
                 f"Go on with --start {until}",
             )
     return waiting
+
+
+def _applied_until(spark: SparkSession, spec: TableSpec, name: str) -> date | None:
+    """The day before which all events are in a state table, by windows or by bootstrap; None:
+    no window is in, and bootstrap made it empty."""
+    app = state.app_id(spec.table, state.WINDOWS)
+    spent = state.spent_transaction(spark, spec.state[name].path, app)
+    return None if spent is None else date(1970, 1, 1) + timedelta(days=spent)
 
 
 def _started(spark: SparkSession, path: str, end: date) -> date | None:
@@ -207,7 +243,7 @@ def _started(spark: SparkSession, path: str, end: date) -> date | None:
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    record = apply_window(spark, table, options.start, options.end)
+    record = apply_window(spark, table, options.start, options.end, options.allow_gap)
     busiest = max(record["channels"], key=lambda c: c["rows"])
     mean = record["rows"] / len(record["channels"])
     say(
@@ -222,6 +258,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.add_argument("--start", type=date.fromisoformat, required=True, help="first day")
     arguments.add_argument(
         "--end", type=date.fromisoformat, required=True, help="the day after the last"
+    )
+    arguments.add_argument(
+        "--allow-gap",
+        action="store_true",
+        help="leave out for ever the days from where the last window ended to --start",
     )
     return run_job(arguments, _body, argv)
 

@@ -7,18 +7,21 @@ is published last.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 from collections.abc import Sequence
 from datetime import date
 
 import numpy as np
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.epochs import TableVersion
 from evenkeel.spec import TableSpec
 from evenkeel.table import Table
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction, digest
 from partitioning.profile import Profile
 from partitioning.sql import channel_sql
@@ -40,6 +43,14 @@ from spark_jobs.job import parser, run_job, say
 
 #: What a half-made table was being made from; another bootstrap must not complete it.
 MADE_PROPERTY = "evenkeel.bootstrap"
+#: In the registry: the folders that a bootstrap has begun to write, left before the first write.
+BEGUN = "bootstrap.json"
+#: What Delta says, beside its conflicts, to the second of two bootstraps at once.
+_SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
+ATTEMPTS = 5
+#: An unfinished write is taken for broken off once nothing has been written for so many seconds;
+#: before, another bootstrap may be about to commit it.
+QUIET = 600
 
 
 def first_function(key: tuple[KeyColumn, ...], spec: TableSpec) -> PartitioningFunction:
@@ -71,7 +82,26 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
     Raises
     ------
     InputError : an input that cannot be used, or folders that hold something else
+    DamagedError : folders that hold what a bootstrap from something else has made
+    FenceError : another bootstrap was first, again and again
     """
+    for attempt in range(ATTEMPTS):
+        try:
+            return _bootstrap(spark, table, end)
+        except (*state.CONFLICTS, AnalysisException) as error:
+            lost = str(error).strip().splitlines()[0]
+            if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
+                raise
+            say(f"another bootstrap was first ({attempt + 1} of {ATTEMPTS}): {lost[:120]}")
+            time.sleep(0.2 * attempt)
+    raise FenceError(
+        f"another bootstrap is under way ({lost})",
+        table.spec.registry,
+        "Let it end, then run this again",
+    )
+
+
+def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     spec = table.spec
     if table.registry.numbers():
         state.check_tables(spark, spec)
@@ -85,10 +115,12 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
             "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
         }
     )
-    missing = [name for name in spec.state if not _there(spark, spec, name, made)]
+    missing = [name for name in spec.state if not _there(spark, table, name, made)]
     if missing:
         rows = _rows(events, spec, function, end)
         try:
+            paths = sorted({*_begun(table), *(spec.state[name].path for name in missing)})
+            table.registry.store.write_json(BEGUN, {"state": paths})
             _create(spark, spec, rows, missing, made, end)
         finally:
             rows.unpersist()
@@ -106,10 +138,28 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
     return True
 
 
-def _there(spark: SparkSession, spec: TableSpec, name: str, made: str) -> bool:
-    """Whether an earlier attempt at this very bootstrap made the table; refuses anything else."""
-    path = spec.state[name].path
+def _begun(table: Table) -> list[str]:
+    """Folders that a bootstrap of this registry has begun to write."""
+    store = table.registry.store
+    return list(store.read_json(BEGUN)["state"]) if store.exists(BEGUN) else []
+
+
+def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
+    """Whether an earlier attempt at this very bootstrap made the table; refuses anything else but
+    what a bootstrap of this registry left of a write that never committed."""
+    spec, path = table.spec, table.spec.state[name].path
     if not state.occupied(spark, path):
+        return False
+    written = state.unfinished(spark, path) if path in _begun(table) else None
+    if written is not None:
+        if (wait := math.ceil(written + QUIET - time.time())) > 0:
+            raise FenceError(
+                "another bootstrap is writing here, or was broken off just now",
+                path,
+                f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
+            )
+        say(f"{name}: an earlier bootstrap was broken off while it wrote: writing anew")
+        state.remove(spark, path)
         return False
     found = state.check_owner(spark, path, spec.table)
     if found.get(state.SLOTS_PROPERTY) != str(spec.slots):
@@ -130,15 +180,14 @@ def _there(spark: SparkSession, spec: TableSpec, name: str, made: str) -> bool:
 def _rows(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, end: date | None
 ) -> DataFrame:
-    """The folded state, persisted; every event is read once."""
+    """The folded state, persisted; every event is read once, and all before anything is written."""
     if end is None:
         return first_state(events.limit(0), spec, function)
     events = without_null_keys(between(events, spec, None, end), spec)
     rows = first_state(events, spec, function).persist()
-    if spec.null_keys == "refuse":
-        with reading(spec):
-            found = rows.where(null_key(spec)).agg(F.sum(EVENTS)).first()
-        refuse_null_keys(found[0] if found else 0, spec)
+    with reading(spec):
+        found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()
+    refuse_null_keys(found[0] or 0 if found else 0, spec)
     return rows
 
 

@@ -4,6 +4,7 @@ from. Looks only; nothing here changes a table.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from evenkeel.epochs import Run
-from evenkeel.steps import read_plan
+from evenkeel.steps import read_plan, read_rolled_back
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
@@ -109,10 +110,8 @@ def approved(table: Table, run: str, digest: str) -> Migration:
 
 def published(migration: Migration) -> bool:
     """Whether the plan's epoch is published already, and is this plan's."""
-    registry, number = migration.table.registry, migration.after.epoch
-    return (
-        number in registry.numbers() and registry.epoch(number).plan_digest == migration.plan.digest
-    )
+    registry = migration.table.registry
+    return registry.published(migration.after.epoch, migration.plan.digest)
 
 
 def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
@@ -156,11 +155,16 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
 
     Raises
     ------
-    FenceError : another epoch is current, the table's constraint is not ours, or somebody has
-        done more to the table than write
+    FenceError : the run was rolled back, another epoch is current, the table's constraint is not
+        ours, or somebody has done more to the table than write
     """
     plan, path = migration.plan, migration.path(name)
     version = state.table_version(spark, path)
+    # After the version. A mark that comes after this look is told by the next one; an UPDATE
+    # between the two meets the constraint of the epoch before, or a spent transaction id. At
+    # worst a moving constraint is left behind, which roll_back, run again, takes away.
+    if read_rolled_back(migration.run, plan.digest) is not None:
+        raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
     stands = standing(spark, migration, name)
     current = migration.table.registry.current()
     if current.function.digest != plan.parent_digest:
@@ -235,7 +239,17 @@ def _foreign(commit: state.Commit, plan: Plan) -> str | None:
         return None
     if digest is not None:
         return f"another plan's {commit.operation} ({str(digest)[:12]})"
+    if _retention_only(commit):
+        return None
     if commit.operation in _APPENDS:
         mode = commit.parameters.get(_APPENDS[commit.operation])
         return None if mode == "Append" else f"{commit.operation} with mode {mode}"
     return None if commit.operation in _ORDINARY else f"{commit.operation}, not an ordinary write"
+
+
+def _retention_only(commit: state.Commit) -> bool:
+    """Whether this is maintain's change of how long versions stay readable, and nothing more."""
+    if commit.operation != "SET TBLPROPERTIES" or commit.meta.get("step") != "maintain":
+        return False
+    changed = set(json.loads(commit.parameters.get("properties") or "{}"))
+    return bool(changed) and changed <= set(state.RETENTION)

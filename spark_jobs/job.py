@@ -54,14 +54,15 @@ def run_job(
     except CONFLICTS as error:
         # Delta let the other one win; nothing of ours was committed by the losing write.
         first = str(error).strip().splitlines()[0]
-        return _fail(
+        return fail(
             FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
         )
     except EvenkeelError as error:
-        return _fail(error)
+        return fail(error)
     return 0
 
 
-def _fail(error: EvenkeelError) -> int:
+def fail(error: EvenkeelError) -> int:
+    """One line on stderr; the exit code."""
     print(f"evenkeel: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     return error.exit_code

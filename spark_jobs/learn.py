@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -110,26 +111,25 @@ def sketch_days(events: DataFrame, spec: TableSpec, passes: Passes) -> dict[int,
     """
     events = with_days(without_null_keys(events, spec), spec)
     with reading(spec):
-        first = fine_loads(events, spec, passes).toArrow().to_pydict()
-    refuse_null_keys(sum(first["_null_keys"]), spec)
-    if bad := sum(first.get("_bad_loads", [])):
+        first = fine_loads(events, spec, passes).toArrow()
+    refuse_null_keys(_total(first, "_null_keys"), spec)
+    if bad := _total(first, "_bad_loads"):
         raise InputError(
             f"{bad} events have a load ({spec.load}) that is null, negative or not finite",
             spec.input.path,
             "Correct them, or name another column in `load`",
         )
-    day, fine = np.array(first[DAY], np.int64), np.array(first[FINE], np.int64)
-    load, rows = np.array(first[LOAD], np.float64), np.array(first[ROWS], np.int64)
+    day, fine, load, rows = (first[c].to_numpy() for c in (DAY, FINE, LOAD, ROWS))
     days, at = np.unique(day, return_inverse=True)
     error = np.bincount(at, load, minlength=len(days)) * passes.share
     own = np.mod(passes.explicit, passes.fine_slots)
     picked = np.union1d(fine[(load >= error[at]) & (load > 0)], own)
     least = float(error.min()) if len(days) else 0.0
     with reading(spec):
-        heavy = heavy_keys(events, spec, passes, picked, least).toArrow().to_pydict()
-    names = [_name(values) for values in zip(*(heavy[c.name] for c in passes.key), strict=True)]
-    key_day, hashes = np.array(heavy[DAY], np.int64), np.array(heavy[HASH], np.int64)
-    key_load = np.array(heavy[LOAD], np.float64)
+        heavy = heavy_keys(events, spec, passes, picked, least).toArrow()
+    keys = zip(*(heavy[c.name].to_pylist() for c in passes.key), strict=True)
+    names = [_name(values) for values in keys]
+    key_day, hashes, key_load = (heavy[c].to_numpy() for c in (DAY, HASH, LOAD))
     sketches = {}
     for i, d in enumerate(days.tolist()):
         mine = np.flatnonzero(key_day == d)
@@ -147,16 +147,27 @@ def sketch_days(events: DataFrame, spec: TableSpec, passes: Passes) -> dict[int,
 
 
 def learn(
-    spark: SparkSession, table: Table, end: date | None = None, relearn: bool = False
+    spark: SparkSession,
+    table: Table,
+    end: date | None = None,
+    relearn: bool = False,
+    epoch: Epoch | None = None,
 ) -> tuple[Profile, dict[str, int]]:
-    """The profile of the window that ends before `end` (None: after the last event), and the
-    version of each state table that was weighed.
+    """The profile of the window that ends before `end`, and the version of each state table that
+    was weighed.
+
+    Parameters
+    ----------
+    end : every day before it is complete; None: the day after the last event, whose own day may
+        still be under way: it is learned, and not stored
+    relearn : learn every day anew and replace what is stored
+    epoch : whose function is asked for slots and explicit keys; None: the current one
 
     Raises
     ------
     InputError : see `sketch_days`; also an empty window or an input that cannot be used
     """
-    spec, epoch = table.spec, table.epoch()
+    spec, epoch = table.spec, epoch or table.epoch()
     key = epoch.function.key
     events = read_events(spark, spec)
     check_key(events, spec, key)
@@ -203,7 +214,11 @@ def _window(
         if not found:
             raise InputError("the input is empty", spec.input.path, "Add events")
         return found, ("", "")
-    end = end or _after_last(events, spec)
+    if end is None:
+        end = _after_last(events, spec)
+        closed = end - timedelta(days=1)
+    else:
+        closed = end
     start = end - timedelta(days=spec.window)
     days = [start + timedelta(days=i) for i in range(spec.window)]
     stored = Sketches(table.registry, spec, passes.key)
@@ -218,7 +233,7 @@ def _window(
             # A day without events is not stored: they may still come.
             known[date(1970, 1, 1) + timedelta(days=day)] = sketch
         for day in missing:
-            if day in known:
+            if day in known and day < closed:
                 stored.write(day, known[day])
     if not known:
         raise InputError(
@@ -235,6 +250,10 @@ def _after_last(events: DataFrame, spec: TableSpec) -> date:
     if last is None or last[0] is None:
         raise InputError("the input is empty", spec.input.path, "Add events")
     return last[0] + timedelta(days=1)
+
+
+def _total(table: pa.Table, column: str) -> int:
+    return int(table[column].to_numpy().sum()) if column in table.column_names else 0
 
 
 def _member_sql(value: str, members: np.ndarray) -> str:
@@ -260,12 +279,12 @@ def _name(values: Sequence[object]) -> str:
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     started = time.monotonic()
-    run = table.registry.run(options.run)
-    profile, versions = learn(spark, table, options.end, options.relearn)
+    run, epoch = table.registry.run(options.run), table.epoch()
+    profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
     run.write("profile.npz", profile.to_bytes())
     seconds = round(time.monotonic() - started, 3)
-    epoch = table.epoch().number
-    run.write_json("profile.json", {"tables": versions, "epoch": epoch, "seconds": seconds})
+    meta = {"tables": versions, "epoch": epoch.number, "seconds": seconds}
+    run.write_json("profile.json", meta)
     say(f"profile of {profile.events:,} events in {run.url}")
 
 
@@ -273,7 +292,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     arguments = parser(__doc__ or "", run=True)
     arguments.add_argument("--end", type=date.fromisoformat, help="the day after the window")
-    arguments.add_argument("--relearn", action="store_true", help="ignore the stored sketches")
+    arguments.add_argument(
+        "--relearn",
+        nargs="?",
+        const="yes",
+        choices=["yes", "no"],
+        help="learn every day of the window anew, in place of the stored sketches",
+    )
     return run_job(arguments, _body, argv)
 
 

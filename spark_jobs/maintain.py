@@ -44,7 +44,7 @@ _VACUUM = {
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
-_LOG, _FILES = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
+_LOG, _FILES = state.RETENTION
 
 
 def kept_epochs(

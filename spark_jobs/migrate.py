@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from evenkeel.steps import ROLLED_BACK, read_rolled_back
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from spark_jobs import state
@@ -29,14 +30,17 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     Raises
     ------
     FenceError : the world is not the one that was planned from, what moves has outgrown the
-        budget (nothing was changed then), or other writers never let us in
+        budget (nothing was changed then), rolling back has not ended, or other writers never let
+        us in
     """
     names = list(migration.table.spec.state)
     if not published(migration):
+        begin_anew(migration)
         stands = {name: fence(spark, migration, name)[1] for name in names}
         if all(s == {migration.old} for s in stands.values()):
             check_budget(spark, migration)
         reached("weighed")
+        begun(migration)
         for name in names:
             if migration.new not in stands[name]:
                 passage = forward(spark, migration, name, STEP)
@@ -50,6 +54,39 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     migration.run.write_json("migration.json", record)
     reached("written")
     return record
+
+
+def begin_anew(migration: Migration) -> None:
+    """Make a run that was rolled back one that may move again.
+
+    Only here, at the start of an attempt, is the mark of roll_back taken away. An attempt that
+    was under way when roll_back began is past this and stops at its next fence; should it sleep
+    until another attempt has taken the mark away, it moves what that one moves. What was
+    verified goes first, the mark last: at no point could publish take the old for the new.
+
+    Raises
+    ------
+    FenceError : rolling back has not ended
+    """
+    run = migration.run
+    mark = read_rolled_back(run, migration.plan.digest)
+    if mark is None:
+        return
+    if not mark["done"]:
+        raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
+    for file in ("verify.json", "gate_tables.json", "migration.json", ROLLED_BACK):
+        run.remove(file)
+
+
+def begun(migration: Migration) -> None:
+    """Leave a migration.json without tables before the first is touched: `plan` then keeps its
+    hands off a plan that only itself can finish."""
+    run, digest = migration.run, migration.plan.digest
+    if run.exists("migration.json") and run.read_json("migration.json")["digest"] == digest:
+        return
+    run.write_json(
+        "migration.json", {"digest": digest, "epoch": migration.after.epoch, "tables": {}}
+    )
 
 
 def forward(spark: SparkSession, migration: Migration, name: str, step: str) -> Passage:

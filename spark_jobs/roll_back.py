@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from evenkeel.steps import ROLLED_BACK
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from spark_jobs import state
@@ -30,6 +31,12 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     FenceError : a table stands under a constraint that is not this plan's but holds some of its
         moves, or writers that use the new epoch's function do not stop
     """
+    if not published(migration):
+        # Before any table is touched: from here on neither publish nor what is left of a killed
+        # migrate or verify (a JVM may outlive its task) goes on with this plan.
+        _mark(migration, done=False)
+    # Asked after the mark: a publish that did not see it is seen here, all but one that is
+    # between its last look and its one write; Airflow starts this job only after it has ended.
     if published(migration):
         say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
         return {}
@@ -37,7 +44,12 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     for name in migration.table.spec.state:
         moved[name] = _back(spark, migration, name)
         say(f"{name}: {moved[name]:,} rows moved back")
+    _mark(migration, done=True)
     return moved
+
+
+def _mark(migration: Migration, done: bool) -> None:
+    migration.run.write_json(ROLLED_BACK, {"digest": migration.plan.digest, "done": done})
 
 
 def _back(spark: SparkSession, migration: Migration, name: str) -> int:

@@ -62,9 +62,8 @@ def session(name: str, **extra: str) -> SparkSession:
     if (conf.get("spark.master", "local") or "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")
     _check_series("Spark", pyspark.__version__, TESTED_SPARK)
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    _check_delta(spark)
-    return spark
+    _check_delta(SparkContext._jvm)
+    return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
 def _with_delta(extensions: str) -> str:
@@ -72,8 +71,8 @@ def _with_delta(extensions: str) -> str:
     return ",".join(names if _EXTENSION in names else [*names, _EXTENSION])
 
 
-def _check_delta(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
+def _check_delta(jvm: Any) -> None:
+    # Before there is a session: without Delta that begins with a stack trace.
     if not jvm.org.apache.spark.util.Utils.classIsLoadable(_EXTENSION):
         raise InputError("Delta Lake is not on the class path", "spark.jars", _FIX)
     # `package` is a Scala object's name, hence getattr: it is no Python attribute to py4j.

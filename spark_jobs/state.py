@@ -8,6 +8,7 @@ and which rows move, is for the jobs.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,8 +29,12 @@ CHANNEL, SLOT = "channel", "slot"
 #: Second part of the application id of applied windows; versions are day numbers of their ends.
 WINDOWS = "windows"
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
+#: How long the log and removed files are kept; the log's must not be the shorter one.
+RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 #: Names of our constraints begin so.
 OURS = "evenkeel_"
+#: Files of a first write that has not committed: a part, or in the log anything but a version.
+_UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
 _CONSTRAINT = "delta.constraints."
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -110,6 +115,34 @@ def occupied(spark: SparkSession, path: str) -> bool:
     if not files.exists(where):
         return False
     return files.getFileStatus(where).isFile() or len(files.listStatus(where)) > 0
+
+
+def unfinished(spark: SparkSession, path: str) -> float | None:
+    """When a folder was last written (seconds since 1970) that holds nothing but what a first
+    write of Delta leaves before its commit: Parquet parts by channel, a log without a version.
+    None: it holds anything else."""
+    jvm: Any = spark._jvm
+    where = jvm.org.apache.hadoop.fs.Path(path)
+    files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    status = files.getFileStatus(where)
+    if status.isFile() or table_version(spark, path) >= 0:
+        return None
+    newest = status.getModificationTime()
+    root = files.makeQualified(where).toString().rstrip("/") + "/"
+    found = files.listFiles(where, True)
+    while found.hasNext():
+        file = found.next()
+        if not _UNFINISHED.fullmatch(file.getPath().toString().removeprefix(root)):
+            return None
+        newest = max(newest, file.getModificationTime())
+    return float(newest) / 1000
+
+
+def remove(spark: SparkSession, path: str) -> None:
+    """Remove a folder and all that is in it."""
+    jvm: Any = spark._jvm
+    where = jvm.org.apache.hadoop.fs.Path(path)
+    where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(where, True)
 
 
 def read_newest(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
@@ -233,14 +266,19 @@ def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
     ------
     DamagedError : the log no longer reaches back so far
     """
-    missing = table_version(spark, path) - version
-    if missing <= 0:
+    limit = table_version(spark, path) - version
+    if limit <= 0:
         return []
-    rows = spark.sql(f"DESCRIBE HISTORY {sql_name(path)} LIMIT {missing}").collect()
-    found = [_commit(r.asDict()) for r in rows if r["version"] > version]
-    if len(found) < missing:
-        raise DamagedError(f"its history no longer reaches back to version {version}", path)
-    return sorted(found, key=lambda c: c.version)
+    while True:
+        rows = spark.sql(f"DESCRIBE HISTORY {sql_name(path)} LIMIT {limit}").collect()
+        found = {r["version"]: r.asDict() for r in rows if r["version"] > version}
+        if version + 1 in found:
+            return [_commit(found[v]) for v in sorted(found)]
+        since = max(found, default=version) - version
+        if since <= limit:
+            raise DamagedError(f"its history no longer reaches back to version {version}", path)
+        # Somebody has committed since the limit was read, and pushed the oldest out of it.
+        limit = 2 * since
 
 
 def files(spark: SparkSession, path: str) -> DataFrame:

@@ -192,6 +192,10 @@ def check(spark: SparkSession, migration: Migration) -> None:
     measures, found = [], {}
     # A sweep may have added commits to what migrate recorded.
     record = run.read_json("migration.json")
+    if missing := set(migration.table.spec.state) - set(record["tables"]):
+        raise FenceError(
+            f"{', '.join(sorted(missing))} not migrated to the end", run.url, "Migrate again first"
+        )
     for name in migration.table.spec.state:
         known = record["tables"][name]["bytes_per_row"]
         record["tables"][name] = record_of(spark, migration, name) | {"bytes_per_row": known}

@@ -134,6 +134,39 @@ def test_bootstrapped_days_are_applied_already(spark, ready: World):
         apply_window(spark, ready.table, day(5), day(9))
 
 
+def test_days_are_not_left_out_unless_asked_to(spark, ready: World, capsys):
+    """They could never be applied later."""
+    before = versions(spark, ready)
+    arguments = ["--spec", ready.spec_path, "--start", "2013-01-10", "--end", "2013-01-11"]
+    assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "windows are applied up to 2013-01-08: the one from 2013-01-10 to 2013-01-11" in line
+    assert "Go on with --start 2013-01-08, or give --allow-gap" in line
+    assert versions(spark, ready) == before
+    assert job.main([*arguments, "--allow-gap"]) == 0
+    assert versions(spark, ready) == {n: v + 1 for n, v in before.items()}
+
+
+def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World, monkeypatch):
+    """Else what one table lacks of it would be lost. State began empty: any first day will do."""
+    table, real = world.with_seen().table, job.merge_window
+    bootstrap(spark, table)
+
+    def first_only(spark, spec, name, window):
+        if name == "seen":
+            raise KeyboardInterrupt
+        real(spark, spec, name, window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", first_only)
+        with pytest.raises(KeyboardInterrupt):
+            apply_window(spark, table, day(4), day(6))
+    with pytest.raises(InputError, match="Run it again first: --start 2013-01-04 --end 2013-01-06"):
+        apply_window(spark, table, day(6), day(7), allow_gap=True)
+    apply_window(spark, table, day(4), day(6))
+    apply_window(spark, table, day(6), day(7))
+
+
 def null_keys(world: World) -> None:
     events = world.events
     events.loc[events.index[-2:], "dest"] = None
@@ -162,7 +195,8 @@ def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change,
         change(ready)
     start = "2013-01-20" if change is None else "2013-01-08"
     before = versions(spark, ready)
-    assert job.main(["--spec", ready.spec_path, "--start", start, "--end", end]) == 2
+    gap = ["--allow-gap"] if change is None else []
+    assert job.main(["--spec", ready.spec_path, "--start", start, "--end", end, *gap]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert [line.startswith("evenkeel: error: ") for line in lines] == [True]
     assert message in lines[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.hashing import key_hash, slot_of
 from spark_jobs import bootstrap as job
 from spark_jobs import state
@@ -123,6 +124,109 @@ def test_a_crash_is_completed_by_the_next_run(spark, world: World, monkeypatch, 
         assert list(state.constraints(spark, part.path)) == ["evenkeel_epoch_0"]
 
 
+def test_a_crash_inside_the_write_is_completed(spark, world: World, monkeypatch):
+    """Parts without a commit: what a process that ends in the middle of a write leaves."""
+    table, real = world.table, job._create
+    log = world.folder / "state/totals/_delta_log"
+
+    def uncommitted(*args):
+        real(*args)
+        for file in (f for f in log.iterdir() if f.is_file()):
+            file.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_create", uncommitted)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, table, END)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    left = {p.name for p in log.parent.glob("channel=*/*.parquet")}
+    assert len(left) == 4
+    marker = world.folder / "registry/bootstrap.json"
+    kept = marker.read_bytes()
+    # Not without the marker, nor where something else lies with them.
+    marker.unlink()
+    with pytest.raises(InputError, match="not a Delta table"):
+        bootstrap(spark, table, END)
+    assert not marker.exists()
+    marker.write_bytes(kept)
+    (log.parent / "channel=0" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not a Delta table"):
+        bootstrap(spark, table, END)
+    (log.parent / "channel=0" / "notes.txt").unlink()
+
+    # Another one may still be writing them.
+    with pytest.raises(FenceError, match=r"another bootstrap is writing here, .* again in \d+ sec"):
+        bootstrap(spark, table, END)
+    assert left == {p.name for p in log.parent.glob("channel=*/*.parquet")}
+
+    monkeypatch.setattr(job, "QUIET", 0)
+    assert bootstrap(spark, table, END) is True
+    want = expected(world.events[world.events["at"].dt.date < END])
+    found = rows(spark, table.spec.state["totals"].path)
+    assert (len(found), found["trips"].sum()) == (len(want), want["trips"].sum())
+    assert not left & {p.name for p in log.parent.glob("channel=*/*.parquet")}
+
+
+@pytest.mark.parametrize("at", ["creating", "writing", "constraining", "publishing"])
+def test_the_second_of_two_at_once_ends_well(spark, world: World, monkeypatch, at: str):
+    """The first one completes while the second is about to do the very same."""
+    table, waiting = world.table, [True]
+
+    def after_the_other(real):
+        def meet(*args, **kwargs):
+            if waiting:
+                waiting.clear()
+                assert bootstrap(spark, world.table, END) is True
+            return real(*args, **kwargs)
+
+        return meet
+
+    where, name = {
+        "creating": (job, "_create"),
+        "writing": (job, "of_table"),
+        "constraining": (state, "add_constraint"),
+        "publishing": (type(table.registry), "publish"),
+    }[at]
+    monkeypatch.setattr(where, name, after_the_other(getattr(where, name)))
+    bootstrap(spark, table, END)
+    assert not waiting
+    assert table.registry.numbers() == [0]
+    want = expected(world.events[world.events["at"].dt.date < END])
+    assert rows(spark, table.spec.state["totals"].path)["trips"].sum() == want["trips"].sum()
+
+
+def test_of_two_different_at_once_one_ends_in_one_line(spark, world, monkeypatch, capsys):
+    real, waiting = job._create, [True]
+
+    def meet(*args):
+        if waiting:
+            waiting.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(type(world.table.registry), "publish", lambda *_: None)
+                bootstrap(spark, world.table, None)
+        return real(*args)
+
+    monkeypatch.setattr(job, "_create", meet)
+    assert job.main(["--spec", world.spec_path, "--end", "2013-01-08"]) != 0
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("evenkeel: error: ")
+    assert "holds state of another bootstrap" in line
+    assert rows(spark, world.table.spec.state["totals"].path).empty
+
+
+def test_two_threads_at_once(spark, world: World):
+    with ThreadPoolExecutor(2) as pool:
+        done = [pool.submit(bootstrap, spark.newSession(), world.table, END) for _ in range(2)]
+    errors = [d.exception() for d in done if d.exception() is not None]
+    assert len(errors) < 2
+    assert all(isinstance(e, FenceError) for e in errors)
+    assert world.table.registry.numbers() == [0]
+    want = expected(world.events[world.events["at"].dt.date < END])
+    found = rows(spark, world.table.spec.state["totals"].path)
+    assert found["trips"].sum() == want["trips"].sum()
+
+
 def test_without_end_state_begins_empty(spark, world: World):
     assert bootstrap(spark, world.table) is True
     path = world.table.spec.state["totals"].path
@@ -214,6 +318,50 @@ def test_csv_keys_stay_as_they_are_written(spark, world: World):
     bootstrap(spark, world.table, END)
     found = rows(spark, world.table.spec.state["totals"].path)
     assert dict(zip(found["dest"], found["miles"], strict=True)) == {"007": 5, "7": 6}
+
+
+def test_main_names_both_tables_that_disagree_on_slots(spark, ready: World, capsys):
+    spec = ready.with_seen().table.spec
+    spark.sql(
+        f"CREATE TABLE delta.`{spec.state['seen'].path}` (x INT) USING delta "
+        "TBLPROPERTIES ('evenkeel.table' = 'trips', 'evenkeel.slots' = '128')"
+    )
+    before = {n: state.table_version(spark, s.path) for n, s in spec.state.items()}
+    assert job.main(["--spec", ready.spec_path, "--end", "2013-01-08"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("evenkeel: error: ")
+    for name, count in (("totals", 64), ("seen", 128)):
+        assert f"{name} ({spec.state[name].path}) {count}" in line
+    assert before == {n: state.table_version(spark, s.path) for n, s in spec.state.items()}
+    assert ready.table.registry.numbers() == [0]
+
+
+@pytest.mark.parametrize("null_keys", ["refuse", "keep"])
+@pytest.mark.parametrize("kind", ["parquet", "pages", "csv"])
+def test_an_unreadable_input_is_one_line_and_makes_nothing(
+    spark, world: World, capsys, kind: str, null_keys: str
+):
+    path = world.folder / "events.parquet"
+    if kind == "csv":
+        path = world.folder / "events.csv"
+        good = "".join(f"D{i},2013-01-02T05:00:00Z,{i}\n" for i in range(50))
+        path.write_text(f"dest,at,miles\n{good}D1,2013-01-02T05:00:00Z,5,too,many\n")
+        world.respec(input={"path": "events.csv", "format": "csv", "time": "at"})
+    elif kind == "parquet":
+        path.write_bytes(b"PAR1 this was a table once PAR1")
+    else:
+        # A footer that reads well over pages that do not.
+        data = bytearray(path.read_bytes())
+        data[4 : len(data) // 2] = b"\7" * (len(data) // 2 - 4)
+        path.write_bytes(data)
+    world.respec(null_keys=null_keys)
+    assert job.main(["--spec", world.spec_path, "--end", "2013-01-08"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("evenkeel: error: ")
+    assert "not readable as" in line
+    assert path.name in line
+    assert not (world.folder / "state").exists()
+    assert not (world.folder / "registry").exists()
 
 
 @pytest.mark.parametrize(

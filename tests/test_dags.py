@@ -93,6 +93,20 @@ def test_a_wrong_param_is_refused_before_anything_runs(wrong: dict[str, Any]) ->
         dag.params.get_param(name).resolve(value)
 
 
+@pytest.mark.parametrize("kind", ["rebalance", "roll_back"])
+def test_late_rows_can_be_learned(kind: str) -> None:
+    dag = dag_bag().dags[f"{kind}_flights"]
+    assert dag.params["relearn"] is False
+    for relearn, given in ((True, "yes"), (False, "")):
+        task = dag.get_task("learn")
+        rendered = task.render_template(
+            task.application_args,
+            {"params": {**dag.params.dump(), "relearn": relearn}, "run_id": "r"},
+            task.get_template_env(),
+        )
+        assert rendered[-2:] == ["--relearn", given]
+
+
 def test_parsing_loads_nothing_heavy() -> None:
     code = (
         "import sys, json\n"

@@ -102,6 +102,33 @@ def test_a_damaged_epoch_is_told_by_its_digest(tmp_path, damage):
         registry.current()
 
 
+def test_an_epoch_without_its_file_is_damage_and_not_the_one_before(registry):
+    registry.publish(first(), TABLES)
+    registry.publish(after(first()), TABLES, "d1")
+    registry.store.write("epochs/00000001/plan.json", b"{}")
+    registry.store.remove("epochs/00000001/epoch.json")
+    registry.store.remove("epochs/00000001/epoch.json")
+    for ask in (registry.current, registry.numbers):
+        with pytest.raises(DamagedError, match=r"00000001/epoch\.json: is missing, beside plan"):
+            ask()
+    with pytest.raises(DamagedError):
+        registry.publish(after(first()), TABLES, "d2")
+
+
+def test_a_publish_that_was_killed_or_is_under_way_is_no_damage(tmp_path):
+    registry = Registry(str(tmp_path))
+    registry.publish(first(), TABLES)
+    folder = tmp_path / "epochs" / "00000001"
+    folder.mkdir()
+    assert registry.numbers() == [0]
+    (folder / ".epoch.json.0123abcd").write_bytes(b"{")
+    assert registry.current().number == 0
+    assert registry.publish(after(first()), TABLES, "d1").number == 1
+    assert registry.published(1, "d1")
+    assert not registry.published(1, "d2")
+    assert not registry.published(2, "d1")
+
+
 def test_an_unknown_epoch_names_those_there_are(registry):
     registry.publish(first(), TABLES)
     with pytest.raises(InputError, match="there is no epoch 7.*Published: 0 to 0"):

@@ -17,6 +17,7 @@ from evenkeel.epochs import TableVersion
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import KeyColumn
 from partitioning.hashing import key_hash, slot_of
+from partitioning.profile import Profile
 from spark_jobs import learn as job
 from spark_jobs import state
 from spark_jobs.learn import Passes, learn, sketch_days
@@ -82,6 +83,48 @@ def test_only_new_days_are_learned_and_add_up(spark, ready: World, monkeypatch):
     assert rolled.events == whole.events == len(in_window(ready.events, "2013-01-03", "2013-01-10"))
     stored = sorted(p.name for p in ready.folder.glob("registry/sketches/*/*.npz"))
     assert stored == [f"2013-01-{d:02d}.npz" for d in range(1, 10)]
+
+
+def test_a_day_that_may_still_be_under_way_is_not_stored(spark, ready: World):
+    events = ready.events
+    noon = pd.Timestamp("2013-01-10 12:00", tz="UTC")
+    ready.write_events(events[events["at"] < noon])
+    learn(spark, ready.table)
+    stored = sorted(p.stem for p in ready.folder.glob("registry/sketches/*/*.npz"))
+    assert stored == [f"2013-01-{d:02d}" for d in range(4, 10)]
+    ready.write_events(events)
+    profile, _ = learn(spark, ready.table, date(2013, 1, 11))
+    assert profile.events == len(in_window(events, "2013-01-04", "2013-01-11"))
+    # Who gives an end says that the days before it are complete.
+    assert (next(ready.folder.glob("registry/sketches/*")) / "2013-01-10.npz").exists()
+
+
+def test_the_profile_names_the_epoch_whose_function_learned_it(spark, ready: World, monkeypatch):
+    """Somebody publishes while this runs: the plan made from it must be refused as too old."""
+    table, real = ready.table, job.weigh
+
+    def meanwhile(*args):
+        function = table.epoch().function
+        table.registry.publish(replace(function, epoch=1, parent=function.digest), {})
+        return real(*args)
+
+    monkeypatch.setattr(job, "weigh", meanwhile)
+    assert job.main(["--spec", ready.spec_path, "--run", "r1", "--end", "2013-01-08"]) == 0
+    assert table.registry.run("r1").read_json("profile.json")["epoch"] == 0
+    assert table.registry.numbers() == [0, 1]
+
+
+@pytest.mark.parametrize(("given", "expected"), [(["--relearn", "yes"], 4), ([], 3)])
+def test_late_rows_come_with_relearn(spark, ready: World, given, expected):
+    day = pd.DataFrame({"dest": ["a"] * 3, "at": [pd.Timestamp("2013-01-05", tz="UTC")] * 3})
+    day = day.assign(miles=np.int32(1), weight=1.0)
+    ready.write_events(day)
+    learn(spark, ready.table, date(2013, 1, 8))
+    ready.write_events(pd.concat([day, day[:1]]))
+    arguments = ["--spec", ready.spec_path, "--run", "r1", "--end", "2013-01-08", *given]
+    assert job.main(arguments) == 0
+    run = ready.table.registry.run("r1")
+    assert Profile.from_bytes(run.read("profile.npz")).events == expected
 
 
 def test_another_load_column_is_learned_anew(spark, ready: World):

@@ -19,6 +19,7 @@ from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction, numbered_channels
 from spark_jobs import fence, state
 from spark_jobs.fence import approved, persistently
+from spark_jobs.maintain import maintain
 from spark_jobs.migrate import check_budget, main, migrate
 from spark_jobs.moving import Passage, moved_sql, slot_ranges
 from tests.placed import (
@@ -127,6 +128,48 @@ def test_ordinary_writes_since_the_plan_move_too(spark: SparkSession, home: Plac
     rows = home.rows(spark)
     assert rows["new7"][1] == 8
     assert "new8" not in rows
+
+
+def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Placed) -> None:
+    migration = planned(spark, home)
+    before = home.version(spark)
+    maintain(spark, home.table)
+    assert state.history_since(spark, home.path(), before)[0].operation == "SET TBLPROPERTIES"
+    migrate(spark, migration)
+    assert_placed(spark, home, migration)
+
+
+@pytest.mark.parametrize(
+    ("step", "name"), [("maintain", "delta.appendOnly"), ("other", state.RETENTION[0])]
+)
+def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, name: str) -> None:
+    migration = planned(spark, home)
+    value = "interval 9 days" if name in state.RETENTION else "false"
+    with state.commit_conf(spark, None, None, {"step": step}):
+        spark.sql(
+            f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ('{name}' = '{value}', "
+            f"'{state.RETENTION[1]}' = 'interval 9 days')"
+        )
+    with pytest.raises(FenceError, match="SET TBLPROPERTIES, not an ordinary write"):
+        migrate(spark, migration)
+
+
+def test_history_misses_no_commit_that_comes_meanwhile(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since, function = home.version(spark), home.table.epoch().function
+    append(spark, home, function, {"new0": 0})
+    real = state.table_version
+
+    def then_others_write(*args: object) -> int:
+        version = real(*args)
+        for i in range(2):
+            append(spark, home, function, {f"late{i}": 0})
+        return version
+
+    monkeypatch.setattr(state, "table_version", then_others_write)
+    found = state.history_since(spark, home.path(), since)
+    assert [c.version for c in found] == [since + 1, since + 2, since + 3]
 
 
 def test_rows_that_come_while_moving_are_swept(

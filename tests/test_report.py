@@ -172,6 +172,25 @@ SKIPPED = RunParts(
             "Epoch 0 stays the current one",
             "bad",
         ),
+        (
+            without(gate_tables=FAILED, rolled_back=True),
+            "words: the move from epoch 0 to epoch 1 was rolled back",
+            f"did not pass: No {ATTACK} is lost. Epoch 0 stays the current one",
+            "bad",
+        ),
+        (
+            without(rolled_back=False),
+            "words: the move from epoch 0 to epoch 1 is being rolled back",
+            "passed their checks, but a later step failed. Epoch 0",
+            "bad",
+        ),
+        (
+            without(**NO_TABLES, rolled_back=True),
+            "words: the move from epoch 0 to epoch 1 was rolled back",
+            "The tables were not checked",
+            "bad",
+        ),
+        (replace(WHOLE, rolled_back=False), "words went from epoch 0 to epoch 1", "3.2 s", "good"),
         (without(), "words is moving from epoch 0 to epoch 1", "Not published yet", ""),
         (WHOLE, "words went from epoch 0 to epoch 1", "3.2 s", "good"),
     ],
@@ -213,6 +232,11 @@ def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
     assert parts.plan.digest == PLAN.digest
     assert parts.published is None
     assert parts.timings == {"learn": 7.1, "migrate words": 3.21}
+    assert parts.rolled_back is None
+    run.write_json("rolled_back.json", {"digest": "another", "done": True})
+    assert read_run("words", registry, run).rolled_back is None
+    run.write_json("rolled_back.json", {"digest": PLAN.digest, "done": True})
+    assert read_run("words", registry, run).rolled_back is True
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.steps import publish
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from spark_jobs import state
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate
@@ -92,6 +92,46 @@ def test_a_crash_of_roll_back_itself_is_made_good(
             roll_back(spark, migration)
     roll_back(spark, migration)
     assert_back(spark, home, migration)
+
+
+def test_what_is_left_of_a_killed_migrate_moves_nothing_after_roll_back(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(planned_home, tmp_path)
+    migration = home.migration("r1")
+    for step in ("weighed", "loosened"):
+        with (
+            meanwhile(step, lambda: roll_back(spark, migration) and None, monkeypatch),
+            pytest.raises(FenceError, match="this run was rolled back"),
+        ):
+            migrate(spark, migration)
+        assert_back(spark, home, migration)
+    with pytest.raises(FenceError, match="this run was rolled back"):
+        verify(spark, migration)
+
+
+def test_what_was_verified_before_is_not_published_after(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(sealed_home, tmp_path)
+    migration, spec = home.migration("r1"), str(home.spec_path)
+    with crashing_at("loosening", monkeypatch):
+        roll_back(spark, migration)
+    with pytest.raises(FenceError, match="this run was rolled back"):
+        publish(spec, "r1")
+    with pytest.raises(FenceError, match="rolling back has not ended"):
+        migrate(spark, migration)
+    roll_back(spark, migration)
+    with pytest.raises(FenceError, match="this run was rolled back"):
+        publish(spec, "r1")
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    assert migration.run.read_json("migration.json")["digest"] == migration.plan.digest
+    with pytest.raises(InputError, match=r"gate_tables\.json is missing"):
+        publish(spec, "r1")
+    migrate(spark, migration)
+    verify(spark, migration)
+    assert publish(spec, "r1") == 1
 
 
 def test_what_was_written_since_is_kept(

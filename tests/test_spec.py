@@ -27,6 +27,10 @@ GOOD = {
 }
 
 
+#: One folder, written in two ways.
+TWICE = {"a": "state", "b": "./x/../state/"}
+
+
 def write(folder, **changes):
     file = folder / "flights.yaml"
     file.write_text(yaml.safe_dump({**GOOD, **changes}))
@@ -59,9 +63,34 @@ def test_channels_by_name_and_capacity(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"chanels": 4}, "chanels: there is no such field"),
-        ({"channels": 0}, "channels.*greater than or equal to 1.*got 0"),
-        ({"channels": []}, "channels.*at least 1 item"),
+        ({"chanels": 4}, r"chanels: there is no such field \(got 4; allowed: table, key, "),
+        (
+            {"input": {"path": "x", "tme": "day"}},
+            r"input.tme: there is no such field \(got 'day'; allowed: path, format, time\)",
+        ),
+        (
+            {"state": {"s": {"path": "p", "x": 1, "columns": {"n": {"merge": "count", "y": 2}}}}},
+            r"columns.n.y: .*\(got 2; allowed: merge, of\).*x: .*\(got 1; allowed: path, columns\)",
+        ),
+        (
+            {"channels": [{"name": "a", "weight": 2}]},
+            r"channels.0.weight: there .*\(got 2; allowed: name, capacity\)",
+        ),
+        ({"channels": 0}, "channels: [^;]*greater than or equal to 1 .got 0; allowed: a number"),
+        (
+            {"channels": -3},
+            r"yaml: channels: [^;]* 1 \(got -3; allowed: a number from 1 to 100,000, or a list of "
+            r"names and capacities\)\. See",
+        ),
+        ({"channels": "many"}, r"yaml: channels: [^;]* integer[^;]* \(got 'many'; allowed: [^;]*$"),
+        ({"channels": [{"name": "a", "capacity": -1}]}, r"yaml: channels.0.capacity: [^;]*-1\)"),
+        ({"channels": []}, "channels: [^;]*at least 1 item"),
+        ({"key": ["dest", "Slot"]}, r"key: \['Slot'\] are taken by us"),
+        ({"key": ["channel"]}, r"key: \['channel'\] are taken by us"),
+        (
+            {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in TWICE.items()}},
+            r"state.b.path: is that of state.a \(got '.*state'\)",
+        ),
         ({"channels": [{"name": "a"}, {"name": "a"}]}, "channel names must differ"),
         ({"key": []}, "key: .*at least 1 item"),
         ({"key": ["a", "a"]}, "key: key columns must differ"),

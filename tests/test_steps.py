@@ -163,6 +163,70 @@ def test_tables_that_did_not_pass_are_not_published(shop: Shop) -> None:
     assert shop.registry.numbers() == [0]
 
 
+def rolled_back(shop: Shop, done: bool) -> str:
+    """What roll_back leaves; returns the plan's digest."""
+    run = shop.registry.run("r")
+    digest = steps.read_plan(run).digest
+    run.write_json(steps.ROLLED_BACK, {"digest": digest, "done": done})
+    return digest
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_run_that_was_rolled_back_is_not_published(shop: Shop, done: bool) -> None:
+    shop.plan()
+    shop.verified()
+    rolled_back(shop, done)
+    with pytest.raises(FenceError, match="rolled back. Start a new run"):
+        steps.publish(shop.spec, "r")
+    assert shop.registry.numbers() == [0]
+
+
+def test_a_mark_on_another_plan_or_a_published_one_stops_nothing(shop: Shop) -> None:
+    shop.plan()
+    shop.verified()
+    shop.registry.run("r").write_json(steps.ROLLED_BACK, {"digest": "another", "done": True})
+    assert steps.publish(shop.spec, "r") == 1
+    rolled_back(shop, done=False)
+    assert steps.publish(shop.spec, "r") == 1
+
+
+def test_a_plan_that_rows_move_by_is_not_overwritten(shop: Shop) -> None:
+    digest = shop.plan()
+    run = shop.registry.run("r")
+    planned = run.read("plan.json")
+    run.write_json("migration.json", {"digest": digest, "epoch": 1, "tables": {}})
+    for done in (None, False):
+        if done is not None:
+            rolled_back(shop, done)
+        with pytest.raises(FenceError, match=f"Run roll_back of run r with digest {digest} first"):
+            shop.plan(strategy="uniform")
+        assert run.read("plan.json") == planned
+    assert shop.plan() == digest
+    rolled_back(shop, done=True)
+    assert shop.plan(strategy="uniform") != digest
+
+
+def test_a_crash_right_after_publishing_forgets_no_channels(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.plan(channels=6)
+    shop.verified()
+
+    class Crash(BaseException):
+        pass
+
+    def crash(*_: Any) -> None:
+        raise Crash
+
+    monkeypatch.setattr(steps, "_keep", crash)
+    with pytest.raises(Crash):
+        steps.publish(shop.spec, "r")
+    epoch = shop.registry.current()
+    assert epoch.number == 1
+    asked = channels_for(load_spec(shop.spec), epoch, shop.registry, Params())
+    assert len(asked) == 6
+
+
 def test_a_torn_plan_is_told(shop: Shop) -> None:
     shop.plan()
     run = shop.registry.run("r")
