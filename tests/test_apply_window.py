@@ -167,6 +167,10 @@ def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World,
     apply_window(spark, table, day(6), day(7))
 
 
+def no_new_events(world: World) -> None:
+    world.write_events(world.events[world.events["at"] < "2013-01-08"])
+
+
 def null_keys(world: World) -> None:
     events = world.events
     events.loc[events.index[-2:], "dest"] = None
@@ -176,7 +180,7 @@ def null_keys(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "end", "message"),
     [
-        (None, "2013-02-01", "no events in the window from 2013-01-20 to 2013-02-01"),
+        (no_new_events, "2013-02-01", "no events in the window from 2013-01-08 to 2013-02-01"),
         (null_keys, "2013-02-01", "2 events have a null in the key (dest)"),
         (
             lambda w: w.respec(input={"path": "events.parquet"}),
