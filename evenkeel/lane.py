@@ -6,20 +6,19 @@ Each process writes to a log of its own; what is shown of it is told through `La
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 from evenkeel.table import Table
+from evenkeel.writer import Writer, end_process, start_process
 from partitioning.errors import EvenkeelError, InputError
 
 #: How Airflow says that a task begins, and how our own errors and its tasks' failures look.
@@ -55,9 +54,9 @@ class Lane:
     Parameters
     ----------
     table, spec : the table and the path of its spec
-    home : Airflow's folder for this table (SQLite takes one writer at a time)
+    home : Airflow's folder for this table (SQLite takes one writer at a time), once it is made
     logs : folder for logs
-    jobs : folder of the Spark jobs
+    writer : runs the jobs that are no part of a DAG
     environment : of every process
     force : rebalance each round, whether it pays or not
     say : told (table, what is running now, seconds of the step before it or None)
@@ -66,9 +65,9 @@ class Lane:
 
     table: Table
     spec: Path
-    home: Path
+    home: Future[Path]
     logs: Path
-    jobs: Path
+    writer: Writer
     environment: Mapping[str, str]
     force: bool
     say: Callable[[str, str, float | None], None]
@@ -103,8 +102,7 @@ class Lane:
 
     def kill(self) -> None:
         """End the process that is running, with all that it started."""
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)
+        end_process(self._process)
 
     def _round(self, title: str, start: date, end: date) -> None:
         began = time.monotonic()
@@ -112,13 +110,8 @@ class Lane:
         self._job("apply_window", "--start", start.isoformat(), "--end", end.isoformat())
         registry = self.table.registry
         before = set(registry.store.names("runs"))
-        asked = json.dumps({"window_end": end.isoformat(), "force": self.force})
         self.say(self.name, f"{title}  airflow", None)
-        self._call(
-            "rebalance",
-            ["airflow", "dags", "test", f"rebalance_{self.name}", "-c", asked],
-            title,
-        )
+        self._dag({"window_end": end.isoformat(), "force": self.force}, title)
         new = sorted(set(registry.store.names("runs")) - before)
         if len(new) != 1:
             raise InputError(f"{len(new)} runs were recorded for this round", registry.url)
@@ -138,46 +131,42 @@ class Lane:
         self.rounds.append(Round(end, run.name, time.monotonic() - began, files, report))
 
     def _job(self, job: str, *arguments: str) -> None:
-        file = self.jobs / f"{job}.py"
-        self._call(job, ["spark-submit", str(file), "--spec", str(self.spec), *arguments])
+        """Run a job by the writer, keeping its output; StepFailed where it fails."""
+        log, began = self._log(job), time.monotonic()
+        with log.open("w", encoding="utf-8") as file:
+            code = self.writer.run(job, ["--spec", str(self.spec), *arguments], file.write)
+        if code:
+            raise StepFailed(f"{self.name}: {job}", log, code)
+        self.say(self.name, "", time.monotonic() - began)
 
-    def _call(self, what: str, command: list[str], title: str | None = None) -> None:
-        """Run a process to its end, keeping its output; StepFailed where it fails."""
+    def _dag(self, asked: Mapping[str, Any], title: str) -> None:
+        """Run the table's DAG, keeping its output and telling its tasks; StepFailed where it
+        fails."""
+        log, began, current = self._log("rebalance"), time.monotonic(), "airflow"
+        command = ["airflow", "dags", "test", f"rebalance_{self.name}", "-c", json.dumps(asked)]
+        home = str(self.home.result())
+        self._process = start_process(command, {**self.environment, "AIRFLOW_HOME": home})
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        with log.open("w", encoding="utf-8") as file:
+            for line in self._process.stdout:
+                file.write(line)
+                file.flush()
+                if found := _TASK.search(line):
+                    now = time.monotonic()
+                    self.say(self.name, f"{title}  {found[1]}", now - began)
+                    began, current = now, found[1]
+        if code := self._process.wait():
+            raise StepFailed(f"{self.name}: {current}", log, code)
+        self.say(self.name, "", time.monotonic() - began)
+
+    def _log(self, what: str) -> Path:
         if self.stop.is_set():
             raise InterruptedError
         self._count += 1
         log = self.logs / f"{self._count:02d}-{what}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {**self.environment, "AIRFLOW_HOME": str(self.home)}
-        program = shutil.which(command[0], path=environment.get("PATH"))
-        if program is None:
-            raise InputError(f"{command[0]} is not installed", fix="Run make setup")
-        began, current = time.monotonic(), what
-        with log.open("w", encoding="utf-8") as file:
-            self._process = subprocess.Popen(
-                [program, *command[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                env=environment,
-                # Of its own group, so that it ends with all that it started.
-                start_new_session=True,
-            )
-            assert self._process.stdout is not None
-            for line in self._process.stdout:
-                file.write(line)
-                file.flush()
-                found = _TASK.search(line) if title else None
-                if found:
-                    now = time.monotonic()
-                    self.say(self.name, f"{title}  {found[1]}", now - began)
-                    began, current = now, found[1]
-        code = self._process.wait()
-        if code:
-            raise StepFailed(f"{self.name}: {current if title else what}", log, code)
-        self.say(self.name, "", time.monotonic() - began)
+        return log
 
 
 def tail(log: Path, lines: int = 12) -> str:

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -29,6 +30,7 @@ from evenkeel.local import environment
 from evenkeel.own_data import first_day, own_spec
 from evenkeel.replay_view import View, outcome, print_json, print_tables
 from evenkeel.table import Table, open_table
+from evenkeel.writer import Writer
 from partitioning.errors import EvenkeelError, InputError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,23 +99,27 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     for table in tables:
         _clear(table, folder)
     variables = _environment(folder, specs[0].parent)
-    homes = _airflow_homes(folder, [t.spec.table for t in tables], variables, view)
-    stop = threading.Event()
-    lanes = [
-        Lane(
-            table=table,
-            spec=spec,
-            home=home,
-            logs=folder / "logs" / table.spec.table,
-            jobs=ROOT / "spark_jobs",
-            environment=variables,
-            force=not options.as_decided,
-            say=view.say,
-            stop=stop,
-        )
-        for table, spec, home in zip(tables, specs, homes, strict=True)
-    ]
-    _run_all(lanes, starts, options, view)
+    writer, stop = Writer(ROOT / "spark_jobs", variables), threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        empty = beside.submit(_airflow_database, folder, variables, view)
+        lanes = [
+            Lane(
+                table=table,
+                spec=spec,
+                home=beside.submit(_airflow_home, folder, table.spec.table, empty),
+                logs=folder / "logs" / table.spec.table,
+                writer=writer,
+                environment=variables,
+                force=not options.as_decided,
+                say=view.say,
+                stop=stop,
+            )
+            for table, spec in zip(tables, specs, strict=True)
+        ]
+        try:
+            _run_all(lanes, starts, options, view)
+        finally:
+            writer.close()
     found = [outcome(lane) for lane in lanes]
     seconds = time.monotonic() - began
     (print_json if options.format == "json" else print_tables)(found, seconds)
@@ -189,37 +195,40 @@ def _environment(folder: Path, specs: Path) -> dict[str, str]:
     }
 
 
-def _airflow_homes(
-    folder: Path, names: list[str], variables: dict[str, str], view: View
-) -> list[Path]:
-    """A folder with a database of its own for each table; the schema is made once and copied."""
-    made = folder / "airflow" / "empty"
-    if not (made / "airflow.db").is_file():
-        view.note("making Airflow's database")
-        shutil.rmtree(made, ignore_errors=True)
-        log = folder / "logs" / "airflow-db-migrate.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        # Under another name until it is whole, so that an interrupted one is not taken for it.
-        fresh = made.with_name("unfinished")
-        shutil.rmtree(fresh, ignore_errors=True)
-        with log.open("w") as file:
-            code = subprocess.call(
-                ["airflow", "db", "migrate"],
-                env={**variables, "AIRFLOW_HOME": str(fresh)},
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-        if code:
-            raise StepFailed("airflow db migrate", log, code)
-        made.mkdir()
-        shutil.copy(fresh / "airflow.db", made)
-        shutil.rmtree(fresh)
-    homes = [folder / "airflow" / name for name in names]
-    for home in homes:
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        shutil.copy(made / "airflow.db", home)
-    return homes
+def _airflow_database(folder: Path, variables: dict[str, str], view: View) -> Path:
+    """Airflow's database without a run in it, made once."""
+    made = folder / "airflow" / "empty" / "airflow.db"
+    if made.is_file():
+        return made
+    view.note("making Airflow's database")
+    # Under another name until it is whole, so that an interrupted one is not taken for it.
+    fresh = made.parent.with_name("unfinished")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.rmtree(made.parent, ignore_errors=True)
+    log = folder / "logs" / "airflow-db-migrate.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        code = subprocess.call(
+            ["airflow", "db", "migrate"],
+            env={**variables, "AIRFLOW_HOME": str(fresh)},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    if code:
+        raise StepFailed("airflow db migrate", log, code)
+    made.parent.mkdir()
+    shutil.copy(fresh / "airflow.db", made)
+    shutil.rmtree(fresh)
+    return made
+
+
+def _airflow_home(folder: Path, name: str, empty: Future[Path]) -> Path:
+    """A folder with a database of its own for one table."""
+    home = folder / "airflow" / name
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    shutil.copy(empty.result(), home)
+    return home
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import zipfile
+from concurrent.futures import Future
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,17 @@ from evenkeel.lane import Lane, StepFailed
 from evenkeel.own_data import first_day, own_spec
 from evenkeel.replay_view import View, outcome
 from evenkeel.table import open_table
+from evenkeel.writer import Writer
 from partitioning.errors import DamagedError, InputError
+from spark_jobs import in_turn
 from tests.test_steps import Shop
 
+WRITER = """
+import json
+import sys
+for line in sys.stdin:
+    print("asked", line, "evenkeel: exit 0", sep="\\n", flush=True)
+"""
 AIRFLOW = """
 import json, sys
 from evenkeel import steps
@@ -131,21 +141,24 @@ def _lane(folder: Path, fail: bool) -> Lane:
     tests = str(Path(__file__).resolve().parents[1])
     programs = folder / "bin"
     programs.mkdir()
+    (folder / "in_turn.py").write_text(WRITER)
     for name, code in {
-        "spark-submit": "",
         "airflow": AIRFLOW.format(fail=fail, tests=tests, shop=kept).replace(
             "PosixPath(", "__import__('pathlib').Path("
         ),
     }.items():
         (programs / name).write_text(f"#!{sys.executable}\n{code}")
         (programs / name).chmod(0o755)
+    environment = {"PATH": str(programs), "PYTHONPATH": tests}
+    home: Future[Path] = Future()
+    home.set_result(folder / "airflow")
     return Lane(
         table=open_table(shop.spec),
         spec=Path(shop.spec),
-        home=folder / "airflow",
+        home=home,
         logs=folder / "logs",
-        jobs=folder,
-        environment={"PATH": str(programs), "PYTHONPATH": tests},
+        writer=Writer(folder, environment),
+        environment=environment,
         force=True,
         say=View(quiet=True).say,
         stop=threading.Event(),
@@ -177,3 +190,26 @@ def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None
     assert lane.error.tail == "evenkeel: error: the window is empty"
     assert lane.stop.is_set()
     assert not outcome(lane).passed
+
+
+def test_the_writer_tells_what_came_of_each_job_and_starts_again(tmp_path: Path) -> None:
+    (tmp_path / "in_turn.py").write_text(
+        "import json, sys\nfor line in sys.stdin:\n"
+        "    code = int(json.loads(line)[1])\n"
+        "    if code > 2: sys.exit(code)\n"
+        "    print('said\\nevenkeel: exit', code, flush=True)\n"
+    )
+    writer, lines = Writer(tmp_path, {}), list[str]()
+    try:
+        assert [writer.run("job", [code], lines.append) for code in "0290"] == [0, 2, 9, 0]
+    finally:
+        writer.close()
+    assert lines == ["said\n"] * 3
+
+
+def test_jobs_in_turn_go_on_after_one_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [["bootstrap", "--spec", "nowhere"], ["migrate"], ["maintain", "--spec", "nowhere"]]
+    assert in_turn.main(json.dumps(line) for line in lines) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["evenkeel: exit 2"] * 3
+    assert said.err.count("evenkeel: error: ") == 2
