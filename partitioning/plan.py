@@ -16,6 +16,7 @@ import numpy as np
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import Channel, PartitioningFunction, digest
 from partitioning.metrics import channel_loads, imbalance
+from partitioning.order import safe_order
 from partitioning.profile import Floats, Profile
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.frontier import trace
@@ -208,7 +209,7 @@ def moves_between(
     profile: Profile,
     reason: str | None = None,
 ) -> tuple[Move, ...]:
-    """Every slot tail and heavy key of the profile that changes its channel, most load first.
+    """Every slot tail and heavy key of the profile that changes its channel, in `safe_order`.
 
     The profile must list the explicit keys of both functions (`Profile.listing`).
     """
@@ -247,9 +248,9 @@ def moves_between(
                 "slot", slot, f"slot {slot}", source, target, load, size, rows, why(source, target)
             )
         )
-    before, after = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
-    for k in np.flatnonzero(before != after).tolist():
-        source, target = int(before[k]), int(after[k])
+    left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
+    for k in np.flatnonzero(left != reached).tolist():
+        source, target = int(left[k]), int(reached[k])
         moves.append(
             Move(
                 "key",
@@ -263,7 +264,17 @@ def moves_between(
                 why(source, target),
             )
         )
-    return tuple(sorted(moves, key=lambda m: (-m.load, m.kind, m.item)))
+    moves.sort(key=lambda m: (-m.load, m.kind, m.item))
+    before = channel_loads(previous, profile)
+    count = max(len(before), len(function.channels))
+    batches = safe_order(
+        [m.source for m in moves],
+        [m.target for m in moves],
+        [m.load for m in moves],
+        np.pad(before, (0, count - len(before))),
+        np.pad(function.capacities, (0, count - len(function.channels))),
+    )
+    return tuple(moves[i] for batch in batches for i in batch)
 
 
 def _shares(function: PartitioningFunction, profile: Profile) -> Floats:

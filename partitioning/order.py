@@ -1,0 +1,102 @@
+"""In which order moves are made, so that a migration may stop after any of them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from partitioning.profile import Floats
+
+#: Sums of floats in another order differ by less than this part.
+ROUNDING = 1e-9
+
+
+def safe_order(
+    source: Sequence[int],
+    target: Sequence[int],
+    load: Sequence[float],
+    before: Floats,
+    capacities: Floats,
+) -> list[list[int]]:
+    """Moves in batches, each of which leaves no open channel fuller, by its capacity, than the
+    fullest is before the first or after the last.
+
+    A batch is one move wherever that can be, and else the swap or chain of moves that has to be
+    made together. Of two moves that both fit, the one with more load comes first.
+
+    Parameters
+    ----------
+    source, target : channel numbers, (m,)
+    load : what goes with each move, (m,)
+    before : load of each channel at the start, float64 (n,)
+    capacities : of each channel afterwards, float64 (n,); what is 0 is only ever left
+
+    Returns
+    -------
+    indices of moves, each once
+    """
+    open_ = capacities > 0
+    after = before.copy()
+    np.subtract.at(after, list(source), load)
+    np.add.at(after, list(target), load)
+    now, most = before.tolist(), np.full(len(before), np.inf)
+    if open_.any():
+        limit = max(float((x[open_] / capacities[open_]).max()) for x in (before, after))
+        most[open_] = limit * capacities[open_] + ROUNDING * float(np.abs(before).sum())
+    # Of every channel: the moves into it that have no room yet (least load first), and all
+    # moves out of it that are not made.
+    waiting: list[list[tuple[float, int]]] = [[] for _ in now]
+    leaving: list[list[int]] = [[] for _ in now]
+    ranked = sorted(range(len(load)), key=lambda m: (-load[m], m))
+    for m in reversed(ranked):
+        leaving[source[m]].append(m)
+    made = [False] * len(load)
+    batches: list[list[int]] = []
+
+    def make(m: int) -> None:
+        made[m] = True
+        now[source[m]] -= load[m]
+        now[target[m]] += load[m]
+
+    def fits(m: int) -> bool:
+        return now[target[m]] + load[m] <= most[target[m]]
+
+    def settle(freed: list[int]) -> None:
+        # A channel that has given something away has room for those that wait for it.
+        while freed:
+            queue = waiting[freed.pop()]
+            while queue and (made[queue[0][1]] or fits(queue[0][1])):
+                m = heapq.heappop(queue)[1]
+                if not made[m]:
+                    make(m)
+                    batches.append([m])
+                    freed.append(source[m])
+
+    for m in ranked:
+        if fits(m):
+            make(m)
+            batches.append([m])
+            settle([source[m]])
+        else:
+            heapq.heappush(waiting[target[m]], (load[m], m))
+    for m in ranked:
+        if made[m]:
+            continue
+        # Nothing fits by itself: whoever is overfull by a move makes one of its own with it. It
+        # has one left, because it ends with no more than `most`.
+        batch, over = [m], [target[m]]
+        make(m)
+        while over:
+            channel = over.pop()
+            while now[channel] > most[channel]:
+                while made[leaving[channel][-1]]:
+                    leaving[channel].pop()
+                n = leaving[channel].pop()
+                make(n)
+                batch.append(n)
+                over.append(target[n])
+        batches.append(batch)
+        settle([source[n] for n in batch])
+    return batches
