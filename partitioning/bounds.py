@@ -11,17 +11,17 @@ from partitioning.function import Channel
 from partitioning.profile import Floats, Profile
 
 
-def floor(profile: Profile, channels: Sequence[Channel]) -> float:
-    """Least imbalance that any function without splitting can reach.
+def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False) -> float:
+    """Least imbalance that any function can reach; where keys may be split, that is 1.0.
 
-    The heaviest key sits whole on some channel, at best the one with most capacity. Only keys
-    that the profile lists are known; 1.0 where there is no load.
+    Otherwise the heaviest key sits whole on some channel, at best the one with most capacity.
+    Only keys that the profile lists are known; 1.0 where there is no load.
 
     Source: DESIGN.md, "Words".
     """
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     total = float(profile.load.sum())
-    if total == 0 or not len(profile.heavy):
+    if splitting or total == 0 or not len(profile.heavy):
         return 1.0
     heaviest = float(profile.heavy_load.max())
     return max(1.0, heaviest / float(capacities.max()) * float(capacities.sum()) / total)

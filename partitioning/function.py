@@ -17,10 +17,15 @@ import numpy.typing as npt
 
 from partitioning.errors import DamagedError, InputError
 from partitioning.hashing import KEY_TYPES, Hashes, key_hash, slot_of
+from partitioning.split import Split
 
 Channels = npt.NDArray[np.int32]
 FORMAT = 1
+#: Of functions that split keys: a reader that knows none must not take them for whole.
+SPLIT_FORMAT = 2
 DEFAULT_SLOTS = 4096
+#: An owner with no more of a split key than this is none: it would hold state for nothing.
+LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,16 @@ class PartitioningFunction:
     slots : int32 array of shape (S,): slot -> channel
     explicit_keys : int64 array of shape (K,), ascending: hashes of the heavy keys
     explicit_channels : int32 array of shape (K,): channel of each heavy key
+    split : keys shared by several channels
+    row : column of the rows whose hash, chained to the key's, picks the channel of a split key's
+        row, so that a retry picks the same; null counts as one more value
     epoch : number of the epoch that this function serves
     parent : digest of the function before it; None for the first
     strategy, options : what filled it
 
     Raises
     ------
-    InputError : no channel with capacity, or a slot or key that no channel owns
+    InputError : no channel with capacity, a slot or key that no channel owns, or a key twice
     """
 
     key: tuple[KeyColumn, ...]
@@ -73,6 +81,8 @@ class PartitioningFunction:
     slots: Channels
     explicit_keys: Hashes = field(default_factory=lambda: np.empty(0, np.int64))
     explicit_channels: Channels = field(default_factory=lambda: np.empty(0, np.int32))
+    split: Split = field(default_factory=Split)
+    row: KeyColumn | None = None
     epoch: int = 0
     parent: str | None = None
     strategy: str = ""
@@ -90,42 +100,68 @@ class PartitioningFunction:
             array = np.array(getattr(self, name), dtype=kind)
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        owners = np.concatenate([self.slots, self.explicit_channels])
+        owners = np.concatenate([self.slots, self.explicit_channels, self.split.channels])
         if not len(self.slots) or owners.min() < 0 or owners.max() >= len(self.channels):
             raise InputError(f"every slot and key needs a channel of 0 to {len(self.channels) - 1}")
         if len(self.explicit_keys) != len(self.explicit_channels):
             raise InputError("explicit keys and their channels differ in number")
         if np.any(self.explicit_keys[1:] <= self.explicit_keys[:-1]):
             raise InputError("explicit keys must be ascending and distinct")
+        if np.intersect1d(self.explicit_keys, self.split.keys).size:
+            raise InputError("a key is both explicit and split")
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:
         """Capacity weight of each channel, shape (N,)."""
         return np.array([c.capacity for c in self.channels], dtype=np.float64)
 
-    def lookup_hashes(self, hashes: Hashes) -> Channels:
-        """Channel of each key hash, shape (n,)."""
+    def lookup_hashes(self, hashes: Hashes, rows: Hashes | None = None) -> Channels:
+        """Channel of each key hash, shape (n,).
+
+        Parameters
+        ----------
+        rows : int64 (n,): hash of each row, as `key_hash` gives it for the key's columns and then
+            `row`; it decides for split keys. None: the home of a split key, its first owner
+        """
         owners: Channels = self.slots[slot_of(hashes, len(self.slots))]
         if len(self.explicit_keys):
             at = np.searchsorted(self.explicit_keys, hashes)
             at[at == len(self.explicit_keys)] = 0
             found = self.explicit_keys[at] == hashes
             owners[found] = self.explicit_channels[at[found]]
+        if len(self.split):
+            key = self.split.find(hashes)
+            shared = np.flatnonzero(key >= 0)
+            key = key[shared]
+            owners[shared] = (
+                self.split.homes[key] if rows is None else self.split.pick(key, rows[shared])
+            )
         return owners
 
-    def lookup(self, *columns: Any) -> Channels:
-        """Channel of each key, shape (n,); one array-like of shape (n,) for each key column.
+    def lookup(self, *columns: Any, row: Any = None) -> Channels:
+        """Channel of each row, shape (n,); one array-like of shape (n,) for each key column.
+
+        Parameters
+        ----------
+        row : values of the column `row`, shape (n,); needed where keys are split
 
         Raises
         ------
-        InputError : values that do not fit the key's declared types
+        InputError : values that do not fit the declared types, or no `row` where keys are split
         """
-        return self.lookup_hashes(key_hash(columns, [c.type for c in self.key]))
+        types = [c.type for c in self.key]
+        hashes = key_hash(columns, types)
+        if not len(self.split):
+            return self.lookup_hashes(hashes)
+        if self.row is None or row is None:
+            what = "declares none" if self.row is None else f"declares {self.row.name!r}"
+            raise InputError(f"keys are split by a row column; the function {what}", "row")
+        return self.lookup_hashes(hashes, key_hash([*columns, row], [*types, self.row.type]))
 
     def to_dict(self) -> dict[str, Any]:
         """The function as plain JSON values; `digest` is taken over exactly this."""
-        return {
-            "format": FORMAT,
+        data: dict[str, Any] = {
+            "format": SPLIT_FORMAT if len(self.split) else FORMAT,
             "key": [{"name": c.name, "type": c.type} for c in self.key],
             "channels": [{"name": c.name, "capacity": c.capacity} for c in self.channels],
             "slots": self.slots.tolist(),
@@ -138,6 +174,11 @@ class PartitioningFunction:
             "strategy": self.strategy,
             "options": dict(self.options),
         }
+        if len(self.split):
+            data["split"] = self.split.to_dict()
+        if self.row is not None:
+            data["row"] = {"name": self.row.name, "type": self.row.type}
+        return data
 
     @cached_property
     def digest(self) -> str:
@@ -153,14 +194,18 @@ class PartitioningFunction:
         DamagedError : fields missing, of another format, or inconsistent
         """
         try:
-            if data["format"] != FORMAT:
-                raise InputError(f"format {data['format']} is not {FORMAT}")
+            if data["format"] not in (FORMAT, SPLIT_FORMAT):
+                raise InputError(f"format {data['format']} is not {FORMAT} or {SPLIT_FORMAT}")
+            if ("split" in data) != (data["format"] == SPLIT_FORMAT):
+                raise InputError(f"format {data['format']} does not fit its split keys")
             return cls(
                 key=tuple(KeyColumn(c["name"], c["type"]) for c in data["key"]),
                 channels=tuple(Channel(c["name"], c["capacity"]) for c in data["channels"]),
                 slots=np.array(data["slots"], dtype=np.int32),
                 explicit_keys=np.array(data["explicit"]["keys"], dtype=np.int64),
                 explicit_channels=np.array(data["explicit"]["channels"], dtype=np.int32),
+                split=Split.from_dict(data["split"]) if "split" in data else Split(),
+                row=KeyColumn(data["row"]["name"], data["row"]["type"]) if "row" in data else None,
                 epoch=int(data["epoch"]),
                 parent=data["parent"],
                 strategy=data["strategy"],
@@ -178,14 +223,25 @@ def successor(
     strategy: str,
     options: Mapping[str, Any] | None = None,
     explicit: Mapping[int, int] | None = None,
+    split: Mapping[int, Mapping[int, float]] | None = None,
 ) -> PartitioningFunction:
     """The function that follows `previous` (or the first): what every strategy returns.
 
     `explicit` maps key hashes to channels; those that their slot's channel owns anyway are
-    left out, so that the function stays small.
+    left out, so that the function stays small. `split` maps key hashes to the weights of their
+    channels, in any unit; weights too small to get a row are dropped, and a key left with one
+    channel is explicit.
     """
     slots = np.asarray(slots, dtype=np.int32)
-    placed = {h: c for h, c in (explicit or {}).items() if slots[h % len(slots)] != c}
+    shared, whole = {}, dict(explicit or {})
+    for h, weights in (split or {}).items():
+        least = sum(weights.values()) * LEAST_SHARE
+        owners = {c: w for c, w in weights.items() if w > least}
+        if len(owners) > 1:
+            shared[h] = owners
+        else:
+            whole[h] = next(iter(owners))
+    placed = {h: c for h, c in whole.items() if slots[h % len(slots)] != c}
     keys = np.array(sorted(placed), dtype=np.int64)
     return PartitioningFunction(
         key=key,
@@ -193,6 +249,8 @@ def successor(
         slots=slots,
         explicit_keys=keys,
         explicit_channels=np.array([placed[h] for h in keys.tolist()], dtype=np.int32),
+        split=Split.of(shared),
+        row=previous.row if previous else None,
         epoch=previous.epoch + 1 if previous else 0,
         parent=previous.digest if previous else None,
         strategy=strategy,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from partitioning.function import PartitioningFunction
+from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Profile, sums_by
 
 
@@ -11,13 +12,26 @@ def channel_sums(
 ) -> Floats:
     """Sum per channel, shape (N,), of a quantity given per slot (S,) and heavy key (K,).
 
-    The slot quantities include their heavy keys' (as in `Profile`). An explicit key that the
-    profile does not list counts with its slot.
+    The slot quantities include their heavy keys' (as in `Profile`). A split key counts with each
+    owner by its share. An explicit or split key that the profile does not list counts with its
+    slot.
     """
-    count = len(function.channels)
     tail = profile.tail(values, heavy_values)
-    owners = function.lookup_hashes(profile.heavy)
-    return sums_by(function.slots, tail, count) + sums_by(owners, heavy_values, count)
+    in_slots = sums_by(function.slots, tail, len(function.channels))
+    return in_slots + key_sums(function, profile.heavy, heavy_values)
+
+
+def key_sums(function: PartitioningFunction, hashes: Hashes, values: Floats) -> Floats:
+    """Sum per channel, shape (N,), of a quantity (n,) of some keys, int64 (n,); split keys count
+    with each owner by its share."""
+    count = len(function.channels)
+    shared = function.split.find(hashes)
+    whole = shared < 0
+    sums = sums_by(function.lookup_hashes(hashes[whole]), values[whole], count)
+    if whole.all():
+        return sums
+    item, channel, share = function.split.owners(shared[~whole])
+    return sums + sums_by(channel, values[~whole][item] * share, count)
 
 
 def channel_loads(function: PartitioningFunction, profile: Profile) -> Floats:

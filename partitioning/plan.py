@@ -137,7 +137,7 @@ def make_plan(
 
     Raises
     ------
-    InputError : an unknown strategy or option
+    InputError : an unknown strategy or option, or a function that splits keys
     """
     channels = tuple(channels)
     given = dict(options or {})
@@ -151,6 +151,9 @@ def make_plan(
         function = STRATEGIES[strategy](profile, previous, channels, **given)
     except TypeError as error:
         raise InputError(f"strategy {strategy}: {error}", "options") from error
+    if len(function.split):
+        what = f"{strategy} splits keys, and no state table holds a key in parts yet"
+        raise InputError(what, "strategy", "Choose one that does not; compare by backtest")
     return plan_for(
         table,
         profile,

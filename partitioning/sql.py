@@ -18,6 +18,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
+from partitioning.split import PARTS
 
 Ints = npt.NDArray[np.int64]
 
@@ -48,36 +49,79 @@ def slot_sql(key: Sequence[KeyColumn], slots: int, columns: Sequence[str] | None
     return f"CAST({_slot(hash_sql(key, columns), slots)} AS INT)"
 
 
-def channel_sql(function: PartitioningFunction, columns: Sequence[str] | None = None) -> str:
-    """SQL (INT) for the channel that owns a key; equals `function.lookup` bit for bit.
+def channel_sql(
+    function: PartitioningFunction, columns: Sequence[str] | None = None, row: str | None = None
+) -> str:
+    """SQL (INT) for the channel of a row; equals `function.lookup` bit for bit.
 
-    An entry of the slots' array is the slot's channel; where the slot holds explicit keys, the
-    sign bit is set and the bits above `_CHANNEL_BITS` displace the key's cell in the table.
+    An entry of the slots' array is the slot's channel; where the slot holds explicit or split
+    keys, the sign bit is set and the bits above `_CHANNEL_BITS` displace the key's cell in the
+    table. There, a split key has the complement of its owners' first number and, above
+    `_START_BITS`, their count.
     Measured against pmod(hash): `python -m benchmarks.routing`.
+
+    Parameters
+    ----------
+    columns, row : names to read the key and the function's `row` from; default: their own
+
+    Raises
+    ------
+    InputError : keys are split and the function declares no row column
     """
     h = hash_sql(function.key, columns)
     slot = _slot(h, len(function.slots))
-    if not len(function.explicit_keys):
+    keys = np.union1d(function.explicit_keys, function.split.keys)
+    if not len(keys):
         return f"{_array(function.slots)}[{slot}]"
-    table = perfect_hash(function.explicit_keys, len(function.slots))
+    table = perfect_hash(keys, len(function.slots))
     entries = function.slots.astype(np.int64)
     entries[table.slots] |= (table.displacements << _CHANNEL_BITS) | np.int64(-(2**63))
     owners = np.zeros(len(table.stored), dtype=np.int64)
-    owners[table.cells] = function.explicit_channels
+    explicit = table.cells[np.searchsorted(keys, function.explicit_keys)]
+    owners[explicit] = function.explicit_channels
     entry = f"{_array(entries, 'BIGINT')}[{slot}]"
-    stored, owned = _array(table.stored, "BIGINT"), _array(owners, "BIGINT")
     cell = (
         f"((shiftrightunsigned({h}, {table.shift}) ^ shiftrightunsigned({entry}, {_CHANNEL_BITS}))"
         f" & {len(table.stored) - 1}L)"
     )
+    stored = _array(table.stored, "BIGINT")
+    if len(function.split):
+        starts = function.split.starts
+        shared = table.cells[np.searchsorted(keys, function.split.keys)]
+        owners[shared] = ~(starts[:-1] | (np.diff(starts) << _START_BITS))
+        owned = f"{_array(owners, 'BIGINT')}[{cell}]"
+        owner = f"IF({owned} >= 0L, {owned}, {_split_sql(function, owned, columns, row)})"
+    else:
+        owner = f"{_array(owners, 'BIGINT')}[{cell}]"
     return (
         f"CAST(IF({entry} >= 0L, {entry}, IF({stored}[{cell}] = {h}, "
-        f"{owned}[{cell}], {entry} & {_CHANNEL_MASK}L)) AS INT)"
+        f"{owner}, {entry} & {_CHANNEL_MASK}L)) AS INT)"
     )
 
 
-def check_sql(function: PartitioningFunction, slot: str) -> str:
-    """SQL (INT) for the channel that owns a row's key, for a CHECK constraint.
+def _split_sql(
+    function: PartitioningFunction, owned: str, columns: Sequence[str] | None, row: str | None
+) -> str:
+    """SQL (BIGINT) for the owner of a split key's row: `Split.pick`, where SQL `owned` gives the
+    complement of the owners' first number and their count."""
+    if function.row is None:
+        raise InputError("keys are split, and no column of the rows is declared to split by", "row")
+    names = [c.name for c in function.key] if columns is None else list(columns)
+    r = hash_sql((*function.key, function.row), [*names, row or function.row.name])
+    keep, other = function.split.alias
+    drawn = f"(shiftrightunsigned({r}, 32) * shiftright(~{owned}, {_START_BITS}))"
+    at = f"[CAST((~{owned} & {(1 << _START_BITS) - 1}L) + shiftright({drawn}, 32) AS INT)]"
+    return (
+        f"IF({drawn} & {PARTS - 1}L < {_array(keep, 'BIGINT')}{at}, "
+        f"{_array(function.split.channels, 'BIGINT')}{at}, {_array(other, 'BIGINT')}{at})"
+    )
+
+
+def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel") -> str:
+    """SQL (INT) for the channel that owns a row of state, for a CHECK constraint.
+
+    A row of a split key is a partial that any of its owners may hold: for it this is the channel
+    that the row names, or -1 where that is none of them.
 
     Delta folds no constants in constraints: an array literal would be built anew for every row.
     So slots are byte literals here, and explicit keys are compared one by one, in the slots that
@@ -85,27 +129,35 @@ def check_sql(function: PartitioningFunction, slot: str) -> str:
 
     Parameters
     ----------
-    slot : name of the column that holds the key's slot
+    slot, channel : names of the columns that hold the key's slot and the row's channel
     """
     index = f"{quoted(slot)} + 1"
     sevens = range(0, max((len(function.channels) - 1).bit_length(), 1), 7)
     digits = {1 << bits: (function.slots >> bits) & 127 for bits in sevens}
     owner = " + ".join(f"{worth} * {_bytes(digit, index)}" for worth, digit in digits.items())
-    if not len(function.explicit_keys):
+    listed = np.union1d(function.explicit_keys, function.split.keys)
+    if not len(listed):
         return f"({owner})"
     marked = np.zeros(len(function.slots), dtype=np.uint8)
-    marked[slot_of(function.explicit_keys, len(function.slots))] = 1
-    h = hash_sql(function.key)
+    marked[slot_of(listed, len(function.slots))] = 1
+    named: dict[str, list[int]] = {}
+    for at in np.unique(function.explicit_channels).tolist():
+        named[str(at)] = function.explicit_keys[function.explicit_channels == at].tolist()
+    owners = np.split(function.split.channels, function.split.starts[1:-1])
+    for h, channels in zip(function.split.keys.tolist(), owners, strict=False):
+        its = ", ".join(map(str, sorted(channels.tolist())))
+        named.setdefault(f"IF({quoted(channel)} IN ({its}), {quoted(channel)}, -1)", []).append(h)
     cases = " ".join(
-        f"WHEN {h} IN ({', '.join(map(_bigint, keys.tolist()))}) THEN {channel}"
-        for channel in np.unique(function.explicit_channels).tolist()
-        for keys in [function.explicit_keys[function.explicit_channels == channel]]
+        f"WHEN {hash_sql(function.key)} IN ({', '.join(map(_bigint, keys))}) THEN {said}"
+        for said, keys in named.items()
     )
     return f"IF({_bytes(marked, index)} = 1, CASE {cases} ELSE {owner} END, {owner})"
 
 
 _CHANNEL_BITS = 20
 _CHANNEL_MASK = (1 << _CHANNEL_BITS) - 1
+#: A split key's first owner has a number below 2^40; how many it has is above.
+_START_BITS = 40
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,15 @@
 """The function: hashing against frozen vectors, lookups, JSON, and what it refuses."""
 
 import datetime
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partitioning.bounds import floor
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import (
     Channel,
@@ -16,6 +19,9 @@ from partitioning.function import (
     successor,
 )
 from partitioning.hashing import key_hash, slot_of
+from partitioning.metrics import channel_loads
+from partitioning.profile import profile_of_keys
+from partitioning.split import Split
 from partitioning.sql import channel_sql, perfect_hash
 
 # What Spark 4.2.0 prints for SELECT xxhash64(CAST(... AS ...)).
@@ -34,6 +40,8 @@ VECTORS = [
     (["string", "bigint"], ["ORD", -7], 8259297757139033525),
     (["string", "int"], [None, 5], 504019808641096632),
 ]
+
+DIGEST = "e9c0af52fdbebc6d8d8f9460379e8a2b54dddb5912f53e5eb049859af31c8fbf"
 
 
 def function(slots=64, explicit=None, channels=4):
@@ -162,3 +170,111 @@ def test_successor_leaves_out_keys_that_their_slot_owns_anyway():
 def test_sql_has_no_join_and_quotes_names():
     text = channel_sql(function(explicit={7: 1}), ["a`b"])
     assert "`a``b`" in text and "JOIN" not in text.upper()
+
+
+def test_digest_of_functions_without_split_keys_stays():
+    # It names epochs and plans on disk: never update it.
+    assert function(explicit={3: 1}).digest == DIGEST
+
+
+@st.composite
+def splits(draw):
+    hashes = draw(st.sets(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20))
+    weight = st.floats(1e-3, 1e3)
+    return {
+        h: draw(st.dictionaries(st.integers(0, 6), weight, min_size=2, max_size=7)) for h in hashes
+    }
+
+
+@given(splits(), st.randoms(use_true_random=False))
+def test_split_keys_follow_their_weights(weights, rng):
+    split = Split.of(weights)
+    assert Split.from_dict(json.loads(json.dumps(split.to_dict()))).to_dict() == split.to_dict()
+    assert split.find(np.array(sorted(weights))).tolist() == list(range(len(weights)))
+    item, channel, share = split.owners(np.arange(len(split)))
+    # Rows drawn evenly over all that a hash can be: each owner has its share of them.
+    drawn = np.arange(4000, dtype=np.uint64) * np.uint64(2**64 // 4000)
+    drawn += np.uint64(rng.randrange(2**64 // 4000))
+    for i, h in enumerate(sorted(weights)):
+        got = split.pick(np.full(4000, i), drawn.view(np.int64))
+        for c, w in weights[h].items():
+            fair = w / sum(weights[h].values())
+            assert share[(item == i) & (channel == c)].sum() == pytest.approx(fair, abs=1e-8)
+            assert (got == c).mean() == pytest.approx(fair, abs=2 * len(weights[h]) / 4000)
+        assert weights[h][int(split.homes[i])] == max(weights[h].values())
+
+
+def test_successor_drops_weights_that_get_no_row():
+    f = successor(
+        (KeyColumn("k", "bigint"),),
+        None,
+        numbered_channels(4),
+        np.zeros(8),
+        "x",
+        split={5: {1: 1.0, 2: 1e-9}, 6: {0: 1.0, 3: 0.0}, 7: {0: 1.0, 2: 3.0}},
+    )
+    assert f.split.to_dict() == {
+        "keys": [7],
+        "owners": [[2, 0]],
+        "shares": [[3 * 2**30, 2**30]],
+    }
+    assert (f.explicit_keys.tolist(), f.explicit_channels.tolist()) == ([5], [1])
+    assert f.lookup_hashes(np.array([5, 6, 7])).tolist() == [1, 0, 2]
+    assert f.to_dict()["format"] == 2
+    again = PartitioningFunction.from_dict(replace(f, row=KeyColumn("id", "string")).to_dict())
+    assert again.row == KeyColumn("id", "string") and again.split.to_dict() == f.split.to_dict()
+
+
+def test_lookup_of_split_keys_needs_the_row():
+    h = int(key_hash([[9]], ["bigint"])[0])
+    f = successor(
+        (KeyColumn("k", "bigint"),), None, numbered_channels(3), np.zeros(8), "x",
+        split={h: {1: 1.0, 2: 1.0}},
+    )  # fmt: skip
+    with pytest.raises(InputError, match="declares none"):
+        f.lookup([9], row=["a"])
+    with pytest.raises(InputError, match="no column of the rows is declared"):
+        channel_sql(f)
+    f = replace(f, row=KeyColumn("id", "string"))
+    with pytest.raises(InputError, match="declares 'id'"):
+        f.lookup([9])
+    ids = [str(i) for i in range(200)]
+    found = f.lookup([9] * 200, row=ids)
+    assert set(found.tolist()) == {1, 2} and 60 < (found == 1).sum() < 140
+    assert f.lookup([9] * 200, row=ids[::-1]).tolist() == found[::-1].tolist()
+    assert set(f.lookup([8] * 200, row=ids).tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keys": [2, 1]}, "ascending"),
+        ({"owners": [[0], [1, 2]]}, "2 owners or more"),
+        ({"owners": [[0, 0], [1, 2]]}, "named twice"),
+        ({"owners": [[0, 9], [1, 2]]}, "channel of 0 to 3"),
+        ({"shares": [[1, 2], [3, 4]]}, "add up"),
+        ({"shares": [[2**32, 0], [3, 4]]}, "over 0"),
+        ({"shares": [[2**32], [3, 4]]}, "differ in number"),
+        ({"keys": [1, 3]}, "both explicit and split"),
+    ],
+)
+def test_damaged_split_keys_are_refused(change, message):
+    data = function(explicit={3: 1}).to_dict() | {"format": 2}
+    half = [2**31, 2**31]
+    split = {"keys": [1, 2], "owners": [[0, 1], [1, 2]], "shares": [half, half]}
+    PartitioningFunction.from_dict(data | {"split": split})
+    with pytest.raises(DamagedError, match=message):
+        PartitioningFunction.from_dict(data | {"split": split | change})
+    with pytest.raises(DamagedError, match="does not fit"):
+        PartitioningFunction.from_dict(data | {"format": 1, "split": split})
+
+
+def test_loads_count_split_keys_by_share():
+    hashes = np.arange(10)
+    profile = profile_of_keys((KeyColumn("k", "bigint"),), hashes, np.full(10, 8.0), 16)
+    f = successor(
+        profile.key, None, numbered_channels(4), np.zeros(16), "x",
+        explicit={1: 1}, split={2: {2: 3.0, 3: 1.0}, 99: {1: 1.0, 2: 1.0}},
+    )  # fmt: skip
+    assert channel_loads(f, profile).tolist() == [64, 8, 6, 2]
+    assert floor(profile, numbered_channels(4)) == 1 == floor(profile, f.channels, splitting=True)

@@ -2,14 +2,16 @@
 
 import datetime
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 
 from evenkeel.epochs import Epoch
-from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
 from partitioning.hashing import key_hash, slot_of
-from partitioning.sql import check_sql, hash_sql, slot_sql
+from partitioning.sql import channel_sql, check_sql, hash_sql, slot_sql
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +68,55 @@ def test_the_faces_agree(spark, key, slots, channels):
     assert [r.h for r in sql] == hashes.tolist()
     assert [r.slot for r in sql] == slot_of(hashes, slots).tolist()
     assert [r.channel for r in found] == epoch.lookup(*columns).tolist()
+
+
+@pytest.mark.parametrize("row", ["string", "bigint"])
+@pytest.mark.parametrize(("slots", "channels"), [(97, 7), (4096, 300)])
+def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
+    rng = random.Random(f"{row}{slots}")
+    key = (KeyColumn("k", "string"), KeyColumn("n", "int"))
+    types = [c.type for c in key]
+    distinct = list(zip(*(values(kind, 40, rng) for kind in types), strict=True))
+    hashes = np.unique(key_hash(list(zip(*distinct, strict=True)), types)).tolist()
+
+    def some(most):
+        return rng.sample(range(channels), rng.randrange(2, min(most, channels) + 1))
+
+    function = replace(
+        successor(
+            key,
+            None,
+            numbered_channels(channels),
+            [rng.randrange(channels) for _ in range(slots)],
+            "x",
+            explicit={h: rng.randrange(channels) for h in hashes[::3]},
+            split={h: {c: rng.random() for c in some(60)} for h in hashes[1::3]},
+        ),
+        row=KeyColumn("the row", row),
+    )
+    columns = list(zip(*rng.choices(distinct, k=1000), strict=True))
+    rows = values(row, 1000, rng)
+    schema = "k string, n int, `the row` " + row
+    routed = (
+        spark.createDataFrame(list(zip(*columns, rows, strict=True)), schema)
+        .withColumn("channel", F.expr(channel_sql(function)))
+        .withColumn("slot", F.expr(slot_sql(key, slots)))
+        .withColumn("elsewhere", F.expr(f"pmod(channel + 1, {channels})"))
+    )
+    found = routed.select(
+        "channel",
+        F.expr(check_sql(function, "slot")).alias("checked"),
+        F.expr(check_sql(function, "slot", "elsewhere")).alias("other"),
+    ).collect()
+    assert [r.channel for r in found] == function.lookup(*columns, row=rows).tolist()
+    assert [r.checked for r in found] == [r.channel for r in found]
+    # One channel further is right where that is another owner of the row's split key.
+    split, key_of = function.split, function.split.find(key_hash(columns, types))
+    owners = [set(c.tolist()) for c in np.split(split.channels, split.starts[1:-1])]
+    for r, k in zip(found, key_of.tolist(), strict=True):
+        further = (r.channel + 1) % channels
+        expected = r.channel if k < 0 else further if further in owners[k] else -1
+        assert r.other == expected
 
 
 def test_routing_takes_columns_of_other_names_and_types(spark):

@@ -1,0 +1,159 @@
+"""Split keys: keys that several channels share by weight, each row with one of them.
+
+Knows hashes, channel numbers and shares only; `partitioning.function` holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.errors import InputError
+from partitioning.hashing import Hashes
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+#: A key's shares are whole numbers that add up to this: the same on disk, in NumPy and in SQL.
+PARTS = 2**32
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """K split keys and their M owners.
+
+    Parameters
+    ----------
+    keys : int64 (K,), ascending: hashes of the keys
+    starts : int64 (K + 1,): the owners of key i are numbers starts[i] to starts[i + 1] - 1
+    channels : int32 (M,): each owner; a key's first one is its home
+    shares : int64 (M,): share of the key's rows, over 0, in `PARTS`
+
+    Raises
+    ------
+    InputError : fewer than 2 owners of a key, or shares that do not add up
+    """
+
+    keys: Hashes = field(default_factory=lambda: np.empty(0, np.int64))
+    starts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    channels: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    shares: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        for name, kind in (("keys", "i8"), ("starts", "i8"), ("channels", "i4"), ("shares", "i8")):
+            array = np.array(getattr(self, name), dtype=kind)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if np.any(self.keys[1:] <= self.keys[:-1]):
+            raise InputError("split keys must be ascending and distinct")
+        copies = np.diff(self.starts)
+        key = np.repeat(np.arange(len(copies)), copies)
+        if len(copies) != len(self.keys) or self.starts[0] != 0 or (copies < 2).any():
+            raise InputError("a split key needs 2 owners or more")
+        if not len(key) == len(self.channels) == len(self.shares):
+            raise InputError("owners of split keys and their shares differ in number")
+        if len(np.unique(key * 2**32 + self.channels)) != len(key):
+            raise InputError("an owner of a split key is named twice")
+        sums = np.bincount(key, self.shares, minlength=len(copies))
+        if (self.shares < 1).any() or (sums != PARTS).any():
+            raise InputError(f"shares of a split key must be over 0 and add up to {PARTS}")
+
+    @classmethod
+    def of(cls, weights: Mapping[int, Mapping[int, float]]) -> Split:
+        """From {key hash: {channel: weight}}: weights in any unit, two or more of them a key over
+        0 after rounding. The largest comes first, among equals the lowest channel."""
+        channels, shares, starts = [], [], [0]
+        for h in sorted(weights):
+            owners = sorted(weights[h].items(), key=lambda item: (-item[1], item[0]))
+            given = np.array([w for _, w in owners], dtype=np.float64)
+            parts = np.floor(given / given.sum() * PARTS).astype(np.int64)
+            parts[0] += PARTS - parts.sum()
+            channels += [c for (c, _), part in zip(owners, parts, strict=True) if part]
+            shares += parts[parts > 0].tolist()
+            starts.append(len(channels))
+        return cls(
+            np.array(sorted(weights), dtype=np.int64),
+            np.array(starts),
+            np.array(channels, dtype=np.int32),
+            np.array(shares, dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def homes(self) -> npt.NDArray[np.int32]:
+        """First owner of each key, int32 (K,)."""
+        return self.channels[self.starts[:-1]]
+
+    def find(self, hashes: Hashes) -> Ints:
+        """Number of each hash among the keys, int64 (n,); -1: it is not split."""
+        if not len(self):
+            return np.full(len(hashes), -1)
+        at = np.minimum(np.searchsorted(self.keys, hashes), len(self) - 1)
+        return np.where(self.keys[at] == hashes, at, -1)
+
+    def pick(self, key: Ints, rows: Hashes) -> npt.NDArray[np.int32]:
+        """The owner of each row, int32 (n,).
+
+        Parameters
+        ----------
+        key : int64 (n,): number of each row's key
+        rows : int64 (n,): hash of each row; its upper half draws a cell of the alias table
+        """
+        keep, other = self.alias
+        first = self.starts[key]
+        drawn = (rows.view(np.uint64) >> np.uint64(32)).astype(np.int64)
+        drawn *= self.starts[key + 1] - first
+        cell = first + (drawn >> 32)
+        return np.where(drawn & (PARTS - 1) < keep[cell], self.channels[cell], other[cell])
+
+    def owners(self, key: Ints) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
+        """All owners of some keys (m of them): the position in `key` (m,), the channel (m,), and
+        its share, 0 to 1 (m,)."""
+        copies = self.starts[key + 1] - self.starts[key]
+        item = np.repeat(np.arange(len(key)), copies)
+        at = np.arange(len(item)) + np.repeat(self.starts[key] - np.cumsum(copies) + copies, copies)
+        return item, self.channels[at], self.shares[at] / PARTS
+
+    @cached_property
+    def alias(self) -> tuple[Ints, npt.NDArray[np.int32]]:
+        """(keep, other), int64 and int32 (M,): a key's m owners are m cells of equal chance; a
+        row stays with its cell's owner below `keep` (of `PARTS`), else goes to `other`.
+
+        Source: Walker, 1977; Vose, 1991; here in whole numbers, so that all faces agree.
+        """
+        keep, other = np.full(len(self.shares), PARTS), self.channels.copy()
+        for first, end in zip(self.starts.tolist(), self.starts[1:].tolist(), strict=False):
+            left = (self.shares[first:end] * (end - first)).tolist()
+            small = [i for i, parts in enumerate(left) if parts < PARTS]
+            large = [i for i, parts in enumerate(left) if parts > PARTS]
+            while small and large:
+                i, j = small.pop(), large[-1]
+                keep[first + i], other[first + i] = left[i], self.channels[first + j]
+                left[j] -= PARTS - left[i]
+                if left[j] <= PARTS and left[large.pop()] < PARTS:
+                    small.append(j)
+        return keep, other
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "keys": self.keys.tolist(),
+            "owners": [c.tolist() for c in np.split(self.channels, self.starts[1:-1])],
+            "shares": [s.tolist() for s in np.split(self.shares, self.starts[1:-1])],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Split:
+        """Inverse of `to_dict`; raises InputError, KeyError, TypeError or ValueError."""
+        return cls(
+            np.array(data["keys"], dtype=np.int64),
+            np.cumsum([0, *(len(owners) for owners in data["owners"])]),
+            np.array([c for owners in data["owners"] for c in owners], dtype=np.int32),
+            np.array([s for shares in data["shares"] for s in shares], dtype=np.int64),
+        )
