@@ -1,7 +1,8 @@
 """Backtests: strategies run over past windows, each function scored on a window it has not seen.
 
 For each window: learn it exactly, build from the strategy's own previous function, score on the
-next. State is taken to be what the window left behind: as many bytes a key as it had load.
+next. Strategies that choose a channel for each tuple do so instead (`backtest_runs.Streamed`).
+State is taken to be what the window left behind: as many bytes a key as it had load.
 """
 
 from __future__ import annotations
@@ -9,19 +10,16 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, get_type_hints
 
-import numpy as np
-
+from evenkeel.backtest_runs import run
 from evenkeel.windows import Series, Window
 from partitioning.bounds import floor
 from partitioning.errors import InputError
-from partitioning.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
-from partitioning.metrics import imbalance
-from partitioning.profile import Floats, Profile, profile_of_keys
+from partitioning.function import DEFAULT_SLOTS, numbered_channels
+from partitioning.profile import Profile, profile_of_keys
 from partitioning.strategies import STRATEGIES
 
 #: A key is heavy from this share of one channel's fair load, as in the `learn` job.
@@ -41,9 +39,10 @@ class Score:
     floor : of the next window: no function without splitting reaches less
     moved : share of the learned window's load whose channel changed; 0 for the first function
     moved_keys : its keys that changed channel
-    explicit_keys : keys that the function places by name
-    copies : mean channels a key; 1 for functions that do not split
-    plan_seconds : time to build the function
+    explicit_keys : keys that the function places or splits by name
+    copies : mean channels a key of the next window, counted (FlexD's replication factor, Eq. 3);
+        1 where none is split
+    plan_seconds : time to build the function, or to route the window
     """
 
     window: str
@@ -94,37 +93,19 @@ def _series(
     series: Series, strategies: Sequence[str], count: int, options: Options, slots: int
 ) -> Iterator[Score]:
     owners = numbered_channels(count)
-    functions: dict[str, PartitioningFunction | None] = dict.fromkeys(strategies)
+    runs = {name: run(series, name, owners, options.get(name, {})) for name in strategies}
     profile = _learn(series, series.windows[0], count, slots)
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
         after = _learn(series, unseen, count, slots)
         for name in strategies:
-            before, began = functions[name], time.perf_counter()
-            try:
-                function = STRATEGIES[name](profile, before, owners, **options.get(name, {}))
-            except InputError as error:
-                where = f"strategy {name}" + (f", {error.where}" if error.where else "")
-                raise InputError(error.what, where, error.fix) from error
-            seconds = time.perf_counter() - began
-            functions[name] = function
-            at = function.lookup_hashes(window.hashes)
-            moved = np.zeros(len(at), dtype=np.bool_)
-            if before is not None:
-                moved = before.lookup_hashes(window.hashes) != at
             yield Score(
                 window=window.label,
                 next_window=unseen.label,
                 strategy=name,
                 channels=count,
                 rows=window.rows,
-                imbalance_learned=imbalance(_loads(function, window), function.capacities),
-                imbalance=imbalance(_loads(function, unseen), function.capacities),
                 floor=floor(after, owners),
-                moved=float(window.load[moved].sum() / window.load.sum()),
-                moved_keys=int(moved.sum()),
-                explicit_keys=len(function.explicit_keys),
-                copies=1.0,
-                plan_seconds=seconds,
+                **runs[name].step(profile, window, unseen),
             )
         profile = after
 
@@ -132,12 +113,6 @@ def _series(
 def _learn(series: Series, window: Window, channels: int, slots: int) -> Profile:
     least = HEAVY_SHARE / channels * float(window.load.sum())
     return profile_of_keys(series.key, window.hashes, window.load, slots, threshold=least)
-
-
-def _loads(function: PartitioningFunction, window: Window) -> Floats:
-    owners = function.lookup_hashes(window.hashes)
-    loads = np.bincount(owners, window.load, minlength=len(function.channels))
-    return loads.astype(np.float64, copy=False)
 
 
 def check(strategies: Sequence[str], channels: Sequence[int], options: Options) -> None:

@@ -13,13 +13,15 @@ from evenkeel.backtest import Score
 
 #: Columns of the table; they fit a terminal of 80.
 COLUMNS = (
-    "strategy", "N", "imbalance", "worst", "floor", "learned", "moved", "keys", "explicit", "plan s"
+    "strategy", "N", "imbalance", "worst", "floor", "learned", "moved", "keys", "explicit",
+    "copies", "plan s",
 )  # fmt: skip
 LEGEND = (
     "N channels; means over {windows} windows. imbalance (fullest channel over the mean), its "
-    "worst, and the floor that no function goes below: of the next, unseen window; learned: of "
-    "the window learned from. moved, keys: share of the load and keys that changed channel. "
-    "explicit: keys placed by name."
+    "worst, and the floor that no function goes below that splits no key: of the next, unseen "
+    "window; learned: of the window learned from. moved, keys: share of the load and keys that "
+    "changed channel. "
+    "explicit: keys placed or split by name. copies: channels a key, of the next window."
 )
 
 
@@ -51,6 +53,7 @@ def means(scores: Iterable[Score]) -> list[list[str]]:
             f"{_mean(group[1:] or group, 'moved'):.1%}",
             f"{_mean(group[1:] or group, 'moved_keys'):,.0f}",
             f"{_mean(group, 'explicit_keys'):,.0f}",
+            f"{_mean(group, 'copies'):.3f}",
             f"{_mean(group, 'plan_seconds'):.3f}",
         ]
         for (strategy, channels), group in groups.items()

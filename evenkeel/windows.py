@@ -32,22 +32,34 @@ class Window:
     label : its number from 0, or when it begins (ISO)
     hashes, load : int64 and float64 (n,): the keys that it has, by hash, ascending, and their load
     rows : input rows
+    stream : int32 (rows,): position in `hashes` of each row's key, in the order of time or of input
+    weights : float64 (rows,): load of each row; None: 1
     """
 
     label: str
     hashes: Hashes
     load: Floats
     rows: int
+    stream: npt.NDArray[np.int32]
+    weights: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Windows in order, none without load; `notes` says in sentences what was left out."""
+    """Windows in order, none without load; `notes` says in sentences what was left out.
+
+    `hashes`, int64 (K,), ascending, are those of all keys.
+    """
 
     key: tuple[KeyColumn, ...]
-    keys: int
+    hashes: Hashes
     windows: tuple[Window, ...]
     notes: tuple[str, ...]
+
+    @property
+    def keys(self) -> int:
+        """K, the number of distinct keys."""
+        return len(self.hashes)
 
 
 def read_series(
@@ -92,7 +104,7 @@ def read_series(
     columns = [key_column(table.column(c), c) for c in key]
     spec = tuple(KeyColumn(c, TYPE_NAMES[a.type]) for c, a in zip(key, columns, strict=True))
     ids, hashes = _distinct(columns, [c.type for c in spec])
-    load = np.ones(len(ids)) if weight is None else weights(table.column(weight), weight)
+    load = None if weight is None else weights(table.column(weight), weight)
 
     if rows is not None:
         at = np.arange(len(ids)) // rows
@@ -100,14 +112,16 @@ def read_series(
         if rest and len(ids) > rows:
             notes.append(f"the last {rest:,} rows fill no window and are left out")
         at[len(ids) - rest :] = -1
+        order = np.arange(len(ids))
         name: Callable[[int], str] = str
     else:
         assert time is not None
         micros = times(table.column(time), time)
         start = int(micros.min()) // DAY * DAY if len(micros) else 0
         at = (micros - start) // span
+        order = np.argsort(micros, kind="stable")
         name = _names(start, span)
-    windows = _cut(at, ids, hashes, load, name)
+    windows = _cut(at, order, ids, hashes, load, name)
     found = {number: w for number, w in windows if w.load.any()}
     passed = max(found, default=0) - min(found, default=0) + 1 - len(found)
     if found and passed:
@@ -121,7 +135,7 @@ def read_series(
             path,
             "A backtest needs 2: one to learn from, one to score on",
         )
-    return Series(spec, len(hashes), tuple(found.values()), tuple(notes))
+    return Series(spec, hashes, tuple(found.values()), tuple(notes))
 
 
 def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np.int64], Hashes]:
@@ -160,16 +174,19 @@ def _names(start: int, span: int) -> Callable[[int], str]:
 
 def _cut(
     at: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
     ids: npt.NDArray[np.int64],
     hashes: Hashes,
-    load: Floats,
+    load: Floats | None,
     name: Callable[[int], str],
 ) -> Iterator[tuple[int, Window]]:
-    """Windows that have rows, by number; rows at -1 belong to none."""
-    order = np.argsort(at, kind="stable")
+    """Windows that have rows, by number, their rows in `order`; rows at -1 belong to none."""
+    order = order[np.argsort(at[order], kind="stable")]
     numbers, first = np.unique(at[order], return_index=True)
     for number, mine in zip(numbers.tolist(), np.split(order, first[1:]), strict=False):
         if number >= 0:
             keys, inverse = np.unique(ids[mine], return_inverse=True)
-            sums = np.bincount(inverse, load[mine], minlength=len(keys)).astype(np.float64)
-            yield number, Window(name(number), hashes[keys], sums, len(mine))
+            own = None if load is None else load[mine]
+            sums = np.bincount(inverse, own, minlength=len(keys)).astype(np.float64)
+            stream = inverse.astype(np.int32)
+            yield number, Window(name(number), hashes[keys], sums, len(mine), stream, own)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Profile, sums_by
+
+Indices = npt.NDArray[np.intp]
 
 
 def channel_sums(
@@ -24,14 +29,38 @@ def channel_sums(
 def key_sums(function: PartitioningFunction, hashes: Hashes, values: Floats) -> Floats:
     """Sum per channel, shape (N,), of a quantity (n,) of some keys, int64 (n,); split keys count
     with each owner by its share."""
-    count = len(function.channels)
+    item, channel, share = placements(function, hashes)
+    return sums_by(channel, values[item] * share, len(function.channels))
+
+
+def placements(
+    function: PartitioningFunction, hashes: Hashes
+) -> tuple[Indices, npt.NDArray[np.int32], Floats]:
+    """Every owner of some keys, int64 (n,): position in `hashes`, channel and share, 0 to 1, of
+    each, all (m,)."""
     shared = function.split.find(hashes)
-    whole = shared < 0
-    sums = sums_by(function.lookup_hashes(hashes[whole]), values[whole], count)
-    if whole.all():
-        return sums
-    item, channel, share = function.split.owners(shared[~whole])
-    return sums + sums_by(channel, values[~whole][item] * share, count)
+    whole, parts = np.flatnonzero(shared < 0), np.flatnonzero(shared >= 0)
+    item, channel, share = function.split.owners(shared[parts])
+    return (
+        np.concatenate([whole, parts[item]]),
+        np.concatenate([function.lookup_hashes(hashes[whole]), channel]),
+        np.concatenate([np.ones(len(whole)), share]),
+    )
+
+
+def moved_shares(
+    before: PartitioningFunction, after: PartitioningFunction, hashes: Hashes
+) -> Floats:
+    """Share of each key's rows that get another channel, float64 (n,): 0 or 1 for whole keys."""
+    count = max(len(before.channels), len(after.channels))
+    stays = np.zeros(len(hashes))
+    (old, old_share), (new, new_share) = (
+        (item * count + channel, share)
+        for item, channel, share in (placements(f, hashes) for f in (before, after))
+    )
+    _, i, j = np.intersect1d(old, new, return_indices=True)
+    np.add.at(stays, old[i] // count, np.minimum(old_share[i], new_share[j]))
+    return np.where(stays > 1 - 1e-12, 0.0, 1 - stays)
 
 
 def channel_loads(function: PartitioningFunction, profile: Profile) -> Floats:

@@ -12,15 +12,19 @@ import pytest
 
 from evenkeel.backtest import Score, backtest, check, parse_channels, parse_options
 from evenkeel.backtest_page import write_page
+from evenkeel.backtest_runs import placed
 from evenkeel.backtest_view import COLUMNS, means
 from evenkeel.windows import Series, read_series
 from partitioning.errors import InputError
-from partitioning.function import KeyColumn, numbered_channels
+from partitioning.function import KeyColumn, numbered_channels, successor
 from partitioning.hashing import key_hash
+from partitioning.metrics import moved_shares
 from partitioning.profile import profile_of_keys
 from partitioning.strategies import STRATEGIES
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+#: Strategies that split keys of these words.
+SPLITTING = {"pkg", "dchoices", "wchoices", "flexd", "pstream", "dalton"}
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +160,75 @@ def test_scores_are_what_counting_by_hand_gives(words, frame, name):
     assert len(scores) == 2
 
 
+def test_rows_keep_their_order(words, frame, tmp_path):
+    """Routers see them as they come: by time where there is one, else as the file has them."""
+    hashes = key_hash([list(frame.word)], ["string"])
+    for path, cut in ((words, {"rows": 700}), (words, {"time": "at", "weight": "count"})):
+        window = read_series(path, ["word"], **cut).windows[1]
+        start = 700 if "rows" in cut else int((frame["at"] < "2024-05-02").sum())
+        assert (window.hashes[window.stream] == hashes[start : start + window.rows]).all()
+        if window.weights is not None:
+            assert window.weights.tolist() == frame["count"][start : start + window.rows].tolist()
+    frame.iloc[::-1].to_parquet(tmp_path / "back.parquet")
+    back = read_series(str(tmp_path / "back.parquet"), ["word"], time="at", weight="count")
+    assert (back.windows[1].hashes[back.windows[1].stream] == window.hashes[window.stream]).all()
+    assert (back.windows[1].weights == window.weights).all()
+
+
+def test_copies_and_loads_of_split_keys_are_counted_row_by_row(words):
+    series = read_series(words, ["word"], rows=1000)
+    window = series.windows[1]
+    heavy = window.hashes[np.argsort(-window.load)[:3]].tolist()
+    function = successor(
+        series.key,
+        None,
+        numbered_channels(5),
+        np.arange(64) % 5,
+        "x",
+        split={
+            heavy[0]: dict.fromkeys(range(5), 1.0),
+            heavy[1]: {0: 1.0, 3: 3.0},
+            heavy[2]: {1: 1.0, 2: 1e-5},
+        },
+    )
+    loads, copies = placed(function, window)
+    expected, seen = [0.0] * 5, set()
+    for i, h in enumerate(window.hashes[window.stream].tolist()):
+        number = window.stream[i : i + 1].astype(np.int64)
+        row = key_hash([window.hashes[number], [i]], ["bigint", "bigint"])
+        at = int(function.lookup_hashes(np.array([h]), row)[0])
+        expected[at] += 1
+        seen.add((h, at))
+    assert loads.tolist() == expected
+    # The third key has two owners; the one with a share of 1e-5 gets no row.
+    assert (
+        copies
+        == len(seen) / len(window.hashes)
+        == (len(window.hashes) + 4 + 1) / len(window.hashes)
+    )
+
+
+def test_moved_counts_the_part_of_a_split_key_that_changes():
+    key, channels = (KeyColumn("k", "bigint"),), numbered_channels(4)
+
+    def function(**placed):
+        return successor(key, None, channels, np.zeros(8), "x", **placed)
+
+    before = function(explicit={1: 1}, split={2: {0: 3.0, 1: 1.0}, 3: {2: 1.0, 3: 1.0}})
+    after = function(explicit={3: 3}, split={2: {1: 1.0, 2: 1.0}, 1: {1: 1.0, 2: 3.0}})
+    hashes = np.array([0, 1, 2, 3])
+    assert moved_shares(before, after, hashes).tolist() == [0, 0.75, 0.75, 0.5]
+    assert moved_shares(after, after, hashes).tolist() == [0, 0, 0, 0]
+
+
 def test_every_strategy_runs_for_every_number_of_channels(words):
     series = read_series(words, ["word"], rows=1000)
     scores = list(backtest(series, list(STRATEGIES), [1, 5]))
     assert len(scores) == 2 * 2 * len(STRATEGIES)
-    assert all(s.imbalance >= s.floor - 1e-9 and s.imbalance_learned >= 1 - 1e-9 for s in scores)
+    assert all(s.imbalance >= s.floor - 1e-9 for s in scores if s.copies == 1)
+    assert all(s.imbalance >= 1 - 1e-9 and s.imbalance_learned >= 1 - 1e-9 for s in scores)
+    split = {s.strategy for s in scores if s.copies > 1}
+    assert split == SPLITTING
     assert all(json.loads(s.to_json()) for s in scores)
     rows = means(scores)
     assert len(rows) == 2 * len(STRATEGIES) and all(len(row) == len(COLUMNS) for row in rows)

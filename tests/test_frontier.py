@@ -136,6 +136,8 @@ def test_curve_is_monotone_feasible_and_above_its_bounds(problem):
 def test_no_strategy_beats_bound_or_floor(problem):
     for name, strategy in STRATEGIES.items():
         function = strategy(problem.profile, problem.previous, problem.channels)
+        if len(function.split):  # the floor is that of whole keys
+            continue
         reached = problem.imbalance(function)
         assert reached >= floor(problem.profile, problem.channels) * (1 - 1e-9), name
         least = float(bound(problem, np.array([reached]))[0])
@@ -320,6 +322,8 @@ def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
         previous = start(profile, None, numbered_channels(before))
         for name, strategy in STRATEGIES.items():
             other = strategy(profile, previous, channels)
+            if len(other.split):  # frontier splits no key
+                continue
             budget = sum_moved(profile, previous, other)
             ours = frontier(profile, previous, channels, budget=budget)
             assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)

@@ -1,15 +1,27 @@
 """Strategies: plain functions, one family a file, named in one dict.
 
 Each takes (profile, previous function or None, channels, **options) and returns the next
-function. Adding one takes a function and a line here.
+function. Adding one takes a function and a line here. Those that choose a channel for each tuple
+have a router, too: backtests run it instead.
 """
 
 from collections.abc import Callable
 
 from partitioning.function import PartitioningFunction
+from partitioning.strategies.choices import (
+    DChoicesRouter,
+    HeadRouter,
+    PkgRouter,
+    dchoices,
+    pkg,
+    wchoices,
+)
 from partitioning.strategies.dkg import dkg
+from partitioning.strategies.flexd import dalton, flexd, pstream
+from partitioning.strategies.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.gedik import readj, redist, scan
+from partitioning.strategies.greedy import Router
 from partitioning.strategies.hashing import consistent, uniform
 from partitioning.strategies.substreams import clb, elb, uhlb
 
@@ -25,5 +37,21 @@ STRATEGIES: dict[str, Strategy] = {
     "elb": elb,
     "clb": clb,
     "uhlb": uhlb,
+    "pkg": pkg,
+    "dchoices": dchoices,
+    "wchoices": wchoices,
+    "flexd": flexd,
+    "pstream": pstream,
+    "dalton": dalton,
     "frontier": frontier,
+}
+
+#: name -> what is made from (hashes of the keys, channels, **options of the strategy).
+ROUTERS: dict[str, Callable[..., Router]] = {
+    "pkg": PkgRouter,
+    "dchoices": DChoicesRouter,
+    "wchoices": HeadRouter,
+    "flexd": FlexdRouter,
+    "pstream": PStreamRouter,
+    "dalton": DaltonRouter,
 }
