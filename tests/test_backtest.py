@@ -24,7 +24,9 @@ from partitioning.strategies import STRATEGIES
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 #: Strategies that split keys of these words.
-SPLITTING = {"pkg", "dchoices", "wchoices", "flexd", "pstream", "dalton"}
+SPLITTING = {
+    "dkg_pkg", "pkg", "dchoices", "wchoices", "flexd", "pstream", "dalton", "sbr", "flowjoin",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from partitioning.function import Channel, numbered_channels
 from partitioning.generator import KEY, hashed_keys, zipf_profile
 from partitioning.metrics import channel_loads, imbalance, rivetti_lambda
 from partitioning.profile import profile_of_keys
-from partitioning.strategies.dkg import PRIME, dkg, drawn, schedule, universal
+from partitioning.strategies.dkg import PRIME, dkg, drawn, schedule, two_universal
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -62,7 +62,9 @@ def test_schedule_follows_capacity_and_skips_closed():
 def test_hash_is_a_family_that_rarely_collides():
     """2-universal: over the family two numbers share one of 20 buckets 1 time in 20."""
     random = np.random.default_rng(0)
-    shared = [np.diff(universal(np.array([3, 1777]), *drawn(random)) % 20)[0] for _ in range(4000)]
+    shared = [
+        np.diff(two_universal(np.array([3, 1777]), *drawn(random)) % 20)[0] for _ in range(4000)
+    ]
     assert np.mean(np.array(shared) == 0) == pytest.approx(1 / 20, abs=0.012)
 
 

@@ -16,13 +16,14 @@ from partitioning.strategies.choices import (
     pkg,
     wchoices,
 )
-from partitioning.strategies.dkg import dkg
+from partitioning.strategies.dkg import dkg, dkg_pkg, oapx, sia, universal
 from partitioning.strategies.flexd import dalton, flexd, pstream
 from partitioning.strategies.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.gedik import readj, redist, scan
 from partitioning.strategies.greedy import Router
 from partitioning.strategies.hashing import consistent, uniform
+from partitioning.strategies.reshape import flowjoin, flux, sbk, sbr
 from partitioning.strategies.substreams import clb, elb, uhlb
 
 Strategy = Callable[..., PartitioningFunction]
@@ -34,6 +35,10 @@ STRATEGIES: dict[str, Strategy] = {
     "redist": redist,
     "readj": readj,
     "dkg": dkg,
+    "dkg_pkg": dkg_pkg,
+    "oapx": oapx,
+    "sia": sia,
+    "universal": universal,
     "elb": elb,
     "clb": clb,
     "uhlb": uhlb,
@@ -43,6 +48,10 @@ STRATEGIES: dict[str, Strategy] = {
     "flexd": flexd,
     "pstream": pstream,
     "dalton": dalton,
+    "sbk": sbk,
+    "sbr": sbr,
+    "flux": flux,
+    "flowjoin": flowjoin,
     "frontier": frontier,
 }
 

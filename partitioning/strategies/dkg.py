@@ -1,4 +1,5 @@
-"""Distribution-aware key grouping: buckets of light keys and single heavy ones, scheduled by load.
+"""Distribution-aware key grouping: buckets of light keys and single heavy ones, scheduled by load;
+and what its authors compare it with.
 
 N. Rivetti, L. Querzoni, E. Anceaume, Y. Busnel, B. Sericola, "Efficient key grouping for
 near-optimal load balancing in stream processing systems", DEBS 2015.
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.profile import Floats, Profile, sums_by
+from partitioning.strategies.greedy import settle
 from partitioning.strategies.hashing import check_slots
 
 Ints = npt.NDArray[np.int32]
@@ -58,28 +60,137 @@ def dkg(
 
     Source: section 3.2, Listings 3.1 and 3.2; the test settings (theta, mu) of section 5.
     """
+    return _built(profile, previous, channels, "dkg", theta, mu, seed, 1)
+
+
+def dkg_pkg(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    theta: float = 0.1,
+    mu: int = 2,
+    seed: int = 0,
+) -> PartitioningFunction:
+    """dkg with two choices: a heavy key is scheduled as two halves, and its rows go to the less
+    loaded of their two channels.
+
+    The function has the shares that this comes to, among channels that carry what they are
+    scheduled. Parameters and errors as in `dkg`.
+
+    Source: section 6, Fig. 14.
+    """
+    return _built(profile, previous, channels, "dkg_pkg", theta, mu, seed, 2)
+
+
+def oapx(
+    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+) -> PartitioningFunction:
+    """Every listed key and the rest of every slot, scheduled by load: what dkg tries to come near.
+
+    The paper's has every key of the stream it is tried on; a profile lists heavy ones.
+
+    Source: section 5, "O-apx".
+    """
+    check_slots(profile, previous)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    tail = profile.tail(profile.load, profile.heavy_load)
+    at = schedule(np.concatenate([profile.heavy_load, tail]), capacities)
+    placed = zip(profile.heavy.tolist(), at[: len(profile.heavy)].tolist(), strict=True)
+    slots = at[len(profile.heavy) :]
+    return successor(profile.key, previous, channels, slots, "oapx", None, dict(placed))
+
+
+def sia(
+    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+) -> PartitioningFunction:
+    """Everything on one channel, the first open one: the worst there is.
+
+    Source: section 5, "Single Instance Allocation".
+    """
+    check_slots(profile, previous)
+    check_channels(channels)
+    first = next(i for i, c in enumerate(channels) if c.capacity)
+    return successor(profile.key, previous, channels, np.full(profile.slots, first), "sia")
+
+
+def universal(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    seed: int = 0,
+) -> PartitioningFunction:
+    """Slots to open channels by one hash of a 2-universal family; `uniform` is the paper's Modulo.
+
+    Parameters and errors as in `dkg`.
+
+    Source: section 5, "Universal".
+    """
+    check_slots(profile, previous)
+    check_channels(channels)
+    _check_seed(seed)
+    open_ = np.flatnonzero([c.capacity for c in channels])
+    slots = open_[_hashed(profile.slots, seed) % len(open_)]
+    return successor(profile.key, previous, channels, slots, "universal", {"seed": seed})
+
+
+def _built(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    name: str,
+    theta: float,
+    mu: int,
+    seed: int,
+    parts: int,
+) -> PartitioningFunction:
+    """dkg, with each heavy key scheduled in so many equal parts."""
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < theta <= 1:
         raise InputError(f"{theta} is not over 0 and at most 1", "theta")
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
-    if seed < 0:
-        raise InputError(f"{seed} is below 0", "seed")
+    _check_seed(seed)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     buckets = int(np.count_nonzero(capacities)) * mu
-    bucket = universal(np.arange(profile.slots), *drawn(np.random.default_rng(seed))) % buckets
+    bucket = _hashed(profile.slots, seed) % buckets
 
     total = float(profile.load.sum())
     heavy = np.flatnonzero((profile.heavy_load >= theta * total) & (profile.heavy_load > 0))
     heavy_load = profile.heavy_load[heavy]
     in_bucket = sums_by(bucket, profile.load, buckets)
     in_bucket -= sums_by(bucket[profile.heavy_slots[heavy]], heavy_load, buckets)
-    at = schedule(np.concatenate([heavy_load, np.maximum(in_bucket, 0.0)]), capacities)
-    placed = zip(profile.heavy[heavy].tolist(), at[: len(heavy)].tolist(), strict=True)
-    options = {"theta": theta, "mu": mu, "seed": seed}
-    slots = at[len(heavy) :][bucket]
-    return successor(profile.key, previous, channels, slots, "dkg", options, dict(placed))
+    in_bucket = np.maximum(in_bucket, 0.0)
+    split = np.tile(heavy_load / parts, parts)
+    at = schedule(np.concatenate([split, in_bucket]), capacities)
+    owners, of_bucket = at[: len(split)].reshape(parts, -1).T, at[len(split) :]
+    choices = [np.unique(own).astype(np.int64) for own in owners]
+    resting = sums_by(of_bucket, in_bucket, len(channels))
+    shares = settle(heavy_load, choices, resting, capacities)
+    return successor(
+        profile.key,
+        previous,
+        channels,
+        of_bucket[bucket],
+        name,
+        {"theta": theta, "mu": mu, "seed": seed},
+        split={
+            h: dict(zip(own.tolist(), share.tolist(), strict=True))
+            for h, own, share in zip(profile.heavy[heavy].tolist(), choices, shares, strict=True)
+        },
+    )
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise InputError(f"{seed} is below 0", "seed")
+
+
+def _hashed(slots: int, seed: int) -> npt.NDArray[np.int64]:
+    return two_universal(np.arange(slots), *drawn(np.random.default_rng(seed)))
 
 
 def schedule(load: Floats, capacities: Floats) -> Ints:
@@ -109,7 +220,7 @@ def drawn(random: np.random.Generator) -> tuple[int, int]:
     return int(random.integers(1, PRIME)), int(random.integers(0, PRIME))
 
 
-def universal(numbers: npt.NDArray[np.int64], a: int, b: int) -> npt.NDArray[np.int64]:
+def two_universal(numbers: npt.NDArray[np.int64], a: int, b: int) -> npt.NDArray[np.int64]:
     """(a x + b) mod `PRIME` of each number below it, (n,)."""
     hashed: npt.NDArray[np.int64] = (numbers.astype(np.int64) * a + b) % PRIME
     return hashed

@@ -24,7 +24,7 @@ from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.profile import Floats, Profile, sums_by
 from partitioning.strategies.covariance import split_by_covariance
-from partitioning.strategies.dkg import PRIME, Ints, drawn, universal
+from partitioning.strategies.dkg import PRIME, Ints, drawn, two_universal
 from partitioning.strategies.hashing import check_slots, in_turn
 
 SUBSTREAMS = 100
@@ -186,7 +186,7 @@ def uhlb(
     ends = np.cumsum(task.fair) / task.fair.sum()
 
     def placed(a: int, b: int) -> Ints:
-        places = universal(np.arange(substreams), a, b) / PRIME
+        places = two_universal(np.arange(substreams), a, b) / PRIME
         return np.searchsorted(ends, places, side="right").astype(np.int32)
 
     def variance(at: Ints) -> float:

@@ -1,0 +1,124 @@
+"""Who is overloaded, who helps, and when to act: the decisions of Reshape, free of any engine.
+
+A. Kumar et al., "Reshape: adaptive result-aware skew handling for exploratory analysis on big
+data" (papers/reshape). Workloads are in any one unit: tuples waiting, tuples received.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from partitioning.profile import Floats
+
+
+def skewed_pairs(workloads: Floats, eta: float, tau: float) -> list[tuple[int, int]]:
+    """(skewed worker, helper) pairs, the most loaded first; each worker is in one pair at most.
+
+    A worker with at least `eta` is skewed if the least loaded one that is still free has `tau`
+    less (Eq. 1 and 2); that one helps it.
+
+    Parameters
+    ----------
+    workloads : float64 (N,); infinite: takes no part
+    """
+    able = np.flatnonzero(np.isfinite(workloads))
+    order = able[np.argsort(-workloads[able], kind="stable")].tolist()
+    pairs = []
+    while len(order) > 1:
+        skewed, helper = order[0], min(order[1:], key=lambda w: (workloads[w], w))
+        gap = workloads[skewed] - workloads[helper]
+        if workloads[skewed] < eta or gap < tau or gap <= 0:
+            break
+        pairs.append((skewed, helper))
+        order.remove(skewed)
+        order.remove(helper)
+    return pairs
+
+
+def standard_error(sample: Sequence[float]) -> float:
+    """Error of the mean as a forecast of the next value: d sqrt(1 + 1/n), for the sample's standard
+    deviation d (section 4.3.2). Infinite below two values."""
+    n = len(sample)
+    return float(np.std(sample, ddof=1)) * math.sqrt(1 + 1 / n) if n > 1 else math.inf
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """tau, and how it adapts (Algorithm 1).
+
+    Parameters
+    ----------
+    tau : difference of workloads from which a pair is skewed
+    lower, upper : the errors of forecasts between which tau is right
+    step : by how much it is raised (section 7.6: 50)
+    left : adjustments still allowed (section 7.6: 3)
+    """
+
+    tau: float
+    lower: float
+    upper: float
+    step: float = 50.0
+    left: int = 3
+
+    def adjusted(self, gap: float, error: float) -> Threshold:
+        """For the next round, after a pair's workloads were seen `gap` apart and forecast with
+        `error`: a pair that is skewed too soon to be forecast raises tau, one that can be forecast
+        before it is skewed lowers tau to the gap, and so starts at once."""
+        if not self.left:
+            return self
+        if gap >= self.tau and error > self.upper:
+            return replace(self, tau=self.tau + self.step, left=self.left - 1)
+        if 0 < gap < self.tau and error < self.lower:
+            return replace(self, tau=gap, left=self.left - 1)
+        return self
+
+
+def early(tau: float, skewed: float, helper: float, rate: float, migration: float) -> float:
+    """tau', at which to begin so that the workloads are tau apart once state has moved: less by
+    what comes in meanwhile; not below 0 (section 6.1).
+
+    Parameters
+    ----------
+    skewed, helper : share of the input that each is forecast to get
+    rate : tuples per unit of time
+    migration : time that state takes to move
+    """
+    return max(tau - (skewed - helper) * rate * migration, 0.0)
+
+
+def pays(migration: float, left: float) -> bool:
+    """Whether moving state, in time, ends before the input does (section 6.1)."""
+    return migration < left
+
+
+def helpers(
+    skewed: float,
+    candidates: Floats,
+    total: float,
+    left: float,
+    rate: float,
+    migration: Callable[[int], float],
+) -> int:
+    """How many helpers to take, of `candidates` in this order: as many as raise the load
+    reduction that can still be had, chi = min(LR_max, F) (section 6.2).
+
+    Parameters
+    ----------
+    skewed : share of the input that the skewed worker gets
+    candidates : float64 (m,), ascending: that each candidate gets
+    total : tuples in all; `left` : of them still to come; `rate` : per unit of time
+    migration : time that state takes to move to so many helpers
+    """
+    best, chosen = 0.0, 0
+    for n in range(1, len(candidates) + 1):
+        reduction = (skewed - (skewed + candidates[:n].sum()) / (n + 1)) * total
+        future = (left - migration(n) * rate) * skewed
+        chi = min(reduction, future)
+        if chi <= best:
+            break
+        best, chosen = chi, n
+    return chosen
