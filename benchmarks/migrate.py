@@ -29,7 +29,7 @@ from partitioning.function import KeyColumn, PartitioningFunction, numbered_chan
 from partitioning.plan import plan_for
 from partitioning.profile import Profile
 from partitioning.sql import channel_sql, slot_sql
-from spark_jobs import state
+from spark_jobs import constraints, state
 from spark_jobs.fence import Migration, approved
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.session import session
@@ -82,7 +82,7 @@ def build(spark: SparkSession, folder: Path, rows: int) -> Table:
     }.items():
         writer = writer.tableProperty(name, value)
     writer.partitionedBy(made.channel).create()
-    state.add_constraint(spark, path, state.epoch_constraint(0), state.constraint_sql(function))
+    constraints.add(spark, path, constraints.epoch_name(0), constraints.rule(function))
     version = state.table_version(spark, path)
     table.registry.publish(function, {"visits": TableVersion(path, version)})
     return table

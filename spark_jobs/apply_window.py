@@ -25,7 +25,7 @@ from evenkeel.table import Table
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
 from partitioning.sql import quoted
-from spark_jobs import state
+from spark_jobs import commits, constraints, state
 from spark_jobs.events import (
     between,
     check_key,
@@ -98,7 +98,7 @@ def apply_window(
         say(f"the window from {start} to {end} is applied already: nothing to do")
         return dict(table.registry.store.read_json(file))
     function = table.epoch().function
-    state.check_admits(spark, spec, function)
+    constraints.check_admits(spark, spec, function)
     events = read_events(spark, spec)
     check_key(events, spec, function.key)
     events = without_null_keys(between(events, spec, start, end), spec)
@@ -118,8 +118,10 @@ def apply_window(
             say(f"{name}: merging {rows:,} events")
             merging = time.monotonic()
             meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
-            app = state.app_id(spec.table, state.WINDOWS)
-            with state.commit_conf(spark, app, day_number(end), {**meta, "epoch": function.epoch}):
+            app = commits.app_id(spec.table, commits.WINDOWS)
+            with commits.commit_conf(
+                spark, app, day_number(end), {**meta, "epoch": function.epoch}
+            ):
                 merge_window(spark, spec, name, window)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:
@@ -227,8 +229,8 @@ def _waiting(
 def _applied_until(spark: SparkSession, spec: TableSpec, name: str) -> date | None:
     """The day before which all events are in a state table, by windows or by bootstrap; None:
     no window is in, and bootstrap made it empty."""
-    app = state.app_id(spec.table, state.WINDOWS)
-    spent = state.spent_transaction(spark, spec.state[name].path, app)
+    app = commits.app_id(spec.table, commits.WINDOWS)
+    spent = commits.spent_transaction(spark, spec.state[name].path, app)
     return None if spent is None else date(1970, 1, 1) + timedelta(days=spent)
 
 
@@ -236,7 +238,7 @@ def _started(spark: SparkSession, path: str, end: date) -> date | None:
     """First day of the newest window applied, which ends at `end`; None where history is gone."""
     version = state.table_version(spark, path)
     for reach in (8, version + 1):
-        for commit in reversed(state.history_since(spark, path, max(version - reach, -1))):
+        for commit in reversed(commits.history_since(spark, path, max(version - reach, -1))):
             if commit.meta.get("step") == "apply_window" and commit.meta.get("end") == f"{end}":
                 return date.fromisoformat(commit.meta["start"])
     return None

@@ -26,7 +26,7 @@ from partitioning.function import KeyColumn, PartitioningFunction, digest
 from partitioning.profile import Profile
 from partitioning.sql import channel_sql
 from partitioning.strategies.hashing import consistent
-from spark_jobs import state
+from spark_jobs import commits, constraints, state
 from spark_jobs.events import (
     between,
     day_number,
@@ -88,7 +88,7 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
     for attempt in range(ATTEMPTS):
         try:
             return _bootstrap(spark, table, end)
-        except (*state.CONFLICTS, AnalysisException) as error:
+        except (*commits.CONFLICTS, AnalysisException) as error:
             lost = str(error).strip().splitlines()[0]
             if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
                 raise
@@ -124,9 +124,9 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             _create(spark, spec, rows, missing, made, end)
         finally:
             rows.unpersist()
-    rule = state.constraint_sql(function)
+    rule = constraints.rule(function)
     for name, part in spec.state.items():
-        state.add_constraint(spark, part.path, state.epoch_constraint(0), rule)
+        constraints.add(spark, part.path, constraints.epoch_name(0), rule)
         say(f"{name}: ready at {part.path}")
     table.registry.publish(
         function,
@@ -210,7 +210,7 @@ def _create(
         state.SLOTS_PROPERTY: str(spec.slots),
         MADE_PROPERTY: made,
     }
-    app = state.app_id(spec.table, state.WINDOWS) if end else None
+    app = commits.app_id(spec.table, commits.WINDOWS) if end else None
     meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}
     for name in names:
         say(f"{name}: writing")
@@ -219,7 +219,7 @@ def _create(
         for key, value in properties.items():
             writer = writer.tableProperty(key, value)
         number = day_number(end) if end else None
-        with reading(spec), state.commit_conf(spark, app, number, meta):
+        with reading(spec), commits.commit_conf(spark, app, number, meta):
             writer.create()
 
 

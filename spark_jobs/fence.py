@@ -21,7 +21,7 @@ from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.plan import Plan
-from spark_jobs import state
+from spark_jobs import commits, constraints, state
 from spark_jobs.job import say
 
 Result = TypeVar("Result")
@@ -48,25 +48,25 @@ class Migration:
     @property
     def old(self) -> str:
         """Name of the constraint of the epoch that the plan starts from."""
-        return state.epoch_constraint(self.before.epoch)
+        return constraints.epoch_name(self.before.epoch)
 
     @property
     def moving(self) -> str:
         """Name of the constraint that admits both epochs."""
-        return state.moving_constraint(self.after.epoch)
+        return constraints.moving_name(self.after.epoch)
 
     @property
     def new(self) -> str:
         """Name of the constraint of the epoch that the plan leads to."""
-        return state.epoch_constraint(self.after.epoch)
+        return constraints.epoch_name(self.after.epoch)
 
     @cached_property
     def rules(self) -> dict[str, str]:
         """CHECK expression of each of the three."""
         return {
-            self.old: state.constraint_sql(self.before),
-            self.moving: state.constraint_sql(self.before, self.after),
-            self.new: state.constraint_sql(self.after),
+            self.old: constraints.rule(self.before),
+            self.moving: constraints.rule(self.before, self.after),
+            self.new: constraints.rule(self.after),
         }
 
     def path(self, name: str) -> str:
@@ -75,7 +75,12 @@ class Migration:
 
     def meta(self, step: str) -> dict[str, object]:
         """What our commits say of themselves in the table's history."""
-        return {"digest": self.plan.digest, "epoch": self.after.epoch, "step": step}
+        return {
+            "digest": self.plan.digest,
+            "epoch": self.after.epoch,
+            "run": self.run.name,
+            "step": step,
+        }
 
 
 def approved(table: Table, run: str, digest: str) -> Migration:
@@ -124,17 +129,17 @@ def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
     path = migration.path(name)
     state.check_owner(spark, path, migration.table.spec.table)
     found = {
-        n: sql for n, sql in state.constraints(spark, path).items() if n.startswith(state.OURS)
+        n: sql for n, sql in constraints.of(spark, path).items() if n.startswith(constraints.OURS)
     }
     for constraint, sql in found.items():
         rule = migration.rules.get(constraint)
-        # Delta sets other spaces between the words of what it is given.
-        if rule is None or "".join(rule.split()) != "".join(sql.split()):
+        if rule is None or not constraints.same_sql(rule, sql):
             raise FenceError(
                 f"stands under constraint {constraint}, which is not this plan's "
                 f"(epoch {migration.before.epoch} to {migration.after.epoch})",
                 f"{name} ({path})",
-                "Another migration is under way, or was published: let it end, then plan again",
+                f"Another migration {commits.last_plan(spark, path)}is under way, was broken off, "
+                "or was published: let it end or run the job roll_back for it, then plan again",
             )
     if not found:
         raise FenceError(
@@ -180,7 +185,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
             f"{name} ({path})",
             _AGAIN,
         )
-    for commit in state.history_since(spark, path, weighed):
+    for commit in commits.history_since(spark, path, weighed):
         if (wrong := _foreign(commit, plan)) is not None:
             when = datetime.fromtimestamp(commit.timestamp, UTC).isoformat(" ", "seconds")
             raise FenceError(
@@ -192,11 +197,11 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     return version, stands
 
 
-def ours(spark: SparkSession, migration: Migration, name: str) -> list[state.Commit]:
+def ours(spark: SparkSession, migration: Migration, name: str) -> list[commits.Commit]:
     """The commits that moved rows of a state table for this plan since it was last rolled back,
     oldest first."""
-    moved: list[state.Commit] = []
-    for commit in state.history_since(spark, migration.path(name), migration.plan.tables[name]):
+    moved: list[commits.Commit] = []
+    for commit in commits.history_since(spark, migration.path(name), migration.plan.tables[name]):
         if commit.meta.get("digest") == migration.plan.digest:
             if commit.meta.get("step") == "roll_back":
                 moved.clear()
@@ -215,7 +220,7 @@ def persistently(what: Callable[[], Result], where: str) -> Result:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return what()
-        except state.CONFLICTS as error:
+        except commits.CONFLICTS as error:
             lost = str(error).strip().splitlines()[0]
             say(f"{where}: another writer was first ({attempt} of {ATTEMPTS}): {lost[:120]}")
             time.sleep(0.2 * attempt)
@@ -232,7 +237,7 @@ def reached(step: str) -> None:
         os._exit(137)
 
 
-def _foreign(commit: state.Commit, plan: Plan) -> str | None:
+def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
     """What is wrong with a commit made since the plan; None: an ordinary write, or ours."""
     digest = commit.meta.get("digest")
     if digest == plan.digest:
@@ -247,7 +252,7 @@ def _foreign(commit: state.Commit, plan: Plan) -> str | None:
     return None if commit.operation in _ORDINARY else f"{commit.operation}, not an ordinary write"
 
 
-def _retention_only(commit: state.Commit) -> bool:
+def _retention_only(commit: commits.Commit) -> bool:
     """Whether this is maintain's change of how long versions stay readable, and nothing more."""
     if commit.operation != "SET TBLPROPERTIES" or commit.meta.get("step") != "maintain":
         return False

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from evenkeel.spec import find_spec, load_spec
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, FenceError
+from spark_jobs.commits import CONFLICTS
 from spark_jobs.session import session
-from spark_jobs.state import CONFLICTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

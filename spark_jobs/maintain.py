@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.table import Table
 from partitioning.errors import InputError
-from spark_jobs import state
+from spark_jobs import commits, constraints, state
 from spark_jobs.job import parser, run_job, say
 
 #: A channel with this share of its rows deleted is written anew.
@@ -88,7 +88,7 @@ def optimize(spark: SparkSession, path: str) -> int:
     channels = sorted(r[0] for r in channels_to_rewrite(state.files(spark, path)).collect())
     if channels:
         chosen = ", ".join(map(str, channels))
-        with _conf(spark, _SORTED), state.commit_conf(spark, None, None, {"step": "maintain"}):
+        with _conf(spark, _SORTED), commits.commit_conf(spark, None, None, {"step": "maintain"}):
             spark.sql(
                 f"OPTIMIZE {state.sql_name(path)} WHERE {state.CHANNEL} IN ({chosen}) "
                 f"ZORDER BY ({state.SLOT})"
@@ -133,7 +133,7 @@ def keep_readable(spark: SparkSession, path: str, versions: Sequence[int], days:
     wanted = max(days, math.ceil((time.time() - oldest) / 86400) + SLACK_DAYS)
     found = state.properties(spark, path)
     if any(_days(found.get(name, "")) < wanted for name in (_LOG, _FILES)):
-        with state.commit_conf(spark, None, None, {"step": "maintain"}):
+        with commits.commit_conf(spark, None, None, {"step": "maintain"}):
             spark.sql(
                 f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES "
                 f"('{_LOG}' = 'interval {wanted} days', '{_FILES}' = 'interval {wanted} days')"
@@ -174,7 +174,7 @@ def maintain(
     """
     spec, current = table.spec, table.epoch()
     state.check_tables(spark, spec)
-    state.check_admits(spark, spec, current.function)
+    constraints.check_admits(spark, spec, current.function)
     kept = kept_epochs(table.registry, spec.keep, keep_epochs)
     for name, part in spec.state.items():
         versions = [e.tables[name].version for e in kept if name in e.tables]

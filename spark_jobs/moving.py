@@ -20,7 +20,7 @@ from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import slot_of
 from partitioning.sql import channel_sql
-from spark_jobs import state
+from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
 
@@ -70,7 +70,7 @@ class Passage:
         ------
         FenceError : rows stand where neither function puts them
         """
-        moving, closing = self.migration.moving, state.epoch_constraint(self.source.epoch)
+        moving, closing = self.migration.moving, constraints.epoch_name(self.source.epoch)
 
         def once() -> None:
             _, stands = self.fence()
@@ -84,7 +84,7 @@ class Passage:
                 )
             reached("loosening")
             with self._commit():
-                state.drop_constraint(self.spark, self.path, closing)
+                constraints.drop(self.spark, self.path, closing)
 
         persistently(once, self.where)
         reached("loosened")
@@ -119,7 +119,7 @@ class Passage:
     def tighten(self) -> bool:
         """Let the table admit the target's function alone. False where a row that came meanwhile
         is not there yet: move again."""
-        moving, opening = self.migration.moving, state.epoch_constraint(self.target.epoch)
+        moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
         def once() -> bool:
             _, stands = self.fence()
@@ -128,7 +128,7 @@ class Passage:
             reached("sealing")
             if moving in stands:
                 with self._commit():
-                    state.drop_constraint(self.spark, self.path, moving)
+                    constraints.drop(self.spark, self.path, moving)
             return True
 
         done = persistently(once, self.where)
@@ -143,13 +143,13 @@ class Passage:
         if rows_left.isEmpty():
             # An UPDATE of nothing that carries a transaction id leaves an empty commit behind.
             return 0, True
-        app = state.app_id(self.migration.table.spec.table)
+        app = commits.app_id(self.migration.table.spec.table)
         update = (
             f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {channel_sql(self.target)} "
             f"WHERE {condition}"
         )
         try:
-            with state.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
+            with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
                 row = self.spark.sql(update).first()
         except (PySparkException, Py4JJavaError) as error:
             if _REFUSED not in str(error):
@@ -170,7 +170,7 @@ class Passage:
         rule = self.migration.rules[constraint]
         try:
             with self._commit():
-                state.add_constraint(self.spark, self.path, constraint, rule)
+                constraints.add(self.spark, self.path, constraint, rule)
         except PySparkException as error:
             if error.getCondition() == _VIOLATED:
                 return False
@@ -185,7 +185,7 @@ class Passage:
 
     def _commit(self) -> AbstractContextManager[None]:
         # A change of constraints carries no transaction id: it looks at what stands.
-        return state.commit_conf(self.spark, None, None, self.migration.meta(self.step))
+        return commits.commit_conf(self.spark, None, None, self.migration.meta(self.step))
 
 
 def moved_sql(source: PartitioningFunction, target: PartitioningFunction) -> str | None:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from evenkeel.steps import ROLLED_BACK
 from evenkeel.table import Table
 from partitioning.errors import FenceError
-from spark_jobs import state
+from spark_jobs import commits, state
 from spark_jobs.fence import Migration, approved, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
@@ -62,7 +62,7 @@ def _back(spark: SparkSession, migration: Migration, name: str) -> int:
         step=STEP,
         fence=lambda: _fence(spark, migration, name),
     )
-    since = state.history_since(spark, passage.path, migration.plan.tables[name])
+    since = commits.history_since(spark, passage.path, migration.plan.tables[name])
     if all(c.meta.get("digest") != migration.plan.digest for c in since):
         # Stopped at the fence: whatever stands there now is not ours to judge.
         return 0

@@ -25,7 +25,7 @@ from partitioning.hashing import key_hash
 from partitioning.plan import Plan, plan_for
 from partitioning.profile import profile_of_keys
 from partitioning.sql import channel_sql, slot_sql
-from spark_jobs import state
+from spark_jobs import constraints, state
 from spark_jobs.fence import Migration, approved
 
 SLOTS, CHANNELS, KEYS = 64, 4, 2000
@@ -61,7 +61,7 @@ class Placed:
         return state.table_version(spark, self.path(name))
 
     def constraints(self, spark: SparkSession, name: str = "visits") -> set[str]:
-        return set(state.constraints(spark, self.path(name)))
+        return set(constraints.of(spark, self.path(name)))
 
 
 class Crash(BaseException):
@@ -140,7 +140,7 @@ def placed(spark: SparkSession, folder: Path, names: tuple[str, ...] = ("visits"
         }.items():
             writer = writer.tableProperty(key, value)
         writer.partitionedBy(F.col(state.CHANNEL)).create()
-        state.add_constraint(spark, path, state.epoch_constraint(0), state.constraint_sql(function))
+        constraints.add(spark, path, constraints.epoch_name(0), constraints.rule(function))
         versions[name] = TableVersion(path, state.table_version(spark, path))
     table.registry.publish(function, versions)
     return Placed(table, spec_path, names)

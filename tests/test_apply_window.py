@@ -12,7 +12,7 @@ import pytest
 from evenkeel.epochs import Registry
 from partitioning.errors import FenceError, InputError
 from spark_jobs import apply_window as job
-from spark_jobs import state
+from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
 from spark_jobs.bootstrap import bootstrap
 
@@ -211,14 +211,14 @@ def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change,
 def test_refused_while_a_migration_is_under_way(spark, ready: World):
     function = ready.table.epoch().function
     path = ready.table.spec.state["totals"].path
-    rule = state.constraint_sql(function, function)
-    state.add_constraint(spark, path, state.moving_constraint(1), rule)
+    rule = constraints.rule(function, function)
+    constraints.add(spark, path, constraints.moving_name(1), rule)
     before = versions(spark, ready)
     with pytest.raises(FenceError, match="stands under evenkeel_epoch_0, evenkeel_moving_1"):
         apply_window(spark, ready.table, day(8), day(10))
     assert versions(spark, ready) == before
-    state.drop_constraint(spark, path, state.epoch_constraint(0))
-    with pytest.raises(FenceError, match="A migration is under way"):
+    constraints.drop(spark, path, constraints.epoch_name(0))
+    with pytest.raises(FenceError, match="A migration .*is under way"):
         apply_window(spark, ready.table, day(8), day(10))
 
 

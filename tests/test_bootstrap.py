@@ -13,7 +13,7 @@ import pytest
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.hashing import key_hash, slot_of
 from spark_jobs import bootstrap as job
-from spark_jobs import state
+from spark_jobs import commits, constraints, state
 from spark_jobs.bootstrap import bootstrap
 
 from .conftest import World
@@ -50,9 +50,9 @@ def test_state_is_what_pandas_says_and_lies_where_the_function_says(spark, ready
         found[column] = found[column].dt.tz_localize("UTC")
     for column in want:
         assert (found[column] == want[column]).all(), column
-    rule = state.constraints(spark, path)
+    rule = constraints.of(spark, path)
     assert list(rule) == ["evenkeel_epoch_0"]
-    assert state.same_sql(rule["evenkeel_epoch_0"], state.constraint_sql(epoch.function))
+    assert constraints.same_sql(rule["evenkeel_epoch_0"], constraints.rule(epoch.function))
     assert epoch.tables["totals"].version == state.table_version(spark, path)
     assert spark.read.format("delta").load(path).schema.simpleString() == (
         "struct<channel:int,slot:int,dest:string,"
@@ -91,7 +91,7 @@ def test_a_second_run_changes_nothing(spark, ready: World):
 
 @pytest.mark.parametrize("broken", ["writing", "constraining", "publishing"])
 def test_a_crash_is_completed_by_the_next_run(spark, world: World, monkeypatch, broken: str):
-    real_create, real_add = job._create, state.add_constraint
+    real_create, real_add = job._create, constraints.add
 
     def create_first(spark, spec, frame, names, *rest):
         real_create(spark, spec, frame, names[:1], *rest)
@@ -109,7 +109,7 @@ def test_a_crash_is_completed_by_the_next_run(spark, world: World, monkeypatch, 
         if broken == "writing":
             patch.setattr(job, "_create", create_first)
         elif broken == "constraining":
-            patch.setattr(state, "add_constraint", add_first)
+            patch.setattr(constraints, "add", add_first)
         else:
             patch.setattr(type(table.registry), "publish", fail)
         with pytest.raises(KeyboardInterrupt):
@@ -121,7 +121,7 @@ def test_a_crash_is_completed_by_the_next_run(spark, world: World, monkeypatch, 
         found = rows(spark, part.path)
         assert len(found) == len(want)
         assert name == "seen" or found["trips"].sum() == want["trips"].sum()
-        assert list(state.constraints(spark, part.path)) == ["evenkeel_epoch_0"]
+        assert list(constraints.of(spark, part.path)) == ["evenkeel_epoch_0"]
 
 
 def test_a_crash_inside_the_write_is_completed(spark, world: World, monkeypatch):
@@ -185,7 +185,7 @@ def test_the_second_of_two_at_once_ends_well(spark, world: World, monkeypatch, a
     where, name = {
         "creating": (job, "_create"),
         "writing": (job, "of_table"),
-        "constraining": (state, "add_constraint"),
+        "constraining": (constraints, "add"),
         "publishing": (type(table.registry), "publish"),
     }[at]
     monkeypatch.setattr(where, name, after_the_other(getattr(where, name)))
@@ -231,13 +231,13 @@ def test_without_end_state_begins_empty(spark, world: World):
     assert bootstrap(spark, world.table) is True
     path = world.table.spec.state["totals"].path
     assert rows(spark, path).empty
-    assert state.spent_transaction(spark, path, "evenkeel/trips/windows") is None
-    assert list(state.constraints(spark, path)) == ["evenkeel_epoch_0"]
+    assert commits.spent_transaction(spark, path, "evenkeel/trips/windows") is None
+    assert list(constraints.of(spark, path)) == ["evenkeel_epoch_0"]
 
 
 def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(state, "add_constraint", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(constraints, "add", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             bootstrap(spark, world.table)
     with pytest.raises(DamagedError, match=r"state/totals: holds state of another bootstrap"):

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction, numbered_channels
-from spark_jobs import fence, state
+from spark_jobs import commits, fence, state
 from spark_jobs.fence import approved, persistently
 from spark_jobs.maintain import maintain
 from spark_jobs.migrate import check_budget, main, migrate
@@ -77,9 +77,14 @@ def test_moves_the_planned_rows_and_writes_nothing_else(spark: SparkSession, hom
     )
     added = state.files(spark, home.path()).where("rows < 400").agg({"size": "sum"}).first()
     assert table["bytes"] == added[0] < 0.5 * migration.plan.state_bytes
-    (commit,) = state.history_since(spark, home.path(), before + 2)
+    (commit,) = commits.history_since(spark, home.path(), before + 2)
     assert commit.metrics["numCopiedRows"] == 0, "deletion vectors are off"
-    assert commit.meta == {"digest": migration.plan.digest, "epoch": 1, "step": "migrate"}
+    assert commit.meta == {
+        "digest": migration.plan.digest,
+        "epoch": 1,
+        "run": migration.run.name,
+        "step": "migrate",
+    }
     assert home.constraints(spark) == {"evenkeel_moving_1"}
     assert migration.run.read_json("migration.json") == record
     # A second run commits nothing.
@@ -134,7 +139,7 @@ def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Place
     migration = planned(spark, home)
     before = home.version(spark)
     maintain(spark, home.table)
-    assert state.history_since(spark, home.path(), before)[0].operation == "SET TBLPROPERTIES"
+    assert commits.history_since(spark, home.path(), before)[0].operation == "SET TBLPROPERTIES"
     migrate(spark, migration)
     assert_placed(spark, home, migration)
 
@@ -145,7 +150,7 @@ def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Place
 def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, name: str) -> None:
     migration = planned(spark, home)
     value = "interval 9 days" if name in state.RETENTION else "false"
-    with state.commit_conf(spark, None, None, {"step": step}):
+    with commits.commit_conf(spark, None, None, {"step": step}):
         spark.sql(
             f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ('{name}' = '{value}', "
             f"'{state.RETENTION[1]}' = 'interval 9 days')"
@@ -167,8 +172,8 @@ def test_history_misses_no_commit_that_comes_meanwhile(
             append(spark, home, function, {f"late{i}": 0})
         return version
 
-    monkeypatch.setattr(state, "table_version", then_others_write)
-    found = state.history_since(spark, home.path(), since)
+    monkeypatch.setattr(commits, "table_version", then_others_write)
+    found = commits.history_since(spark, home.path(), since)
     assert [c.version for c in found] == [since + 1, since + 2, since + 3]
 
 
@@ -177,7 +182,7 @@ def test_rows_that_come_while_moving_are_swept(
 ) -> None:
     migration = planned(spark, home)
     late = [{f"late{i}": i for i in range(200)}]
-    conf = state.commit_conf
+    conf = commits.commit_conf
 
     @contextlib.contextmanager
     def then_somebody_writes(
@@ -188,7 +193,7 @@ def test_rows_that_come_while_moving_are_swept(
         if app is not None and late:
             append(session, home, migration.before, late.pop())
 
-    monkeypatch.setattr("spark_jobs.state.commit_conf", then_somebody_writes)
+    monkeypatch.setattr("spark_jobs.commits.commit_conf", then_somebody_writes)
     record = migrate(spark, migration)
     first, second = record["tables"]["visits"]["commits"]
     assert second == first + 2
@@ -328,7 +333,7 @@ def test_another_writer_during_the_update_is_survived(
         started.wait()
         for n in range(4):
             batch = {f"w{n}-{i}": i for i in range(20)}
-            with contextlib.suppress(*state.CONFLICTS):
+            with contextlib.suppress(*commits.CONFLICTS):
                 append(other, home, migration.before, batch)
                 added.update(batch)
 

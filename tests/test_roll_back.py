@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.steps import publish
 from partitioning.errors import FenceError, InputError
-from spark_jobs import state
+from spark_jobs import commits, state
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import main, roll_back
@@ -152,7 +152,7 @@ def test_what_was_written_since_is_kept(
     assert len(rows) == KEYS + 299
     assert rows["k5"][1] == 777
     assert rows["new9"][1] == rows["late9"][1] == 9
-    assert state.history_since(spark, home.path(), 0)[-1].meta["step"] == "roll_back"
+    assert commits.history_since(spark, home.path(), 0)[-1].meta["step"] == "roll_back"
 
 
 def test_a_verified_table_goes_back_and_a_published_one_does_not(

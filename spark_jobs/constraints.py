@@ -1,0 +1,95 @@
+"""The table's own fence: the function as a CHECK constraint, which Delta holds every writer to."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from evenkeel.spec import TableSpec
+from partitioning.errors import DamagedError, FenceError
+from partitioning.function import PartitioningFunction
+from partitioning.sql import check_sql, slot_sql
+from spark_jobs.commits import last_plan
+from spark_jobs.state import CHANNEL, SLOT, properties, sql_name
+
+#: Names of our constraints begin so.
+OURS = "evenkeel_"
+_CONSTRAINT = "delta.constraints."
+
+
+def of(spark: SparkSession, path: str) -> dict[str, str]:
+    """The table's CHECK constraints: name -> SQL."""
+    return {
+        name.removeprefix(_CONSTRAINT): sql
+        for name, sql in properties(spark, path).items()
+        if name.startswith(_CONSTRAINT)
+    }
+
+
+def epoch_name(epoch: int) -> str:
+    """Name of the constraint by which the table admits this epoch's function alone.
+
+    It is what a stale writer reads in Delta's error, so it names the epoch.
+    """
+    return f"{OURS}epoch_{epoch}"
+
+
+def moving_name(epoch: int) -> str:
+    """Name of the constraint that admits this epoch's function and the one before it."""
+    return f"{OURS}moving_{epoch}"
+
+
+def rule(*functions: PartitioningFunction) -> str:
+    """CHECK expression: the row's channel is what one of the functions says, its slot is right."""
+    owners = ", ".join(check_sql(f, SLOT) for f in functions)
+    slot = slot_sql(functions[0].key, len(functions[0].slots))
+    one = f"{CHANNEL} = {owners}" if len(functions) == 1 else f"{CHANNEL} IN ({owners})"
+    return f"{one} AND {SLOT} = {slot}"
+
+
+def add(spark: SparkSession, path: str, name: str, sql: str) -> bool:
+    """Add a CHECK constraint; Delta scans the table first. False where it already stands.
+
+    Raises
+    ------
+    DamagedError : one of this name stands and says something else
+    """
+    there = of(spark, path).get(name)
+    if there is not None:
+        if not same_sql(there, sql):
+            raise DamagedError(f"constraint {name} is not the one that Evenkeel wrote", path)
+        return False
+    spark.sql(f"ALTER TABLE {sql_name(path)} ADD CONSTRAINT {name} CHECK ({sql})")
+    return True
+
+
+def same_sql(one: str, other: str) -> bool:
+    """Whether two constraints are one: Delta stores the text with spaces of its own."""
+    return "".join(one.split()) == "".join(other.split())
+
+
+def drop(spark: SparkSession, path: str, name: str) -> bool:
+    """Drop a CHECK constraint; False where there is none."""
+    if name not in of(spark, path):
+        return False
+    spark.sql(f"ALTER TABLE {sql_name(path)} DROP CONSTRAINT {name}")
+    return True
+
+
+def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFunction) -> None:
+    """Refuse to write by `function` unless every table admits it and nothing else.
+
+    Raises
+    ------
+    FenceError : a migration is under way, or the tables are of another epoch
+    """
+    sql, name = rule(function), epoch_name(function.epoch)
+    for state in spec.state.values():
+        found = {n: s for n, s in of(spark, state.path).items() if n.startswith(OURS)}
+        if set(found) != {name} or not same_sql(found[name], sql):
+            stands = ", ".join(sorted(found)) or "no constraint"
+            raise FenceError(
+                f"stands under {stands}, not under epoch {function.epoch} alone",
+                state.path,
+                f"A migration {last_plan(spark, state.path)}is under way or was broken off: let "
+                "its DAG finish, or run the job roll_back for it",
+            )
