@@ -16,11 +16,12 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from evenkeel.backtest_command import backtest
+from evenkeel.keys import key_columns
 from evenkeel.spec import load_spec
 from evenkeel.table import open_table
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import EvenkeelError
 from partitioning.function import canonical_json
-from partitioning.hashing import KEY_TYPES, key_hash, slot_of
+from partitioning.hashing import key_hash, slot_of
 
 app = typer.Typer(
     name="evenkeel",
@@ -123,7 +124,7 @@ def locate(
     """Say which channel owns each key, and whether by its slot or by name."""
     found = open_table(table).epoch(epoch)
     function = found.function
-    columns = _key_columns(keys, [c.type for c in function.key])
+    columns = key_columns(keys, [c.type for c in function.key])
     hashes = key_hash(columns, [c.type for c in function.key])
     owners = function.lookup_hashes(hashes)
     by_name = np.isin(hashes, function.explicit_keys)
@@ -144,23 +145,6 @@ def locate(
 
 
 app.command()(backtest)
-
-
-def _key_columns(keys: list[str], types: list[str]) -> list[Any]:
-    """Keys as typed on a command line -> one list for each key column."""
-    import pyarrow as pa
-
-    parts = [[k] if len(types) == 1 else k.split(",") for k in keys]
-    for key, values in zip(keys, parts, strict=True):
-        if len(values) != len(types):
-            raise InputError(f"key {key!r} has {len(values)} columns, the table's has {len(types)}")
-    columns = []
-    for texts, kind in zip(zip(*parts, strict=True), types, strict=True):
-        try:
-            columns.append(pa.array(list(texts), pa.string()).cast(KEY_TYPES[kind]))
-        except pa.ArrowInvalid as error:
-            raise InputError(f"a key is not of type {kind} ({error})") from error
-    return columns
 
 
 def _summary(epoch: Any) -> dict[str, Any]:

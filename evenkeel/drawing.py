@@ -7,8 +7,10 @@ chart is a plain dict; vl-convert draws it, without network.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -105,8 +107,6 @@ def apart(places: Sequence[float], limit: float) -> list[float]:
 
 def draw(spec: Spec, width: int, height: int, *, right: int = 0, bottom: int = BOTTOM) -> str:
     """Draw, and make the result the page's own: its font, its colours, titles to hover over."""
-    import vl_convert
-
     axis = {
         "labelColor": MUTED,
         "titleColor": MUTED,
@@ -134,7 +134,14 @@ def draw(spec: Spec, width: int, height: int, *, right: int = 0, bottom: int = B
         },
         **spec,
     }
-    return _own(vl_convert.vegalite_to_svg(whole, vl_version="5.20"), width, height)
+    return _own(_svg(json.dumps(whole)), width, height)
+
+
+@lru_cache(maxsize=128)  # A page is asked for again and again, and drawing is most of its time.
+def _svg(chart: str) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(chart, vl_version="5.20"))
 
 
 def _own(svg: str, width: int, height: int) -> str:

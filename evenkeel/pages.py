@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 #: Powers of 1,000 of a byte.
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
@@ -21,7 +21,7 @@ _GAP = "\u00a0"
 
 def template(name: str) -> Template:
     """A template of `evenkeel/templates`, by its file name."""
-    return _environment().get_template(name)
+    return environment("evenkeel").get_template(name)
 
 
 def bytes_text(size: float) -> str:
@@ -83,15 +83,17 @@ def example_text(row: Mapping[str, Any]) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("evenkeel"),
+def environment(package: str) -> Environment:
+    """Templates of a package, and ours behind them; everything is escaped, a missing name is an
+    error."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("evenkeel")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
+    made.filters.update(
         bytes=bytes_text,
         seconds=seconds_text,
         imbalance=imbalance_text,
@@ -100,4 +102,4 @@ def _environment() -> Environment:
         observed=observed_text,
         example=example_text,
     )
-    return environment
+    return made

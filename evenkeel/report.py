@@ -50,8 +50,8 @@ def page(parts: RunParts) -> str:
             for r in gate["results"]
             if not r["success"] and r["severity"] == "critical"
         ],
-        facts=_facts(plan) if plan else [],
-        pictures=_pictures(plan) if plan else {},
+        facts=plan_facts(plan) if plan else [],
+        pictures=pictures(plan) if plan else {},
         channels=_channels(plan) if plan else [],
         moves=_moves(plan) if plan else [],
         first=FIRST,
@@ -61,7 +61,8 @@ def page(parts: RunParts) -> str:
     )
 
 
-def _facts(plan: Plan) -> list[tuple[str, str, str]]:
+def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
+    """What a plan amounts to: name, value and note of each figure."""
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
     target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
     budget = f"budget {bytes_text(plan.budget)}" if plan.budget is not None else "no budget"
@@ -76,18 +77,19 @@ def _facts(plan: Plan) -> list[tuple[str, str, str]]:
     ]
 
 
-def _pictures(plan: Plan) -> dict[str, dict[str, Markup]]:
-    names, capacities = _names(plan)
+def pictures(plan: Plan) -> dict[str, dict[str, Markup]]:
+    """`loads` and `curve` of a plan, each `wide` and `narrow`, as SVG."""
+    names, capacities = channel_names(plan)
     levels = [("floor", plan.floor), ("hashing", plan.imbalance_hashing)]
     if plan.max_imbalance is not None:
         levels.append(("target", plan.max_imbalance))
-    pictures: dict[str, dict[str, Markup]] = {"loads": {}, "curve": {}}
+    drawn: dict[str, dict[str, Markup]] = {"loads": {}, "curve": {}}
     for size, width in (("wide", WIDE), ("narrow", NARROW)):
         # Vega escapes what it writes; nothing else goes into a picture.
-        pictures["loads"][size] = Markup(
+        drawn["loads"][size] = Markup(
             loads_svg(names, capacities, plan.loads_before, plan.loads_after, width=width)
         )
-        pictures["curve"][size] = Markup(
+        drawn["curve"][size] = Markup(
             curve_svg(
                 [(p.bytes, p.imbalance) for p in plan.curve],
                 [(p.bytes, p.imbalance) for p in plan.bound],
@@ -96,10 +98,10 @@ def _pictures(plan: Plan) -> dict[str, dict[str, Markup]]:
                 width=width,
             )
         )
-    return pictures
+    return drawn
 
 
-def _names(plan: Plan) -> tuple[list[str], list[float]]:
+def channel_names(plan: Plan) -> tuple[list[str], list[float]]:
     """Names and capacities of every channel there was or will be; dropped ones by number."""
     channels = plan.function.channels
     dropped = range(len(channels), len(plan.loads_before))
@@ -108,7 +110,7 @@ def _names(plan: Plan) -> tuple[list[str], list[float]]:
 
 
 def _channels(plan: Plan) -> list[dict[str, Any]]:
-    names, capacities = _names(plan)
+    names, capacities = channel_names(plan)
     total, capacity = sum(plan.loads_after), sum(capacities)
     given = [0] * len(names)
     taken = [0] * len(names)
@@ -130,7 +132,7 @@ def _channels(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _moves(plan: Plan) -> list[dict[str, Any]]:
-    names, _ = _names(plan)
+    names, _ = channel_names(plan)
     return [
         {"move": m, "source": names[m.source], "target": names[m.target]}
         for m in plan.moves[:LISTED]

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenkeel.costs import bytes_per_second, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, Run, TableVersion
-from evenkeel.params import Params, channels_for, spec_channels, spec_channels_file
+from evenkeel.params import Params, spec_channels, spec_channels_file
+from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec, load_spec
-from partitioning.decide import Decision, Policy
-from partitioning.decide import decide as decide_on
+from partitioning.decide import Decision
 from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
-from partitioning.plan import Plan, make_plan, plan_for
+from partitioning.plan import Plan
 from partitioning.profile import Profile
 
 __all__ = [
@@ -54,9 +53,6 @@ _KEPT = (
 def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     """Whether this run rebalances, and why; leaves `decision.json` and `params.json`.
 
-    What windows cost (`windows/*.json`) and what migrations cost (earlier runs'
-    `migration.json`) is as measured; where nothing is measured yet it is not weighed.
-
     Raises
     ------
     InputError : a parameter that is wrong, or no profile
@@ -64,20 +60,7 @@ def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, _ = _learned(registry, run)
-    policy = Policy(
-        trigger=spec.trigger,
-        max_imbalance=_aim(spec, params),
-        horizon=spec.horizon,
-        seconds_per_load=seconds_per_load(registry, profile),
-        bytes_per_second=bytes_per_second(registry),
-    )
-    decision = decide_on(
-        profile,
-        epoch.function,
-        channels_for(spec, epoch, registry, params),
-        policy,
-        force=params.force,
-    )
+    decision = decision_for(spec, registry, epoch, profile, params)
     run.write_json("params.json", params.model_dump(mode="json"))
     run.write_json("decision.json", decision.to_dict())
     return decision
@@ -94,19 +77,7 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables = _learned(registry, run)
-    strategy = params.strategy or spec.strategy
-    made = make_plan(
-        spec.table,
-        profile,
-        epoch.function,
-        channels_for(spec, epoch, registry, params),
-        strategy=strategy,
-        # Options belong to the spec's own strategy.
-        options=spec.options if strategy == spec.strategy else {},
-        max_imbalance=_aim(spec, params),
-        budget=_budget(spec, params),
-        tables=tables,
-    )
+    made = plan_next(spec, registry, epoch, profile, params, tables)
     return _leave(registry, run, made)
 
 
@@ -124,14 +95,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     if to_epoch == epoch.number:
         raise InputError(f"epoch {to_epoch} is the current one", spec.registry)
     target = registry.epoch(to_epoch)
-    made = plan_for(
-        spec.table,
-        profile,
-        epoch.function,
-        target.function,
-        tables=tables,
-        reason=f"back to epoch {to_epoch}",
-    )
+    made = plan_back(spec, epoch, profile, target, tables)
     digest = _leave(registry, run, made)
     run.write_json("params.json", {"to_epoch": to_epoch})
     return digest
@@ -273,11 +237,3 @@ def _keep(registry: Registry, run: Run, number: int) -> None:
     for name in _KEPT:
         if run.exists(name):
             registry.store.write(f"epochs/{number:08d}/{name}", run.read(name))
-
-
-def _aim(spec: TableSpec, params: Params) -> float:
-    return spec.max_imbalance if params.max_imbalance is None else params.max_imbalance
-
-
-def _budget(spec: TableSpec, params: Params) -> int | None:
-    return spec.budget if params.budget is None else params.budget

@@ -1,0 +1,171 @@
+"""How a table stands now: its epoch, its balance on the newest profile, its last gates.
+
+Read for people: what is missing or damaged is told in `problems`, and the rest stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from evenkeel.data_docs import Page, pages
+from evenkeel.epochs import Epoch, Registry
+from evenkeel.table import Table
+from partitioning.bounds import floor
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.plan import Plan
+from partitioning.profile import Floats, Profile
+
+T = TypeVar("T")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d.*")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A stored profile: the run or epoch that keeps it, the epoch that it was learned at, and the
+    version of each state table that was weighed."""
+
+    profile: Profile
+    source: str
+    epoch: int
+    tables: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a table is like now; None: not there, or not to be read (then `problems` says so).
+
+    Parameters
+    ----------
+    epoch : the current one
+    plan : the plan that led to it
+    learned : the newest profile
+    gates : the newest validation of each suite
+    """
+
+    table: Table
+    epoch: Epoch | None
+    plan: Plan | None
+    learned: Learned | None
+    gates: tuple[Page, ...]
+    problems: tuple[str, ...]
+
+    @cached_property
+    def loads(self) -> Floats | None:
+        """Load of each channel of the current function on the newest profile, shape (N,)."""
+        if self.epoch is None or self.learned is None:
+            return None
+        return channel_loads(self.epoch.function, self.learned.profile)
+
+    @cached_property
+    def imbalance(self) -> float | None:
+        """Of the current function on the newest profile."""
+        if self.epoch is None or self.loads is None:
+            return None
+        return imbalance(self.loads, self.epoch.function.capacities)
+
+    @cached_property
+    def floor(self) -> float | None:
+        """The least imbalance that the newest profile allows."""
+        if self.epoch is None or self.learned is None:
+            return None
+        return floor(self.learned.profile, self.epoch.function.channels)
+
+    @cached_property
+    def shares(self) -> list[float] | None:
+        """Each channel's load in fair shares; infinite for load on a closed one."""
+        if self.epoch is None or self.loads is None:
+            return None
+        own = self.epoch.function.capacities
+        total = float(self.loads.sum()) or 1.0
+        fair = own / own.sum() * total
+        return [
+            float(x / f) if f > 0 else (float("inf") if x else 0.0)
+            for x, f in zip(self.loads, fair, strict=True)
+        ]
+
+    @property
+    def hottest(self) -> int | None:
+        """Number of the fullest channel."""
+        shares = self.shares
+        return None if shares is None else max(range(len(shares)), key=shares.__getitem__)
+
+
+def standing(table: Table) -> Standing:
+    """Read how a table stands; never raises our errors, tells them."""
+    registry = table.registry
+    problems: list[str] = []
+
+    def tried(read: Callable[[], T | None]) -> T | None:
+        try:
+            return read()
+        except EvenkeelError as error:
+            problems.append(str(error))
+            return None
+
+    epoch = tried(registry.current)
+    return Standing(
+        table=table,
+        epoch=epoch,
+        plan=tried(lambda: epoch_plan(registry, epoch.number)) if epoch else None,
+        learned=tried(lambda: newest_profile(registry)),
+        gates=tuple(_newest(tried(lambda: pages(registry.store)) or [])),
+        problems=tuple(problems),
+    )
+
+
+def run_names(registry: Registry) -> list[str]:
+    """Names of the runs that left anything, newest first by the time in their names; those
+    without one come last."""
+
+    def when(name: str) -> str:
+        found = _MOMENT.search(name)
+        return found[0] if found else ""
+
+    return sorted(registry.store.names("runs"), key=lambda n: (when(n), n), reverse=True)
+
+
+def newest_profile(registry: Registry) -> Learned:
+    """The profile of the newest run that learned one, or that an epoch kept.
+
+    Raises
+    ------
+    InputError : there is none
+    DamagedError : it is torn
+    """
+    store = registry.store
+    folders = [f"runs/{name}" for name in run_names(registry)]
+    folders += [f"epochs/{number:08d}" for number in reversed(registry.numbers())]
+    for folder in folders:
+        if not store.exists(f"{folder}/profile.npz") or not store.exists(f"{folder}/profile.json"):
+            continue
+        meta: dict[str, Any] = store.read_json(f"{folder}/profile.json")
+        return Learned(
+            Profile.from_bytes(
+                store.read(f"{folder}/profile.npz"), store.path(f"{folder}/profile.npz")
+            ),
+            folder.split("/")[1],
+            int(meta["epoch"]),
+            {name: int(v) for name, v in meta["tables"].items()},
+        )
+    raise InputError("no profile is learned yet", registry.url, "Run the rebalance DAG once")
+
+
+def epoch_plan(registry: Registry, number: int) -> Plan | None:
+    """The plan that led to an epoch; None for one that was bootstrapped, or that lost it."""
+    name = f"epochs/{number:08d}/plan.json"
+    if not registry.store.exists(name):
+        return None
+    return Plan.from_dict(registry.store.read_json(name), registry.store.path(name))
+
+
+def _newest(found: list[Page]) -> list[Page]:
+    """The newest page of each suite; they come newest first."""
+    first: dict[str, Page] = {}
+    for page in found:
+        first.setdefault(page.suite, page)
+    return [first[suite] for suite in ("before", "after") if suite in first]

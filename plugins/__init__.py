@@ -1,0 +1,1 @@
+"""What people see: the Airflow UI's pages. No rows, no Spark."""

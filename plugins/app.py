@@ -1,0 +1,100 @@
+"""The app that Airflow mounts at /evenkeel: pages made here, behind Airflow's own login."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from partitioning.errors import EvenkeelError, InputError
+from plugins import overview, tables, views, web
+
+HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
+
+# FastAPI's own pages for OpenAPI would ask nobody for a login: the route below does.
+app = FastAPI(
+    title="Evenkeel",
+    description="Why state moves, at what price, what exactly will run, and a way back.",
+    dependencies=[Depends(get_user)],
+    openapi_url=None,
+    redirect_slashes=False,
+)
+
+
+@app.middleware("http")
+async def headers(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+    """No other host, no sniffing, no copy kept of what only some may read."""
+    response = await proceed(request)
+    response.headers.setdefault("Content-Security-Policy", web.POLICY)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+@app.exception_handler(StarletteHTTPException)
+async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
+    """A page that says what is wrong."""
+    login = None
+    if error.status_code == 401:
+        login = get_auth_manager().get_url_login(next_url=request.url.path)
+    heading = HEADINGS.get(error.status_code, "That does not work")
+    return web.page(
+        request,
+        "error.html.j2",
+        error.status_code,
+        heading=heading,
+        message=str(error.detail),
+        login=login,
+    )
+
+
+@app.exception_handler(RequestValidationError)
+async def unreadable(request: Request, error: RequestValidationError) -> HTMLResponse:
+    """An address or form that cannot be read: what is wrong with it, in a sentence."""
+    told = "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())
+    return await refused(request, HTTPException(404 if request.method == "GET" else 422, told))
+
+
+@app.exception_handler(EvenkeelError)
+async def wrong(request: Request, error: EvenkeelError) -> HTMLResponse:
+    """What our own errors say: not there (404), or there and not usable (409)."""
+    return await refused(
+        request, HTTPException(404 if isinstance(error, InputError) else 409, str(error))
+    )
+
+
+@app.get("/openapi.json", include_in_schema=False)
+def openapi(request: Request) -> dict[str, Any]:
+    """The description of these routes."""
+    return {**app.openapi(), "servers": [{"url": request.scope.get("root_path", "")}]}
+
+
+@app.get("/static/style.css", include_in_schema=False)
+def style() -> Response:
+    """Styles of the pages."""
+    return Response(web.style(), media_type="text/css", headers={"Cache-Control": "private"})
+
+
+@app.get("/static/page.js", include_in_schema=False)
+def script() -> Response:
+    """The pages' script."""
+    return Response(
+        web.script(), media_type="text/javascript", headers={"Cache-Control": "private"}
+    )
+
+
+for part in (overview, tables, views):
+    app.include_router(part.router)
+
+
+@app.get("/{path:path}", include_in_schema=False)
+def nothing(path: str) -> None:
+    """Whatever else is asked for: behind the login too."""
+    raise HTTPException(404, "There is no such page.")

@@ -1,0 +1,61 @@
+"""Every table at a glance."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from sqlalchemy import select
+
+from evenkeel.standing import standing
+from evenkeel.table import Table
+from plugins.access import REBALANCE, User, catalog, may
+from plugins.web import page, sort
+
+router = APIRouter(tags=["pages"])
+
+
+@router.get("/", response_class=HTMLResponse)
+def overview(request: Request, user: User) -> HTMLResponse:
+    """Every table that the user may read: epoch, balance, last rebalance, next run, gates."""
+    found = catalog()
+    rows = [
+        standing(Table(spec))
+        for spec in found.specs.values()
+        if may(user, "GET", f"{REBALANCE}{spec.table}")
+    ]
+    rows = sort(request, rows, COLUMNS, "table")
+    return page(
+        request,
+        "overview.html.j2",
+        table=None,
+        rows=rows,
+        next_runs=next_runs([row.table.spec.table for row in rows]),
+        problems=[*map(str, found.problems), *(p for row in rows for p in row.problems)],
+    )
+
+
+COLUMNS = {
+    "table": lambda row: row.table.spec.table,
+    "epoch": lambda row: row.epoch and row.epoch.number,
+    "imbalance": lambda row: row.imbalance,
+    "floor": lambda row: row.floor,
+    "rebalanced": lambda row: row.epoch and row.epoch.published,
+    "moved": lambda row: row.plan and row.plan.bytes,
+    "state": lambda row: row.learned and float(row.learned.profile.bytes.sum()),
+}
+
+
+def next_runs(tables: list[str]) -> dict[str, datetime | None]:
+    """When each table's rebalance runs next; None: paused, or only when asked."""
+    dags = {f"{REBALANCE}{table}": table for table in tables}
+    with create_session() as session:
+        found = session.execute(
+            select(DagModel.dag_id, DagModel.next_dagrun_create_after, DagModel.is_paused).where(
+                DagModel.dag_id.in_(dags)
+            )
+        )
+        return {dags[name]: None if paused else moment for name, moment, paused in found}

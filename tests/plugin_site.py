@@ -1,0 +1,107 @@
+"""A table with three epochs and the real Airflow API in front of it, for the plugin's tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenkeel import steps
+from partitioning.hashing import key_hash
+from partitioning.profile import Profile, profile_of_keys
+from tests import airflow_env
+from tests.test_steps import KEY, Shop
+
+#: A key as bad as they come.
+ATTACK = "<script>alert(1)</script>"
+USERS = {"ada": "admin", "olga": "op", "uma": "user", "vic": "viewer"}
+os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] = ",".join(
+    f"{name}:{role}" for name, role in USERS.items()
+)
+#: Fixed, as an installation's airflow.cfg fixes them.
+os.environ["AIRFLOW__API__SECRET_KEY"] = "a secret of these tests"
+os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = "another secret of these tests, of sixty-four bytes and some more of it"
+
+
+def profile(seed: int, count: int = 300, slots: int = 64) -> Profile:
+    """Zipf loads of words; the heaviest word is a script."""
+    words = [ATTACK, *(f"word {i}" for i in range(1, count))]
+    rng = np.random.default_rng(seed)
+    load = 1e4 / np.arange(1, count + 1) * rng.uniform(0.5, 1.5, count)
+    made = profile_of_keys(
+        KEY,
+        key_hash([words], ["string"]),
+        load,
+        slots,
+        state=np.full(count, 5e3),
+        threshold=float(np.sort(load)[-40]),
+        names=words,
+    )
+    return replace(made, window=("2013-01-01", "2013-01-29"), events=1000)
+
+
+class Site:
+    """The table `words`, and clients of Airflow's API as its users."""
+
+    def __init__(self, folder: Path) -> None:
+        from airflow.api_fastapi.app import create_app
+
+        self.shop = Shop(folder)
+        os.environ["EVENKEEL_TABLES"] = str(folder)
+        for number in (1, 2):
+            self.run(number)
+        self.app = create_app()
+
+    @property
+    def registry(self):  # type: ignore[no-untyped-def]
+        return self.shop.registry
+
+    def run(self, number: int, **asked: object) -> str:
+        """A whole run, with what Spark jobs would leave of it."""
+        name = run_name(number)
+        self.learned(number)
+        self.shop.plan(name, force=True, **asked)
+        folder = self.registry.run(name)
+        size = steps.read_plan(folder).bytes
+        moved = {"before": 1, "after": 2, "rows": 9, "bytes": size, "seconds": 4.0}
+        folder.write_json(
+            "migration.json",
+            {"digest": steps.read_plan(folder).digest, "tables": {"counts": moved}},
+        )
+        self.shop.verified(name)
+        steps.report(self.shop.spec, name)
+        steps.publish(self.shop.spec, name)
+        return name
+
+    def learned(self, number: int) -> str:
+        """A run that has learned a profile, and no more."""
+        name = run_name(number)
+        self.shop.learn(name, profile(number))
+        return name
+
+    def client(self, user: str | None = None):  # type: ignore[no-untyped-def]
+        """A browser of that user; None: nobody is logged in."""
+        from fastapi.testclient import TestClient
+
+        client = TestClient(self.app, follow_redirects=False)
+        if user is not None:
+            file = airflow_env.HOME / "simple_auth_manager_passwords.json.generated"
+            password = json.loads(file.read_text())[user]
+            answer = client.post("/auth/token", json={"username": user, "password": password})
+            client.cookies.set("_token", answer.json()["access_token"])
+        return client
+
+
+def run_name(number: int) -> str:
+    return f"manual__2013-02-{number:02d}T00-00-00-00-00"
+
+
+@pytest.fixture(name="site", scope="module")
+def made_site(tmp_path_factory: pytest.TempPathFactory, airflow_db: None):  # type: ignore[no-untyped-def]
+    before = os.environ["EVENKEEL_TABLES"]
+    yield Site(tmp_path_factory.mktemp("site"))
+    os.environ["EVENKEEL_TABLES"] = before

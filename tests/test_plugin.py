@@ -1,0 +1,162 @@
+"""The pages in Airflow's real API: who gets in, what they see, what cannot be found."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.plugin_site import ATTACK, Site, made_site, run_name  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.airflow
+FILL = {
+    "table": "words",
+    "dag_id": "rebalance_words",
+    "run_id": "manual__2013-02-01T00:00:00+00:00",
+    "run": run_name(1),
+    "task_id": "approve",
+    "name": "index.html",
+    "path": "nowhere",
+}
+
+
+def routes() -> list[tuple[str, str]]:
+    """Method and path of every route of the app, its places filled."""
+    from plugins.app import app
+
+    found = []
+    for route in app.routes:
+        path = re.sub(r"{(\w+)(:path)?}", lambda m: FILL[m[1]], route.path)
+        found += [(method, f"/evenkeel{path}") for method in sorted(route.methods - {"HEAD"})]
+    return found
+
+
+def test_airflow_has_loaded_the_plugin_once(site: Site) -> None:
+    from airflow import plugins_manager
+
+    assert "evenkeel" in [p.name for p in plugins_manager._get_plugins()[0]]
+    assert not plugins_manager.get_import_errors()
+    views = site.client("vic").get("/api/v2/plugins").json()["plugins"]
+    places = [
+        v["destination"] for p in views if p["name"] == "evenkeel" for v in p["external_views"]
+    ]
+    assert places == ["nav", "dag", "dag_run", "task_instance"]
+
+
+def test_nobody_gets_in_without_a_login(site: Site) -> None:
+    client = site.client()
+    assert len(routes()) > 6
+    for method, path in routes():
+        answer = client.request(method, path, data={"csrf": "x"} if method == "POST" else None)
+        assert answer.status_code in (401, 403), path
+        assert "Not logged in" in answer.text and "words</" not in answer.text
+    client.cookies.set("_token", "made.up.token")
+    for method, path in routes():
+        assert client.request(method, path).status_code in (401, 403), path
+
+
+def test_a_viewer_reads_and_starts_nothing(site: Site) -> None:
+    client = site.client("vic")
+    for method, path in routes():
+        status = client.request(method, path, data={"csrf": "x"} if method == "POST" else None)
+        wanted = (403,) if method == "POST" else (200, 307, 404)
+        assert status.status_code in wanted, path
+
+
+def test_rights_are_asked_of_the_tables_own_dag(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    real = SimpleAuthManager.is_authorized_dag
+
+    def narrow(self, **asked):  # type: ignore[no-untyped-def]
+        dag = asked["details"].id if asked.get("details") else None
+        return dag != "rebalance_words" and real(self, **asked)
+
+    client = site.client("ada")
+    assert "words" in client.get("/evenkeel/").text
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+    assert "words" not in client.get("/evenkeel/").text
+    for method, path in routes():
+        if "words" in path:
+            assert client.request(method, path).status_code == 403, path
+
+
+def test_every_page_escapes_and_asks_no_other_host(site: Site) -> None:
+    client = site.client("vic")
+    seen = ""
+    for method, path in routes():
+        answer = client.get(path) if method == "GET" else None
+        if answer is None or answer.status_code != 200:
+            continue
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'") and "http" not in policy
+        if "html" in answer.headers["content-type"]:
+            assert "<script>alert" not in answer.text, path
+            links = re.findall(r'(?:src|href|action)="(?!data:)([^"]*)"', answer.text)
+            assert not [link for link in links if "//" in link], path
+        seen += answer.text
+    assert "&lt;script&gt;alert(1)" in seen
+
+
+def test_overview_tells_how_tables_stand(site: Site) -> None:
+    text = site.client("vic").get("/evenkeel/").text
+    assert 'href="/evenkeel/tables/words"' in text
+    assert '<td class="n">2</td>' in text and "of its share" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/tables/nothing", "no table &#39;nothing&#39;"),
+        ("/tables/..%2f..%2fetc", "no such page"),
+        ("/dags/some_other_dag", "not one of Evenkeel"),
+        ("/nowhere/at/all", "no such page"),
+    ],
+)
+def test_what_is_not_there_gives_a_page_that_says_so(site: Site, path: str, told: str) -> None:
+    answer = site.client("vic").get(f"/evenkeel{path}")
+    assert answer.status_code == 404 and told in answer.text and "Traceback" not in answer.text
+
+
+def test_a_damaged_profile_leaves_the_rest_of_the_page(site: Site) -> None:
+    run = site.registry.run(site.learned(9))
+    run.write("profile.npz", b"torn")
+    try:
+        for path in ("/", "/tables/words"):
+            answer = site.client("vic").get(f"/evenkeel{path}")
+            assert answer.status_code == 200
+            assert "Missing here" in answer.text and "profile.npz" in answer.text
+            assert "Epoch" in answer.text
+    finally:
+        run.remove("profile.npz")
+        run.remove("profile.json")
+
+
+def test_a_key_is_found_with_where_it_lived(site: Site) -> None:
+    client = site.client("vic")
+    text = client.get("/evenkeel/tables/words", params={"key": ATTACK}).text
+    assert "lives on channel" in text and "Where it lived" in text
+    epoch = site.registry.current()
+    owner = epoch.function.channels[int(epoch.lookup([ATTACK])[0])].name
+    assert f"on channel <strong>{owner}</strong>" in text
+    assert "bootstrap" in text
+
+
+def test_tables_sort_on_the_server(site: Site) -> None:
+    client = site.client("vic")
+
+    def column(query: str) -> list[float]:
+        text = client.get(f"/evenkeel/tables/words?channels={query}").text
+        region = text.split('aria-label="Channels"')[1].split("</table>")[0]
+        return [float(v) for v in re.findall(r'</th><td class="n[^"]*">([\d.]+)</td>', region)]
+
+    up, down = column("share"), column("-share")
+    assert len(up) == 4 and up == sorted(up) and down == up[::-1] and len(set(up)) > 1
+
+
+def test_openapi_lists_the_pages(site: Site) -> None:
+    found = site.client("vic").get("/evenkeel/openapi.json").json()
+    assert "/tables/{table}" in found["paths"]
