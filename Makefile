@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench lock clean distclean
+.PHONY: help setup run up test lint bench lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -24,6 +24,11 @@ export DATA KEY TIME
 run: setup ## rebalance the flights of 2013 (or DATA=file KEY=col TIME=col) through the whole pipeline
 	@mkdir -p .run
 	@$(IN_ENV) exec $(PY) -m evenkeel.replay $(ARGS)
+
+export PORT
+up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for another port); Ctrl-C stops it
+	@mkdir -p .run
+	@$(IN_ENV) exec $(PY) -m evenkeel.up $(ARGS)
 
 test: setup lint ## lint, then every test (ARGS="-k word" for some)
 	@$(IN_ENV) exec .venv/bin/pytest -q $(ARGS)

@@ -85,13 +85,36 @@ class Lane:
     def run(self, start: date, days: int, rounds: int) -> None:
         """Bootstrap with the first `days` days from `start`, then as many rounds of as many days;
         what goes wrong stays in `error`."""
-        try:
-            end = start + timedelta(days=days)
+
+        def work() -> None:
+            first, end = start, start + timedelta(days=days)
             self.say(self.name, "bootstrap", None)
             self._job("bootstrap", "--end", end.isoformat())
             for number in range(1, rounds + 1):
-                start, end = end, end + timedelta(days=days)
-                self._round(f"round {number}/{rounds}", start, end)
+                first, end = end, end + timedelta(days=days)
+                self._round(f"round {number}/{rounds}", first, end)
+
+        self._guarded(work)
+
+    def load(self, span: tuple[date, date] | None) -> None:
+        """Bootstrap with what came before the span's first day, then apply the span as one
+        window; with no span, bootstrap alone. What goes wrong stays in `error`."""
+
+        def work() -> None:
+            self.say(self.name, "bootstrap", None)
+            if span is None:
+                self._job("bootstrap")
+                return
+            start, end = (day.isoformat() for day in span)
+            self._job("bootstrap", "--end", start)
+            self.say(self.name, "apply_window", None)
+            self._job("apply_window", "--start", start, "--end", end)
+
+        self._guarded(work)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
             self.say(self.name, "done", None)
         except Exception as error:
             self.error = error

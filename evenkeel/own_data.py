@@ -67,6 +67,16 @@ def own_spec(path: str, key: str | None, time: str | None, days: int, folder: Pa
 
 def first_day(table: Table) -> date:
     """First day of a table's input, read without Spark."""
+    return input_days(table)[0]
+
+
+def input_days(table: Table) -> tuple[date, date]:
+    """First and last day of a table's input, read without Spark.
+
+    Raises
+    ------
+    InputError : its column of time cannot be read as dates, or holds none
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
@@ -74,15 +84,20 @@ def first_day(table: Table) -> date:
     source, column = table.spec.input, table.spec.input.time
     try:
         scanned = ds.dataset(source.path, format=source.format).to_table(columns=[column])
-        first = pc.min(scanned[column]).as_py()
-        if isinstance(first, str):
-            first = datetime.fromisoformat(first)
+        ends = pc.min_max(scanned[column]).as_py()
+        first, last = (_day(ends[name]) for name in ("min", "max"))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error
-    if first is None:
+    if first is None or last is None:
         raise InputError(f"{column} holds no dates", source.path)
-    if isinstance(first, datetime):
+    return first, last
+
+
+def _day(value: datetime | date | str | None) -> date | None:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
         # Days are UTC days everywhere.
-        return (first.astimezone(UTC) if first.tzinfo else first).date()
-    return first
+        return (value.astimezone(UTC) if value.tzinfo else value).date()
+    return value

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -35,6 +36,8 @@ from partitioning.errors import EvenkeelError, InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 FLIGHTS = "flights.parquet"
+#: Where a running `make up` says how to reach it.
+UP = "up.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Ends like Ctrl-C does: with all that was started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _alone(folder):
+        with alone(folder):
             return _replay(options, folder)
     except EvenkeelError as error:
         sys.stderr.write(f"evenkeel: error: {error}\n")
@@ -73,14 +76,23 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Refuse a second replay in one folder: it would remove what the first works on."""
+def alone(folder: Path) -> Iterator[int]:
+    """Refuse a second replay, or `make up`, in one folder: it would remove what the first works
+    on. Gives the lock's descriptor: it is held as long as any process has it."""
     with (folder / "replay.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError("another replay is running here", str(folder), "Wait for it") from None
-        yield
+            raise InputError(_who_runs(folder), str(folder), "Wait for it, or stop it") from None
+        yield file.fileno()
+
+
+def _who_runs(folder: Path) -> str:
+    try:
+        url = json.loads((folder / UP).read_text(encoding="utf-8"))["url"]
+    except (OSError, ValueError, KeyError):
+        return "another replay is running here"
+    return f"make up is running here, at {url}"
 
 
 def _replay(options: argparse.Namespace, folder: Path) -> int:
@@ -94,14 +106,14 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
         specs = [ROOT / "tables" / f"{name}.yaml" for name in options.tables.split(",") if name]
     tables = [open_table(str(spec)) for spec in specs]
     view = View(quiet=options.format == "json")
-    _flights(tables, view)
+    write_missing_flights(tables, view)
     starts = [first_day(table) for table in tables]
     for table in tables:
-        _clear(table, folder)
-    variables = _environment(folder, specs[0].parent)
+        clear(table, folder)
+    variables = airflow_environment(folder, specs[0].parent)
     writer, stop = Writer(ROOT / "spark_jobs", variables), threading.Event()
     with ThreadPoolExecutor(max_workers=1) as beside:
-        empty = beside.submit(_airflow_database, folder, variables, view)
+        empty = beside.submit(empty_database, folder, variables, view)
         lanes = [
             Lane(
                 table=table,
@@ -151,7 +163,7 @@ def _run_all(
             raise InputError("interrupted") from None
 
 
-def _flights(tables: list[Table], view: View) -> None:
+def write_missing_flights(tables: list[Table], view: View) -> None:
     """Write the flights where the specs look for them, once."""
     for path in {Path(t.spec.input.path) for t in tables}:
         if path.name == FLIGHTS and not path.is_file():
@@ -159,7 +171,7 @@ def _flights(tables: list[Table], view: View) -> None:
             write_flights(path)
 
 
-def _clear(table: Table, folder: Path) -> None:
+def clear(table: Table, folder: Path) -> None:
     """Remove what an earlier replay left of this table; nothing outside the replay's folder."""
     spec = table.spec
     for path in [spec.registry, *(s.path for s in spec.state.values())]:
@@ -174,11 +186,15 @@ def _clear(table: Table, folder: Path) -> None:
     shutil.rmtree(folder / "logs" / spec.table, ignore_errors=True)
 
 
-def _environment(folder: Path, specs: Path) -> dict[str, str]:
+def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
     """Of every process: this machine's Spark, and an Airflow that lives in the replay's folder."""
     path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    mine = dict(os.environ)
+    if mine.pop("PYTHONDONTWRITEBYTECODE", None):
+        # Not beside the sources, then; but each process compiling Airflow anew takes minutes.
+        mine["PYTHONPYCACHEPREFIX"] = str(ROOT / ".run" / "pycache")
     return {
-        **os.environ,
+        **mine,
         **environment(),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONWARNINGS": "ignore",
@@ -188,6 +204,9 @@ def _environment(folder: Path, specs: Path) -> dict[str, str]:
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs" / "airflow"),
+        "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(
+            folder / "logs" / "airflow" / "dag_processor"
+        ),
         "AIRFLOW_CONN_SPARK_DEFAULT": (
             '{"conn_type": "spark", "host": "local[*]", "extra": '
             '{"deploy-mode": "client", "spark-binary": "spark-submit"}}'
@@ -195,8 +214,8 @@ def _environment(folder: Path, specs: Path) -> dict[str, str]:
     }
 
 
-def _airflow_database(folder: Path, variables: dict[str, str], view: View) -> Path:
-    """Airflow's database without a run in it, made once."""
+def empty_database(folder: Path, variables: dict[str, str], view: View) -> Path:
+    """Airflow's database with nothing in it, to be copied; its schema is made once."""
     made = folder / "airflow" / "empty" / "airflow.db"
     if made.is_file():
         return made

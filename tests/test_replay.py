@@ -130,7 +130,7 @@ def test_wrong_arguments_are_one_line(
 
 
 def test_a_second_replay_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with replay._alone(tmp_path):
+    with replay.alone(tmp_path):
         assert replay.main(["--folder", str(tmp_path)]) == 2
     assert "another replay is running here" in capsys.readouterr().err
 
