@@ -58,6 +58,15 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             "until the spec's list is edited. Default: as now, or as the spec says.",
             section=AIM,
         ),
+        "capacities": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "number", "minimum": 0},
+            title="Capacities",
+            description="Capacity weight of each channel, in order; 0 drains it. It stays like "
+            "Channels. Default: as now, or as the spec says.",
+            section=AIM,
+        ),
         "max_imbalance": Param(
             None,
             type=["null", "number"],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from evenkeel.epochs import Registry
+from partitioning.plan import Plan
 from partitioning.profile import Profile
 
 #: How many of the newest are asked.
@@ -34,3 +37,32 @@ def bytes_per_second(registry: Registry) -> float | None:
             size += sum(float(t["bytes"]) for t in tables)
             seconds += sum(float(t["seconds"]) for t in tables)
     return size / seconds if size and seconds else None
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a plan costs in time, by what windows and migrations took so far; None: unmeasured.
+
+    seconds : that moving takes
+    saved : that each window waits less for the fullest channel
+    windows : after so many the move has paid for itself; infinite where it saves nothing
+    """
+
+    seconds: float | None
+    saved: float | None
+    windows: float | None
+
+
+def price(registry: Registry, plan: Plan, profile: Profile | None) -> Price:
+    """Predict what a plan costs and saves, from earlier runs."""
+    rate = bytes_per_second(registry)
+    per_load = seconds_per_load(registry, profile) if profile is not None else None
+    seconds = plan.bytes / rate if rate else None
+    saved = None
+    if per_load is not None:
+        fair = sum(plan.loads_before) / len(plan.function.channels)
+        saved = (plan.imbalance_before - plan.imbalance_after) * fair * per_load
+    windows = None
+    if seconds is not None and saved is not None:
+        windows = seconds / saved if saved > 0 else float("inf")
+    return Price(seconds, saved, windows)

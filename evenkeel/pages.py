@@ -7,16 +7,20 @@ no other host for anything.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
+from partitioning.errors import InputError
+
 #: Powers of 1,000 of a byte.
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 # A number and its unit stay on one line.
 _GAP = "\u00a0"
+_BYTES = re.compile(rf"(\d+(?:\.\d+(?= ?[kMGTP]))?) ?({'|'.join(UNITS)})?")
 
 
 def template(name: str) -> Template:
@@ -35,6 +39,19 @@ def bytes_text(size: float) -> str:
     digits = 0 if step == 0 or abs(size) >= 99.95 else 1 if abs(size) >= 9.995 else 2
     unit = "byte" if step == 0 and round(size) == 1 else UNITS[step]
     return f"{size:.{digits}f}{_GAP}{unit}"
+
+
+def read_bytes(text: str) -> int:
+    """Bytes as people write them: 812, 1,000,000, 10 MB.
+
+    Raises
+    ------
+    InputError : anything else
+    """
+    found = _BYTES.fullmatch(text.strip().replace(",", "").replace(_GAP, " "))
+    if found is None:
+        raise InputError(f"allowed: whole bytes, or a number and {', '.join(UNITS[1:])}")
+    return round(float(found[1]) * 1000 ** UNITS.index(found[2] or "bytes"))
 
 
 def seconds_text(seconds: float) -> str:

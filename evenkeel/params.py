@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.spec import TableSpec
@@ -22,6 +30,9 @@ class Params(BaseModel):
 
     strategy: str | None = Field(None, description="how the next function is built")
     channels: int | None = Field(None, ge=1, le=100_000, description="number of channels")
+    capacities: tuple[float, ...] | None = Field(
+        None, description="capacity weight of each channel in order; 0 drains it"
+    )
     max_imbalance: float | None = Field(
         None, ge=1, allow_inf_nan=False, description="imbalance to aim at"
     )
@@ -31,12 +42,37 @@ class Params(BaseModel):
     dry_run: bool = Field(False, description="plan and report, move nothing")
     force: bool = Field(False, description="plan even where it does not pay")
 
+    @field_validator("capacities")
+    @classmethod
+    def _weights(cls, weights: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if weights is not None and not (
+            all(0 <= w < math.inf for w in weights) and any(w > 0 for w in weights)
+        ):
+            raise ValueError("allowed: finite numbers, not negative, and not all 0")
+        return weights
+
     @field_validator("strategy")
     @classmethod
     def _known(cls, name: str | None) -> str | None:
         if name is not None and name not in STRATEGIES:
             raise ValueError(f"allowed: {', '.join(STRATEGIES)}")
         return name
+
+    @model_validator(mode="after")
+    def _one_weight_a_channel(self) -> Params:
+        weights = self.capacities
+        if weights is not None and self.channels not in (None, len(weights)):
+            raise ValueError(f"capacities: {len(weights)} weights for {self.channels} channels")
+        return self
+
+    @classmethod
+    def problems(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """What is wrong with values, by field; "" for what is wrong with them together."""
+        try:
+            cls.model_validate(_given(values))
+        except ValidationError as error:
+            return {str((*e["loc"], "")[0]): _said(e) for e in error.errors()}
+        return {}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Params:
@@ -46,17 +82,23 @@ class Params(BaseModel):
         ------
         InputError : one message that names every wrong parameter, its value and what is allowed
         """
-        given = {name: None if value == "" else value for name, value in values.items()}
-        given = {name: value for name, value in given.items() if value is not None}
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(_given(values))
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(str(p) for p in e['loc'])}: "
-                f"{e['msg'].removeprefix('Value error, ')} (got {e['input']!r})"
+                f"{'.'.join(str(p) for p in e['loc']) or 'parameters'}: {_said(e)}"
                 for e in error.errors()
             )
             raise InputError(problems, "parameters of the run") from error
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and value != ""}
+
+
+def _said(error: Any) -> str:
+    said = str(error["msg"]).removeprefix("Value error, ")
+    return f"{said} (got {error['input']!r})" if error["loc"] else said
 
 
 def channels_for(
@@ -64,8 +106,8 @@ def channels_for(
 ) -> tuple[Channel, ...]:
     """Channels that a run plans for.
 
-    1. The number that this run asks for: the current epoch's channels, the last ones left out
-       or new ones, numbered, added.
+    1. The number, or capacity weights, that this run asks for: the current epoch's channels, the
+       last ones left out or new ones, numbered, added.
     2. Else the spec's list, if it was edited since the current epoch was published.
     3. Else those of the current epoch.
 
@@ -73,9 +115,14 @@ def channels_for(
     spec, and an edited spec always wins over it.
     """
     now = epoch.function.channels
-    if params.channels is not None:
-        added = (Channel(str(i)) for i in range(len(now), params.channels))
-        return (*now[: params.channels], *added)
+    weights = params.capacities
+    count = params.channels if weights is None else len(weights)
+    if count is not None:
+        added = (Channel(str(i)) for i in range(len(now), count))
+        asked = (*now[:count], *added)
+        if weights is None:
+            return asked
+        return tuple(Channel(c.name, w) for c, w in zip(asked, weights, strict=True))
     told = spec.channel_list()
     # A bootstrapped epoch has no plan, and its channels are the spec's.
     kept = spec_channels_file(epoch.plan_digest or "none")

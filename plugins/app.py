@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from partitioning.errors import EvenkeelError, InputError
-from plugins import overview, tables, views, web
+from plugins import compare, forms, overview, plans, quality, tables, views, web
 
 HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
 
@@ -90,7 +90,7 @@ def script() -> Response:
     )
 
 
-for part in (overview, tables, views):
+for part in (overview, tables, plans, forms, compare, quality, views):
     app.include_router(part.router)
 
 

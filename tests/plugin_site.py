@@ -24,7 +24,9 @@ os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] = ",".join(
 )
 #: Fixed, as an installation's airflow.cfg fixes them.
 os.environ["AIRFLOW__API__SECRET_KEY"] = "a secret of these tests"
-os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = "another secret of these tests, of sixty-four bytes and some more of it"
+os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = (
+    "another secret of these tests, of sixty-four bytes and some more of it"
+)
 
 
 def profile(seed: int, count: int = 300, slots: int = 64) -> Profile:
@@ -54,6 +56,7 @@ class Site:
         os.environ["EVENKEEL_TABLES"] = str(folder)
         for number in (1, 2):
             self.run(number)
+        airflow_knows()
         self.app = create_app()
 
     @property
@@ -65,6 +68,7 @@ class Site:
         name = run_name(number)
         self.learned(number)
         self.shop.plan(name, force=True, **asked)
+        steps.validate_plan(self.shop.spec, name)
         folder = self.registry.run(name)
         size = steps.read_plan(folder).bytes
         moved = {"before": 1, "after": 2, "rows": 9, "bytes": size, "seconds": 4.0}
@@ -94,6 +98,15 @@ class Site:
             answer = client.post("/auth/token", json={"username": user, "password": password})
             client.cookies.set("_token", answer.json()["access_token"])
         return client
+
+
+def airflow_knows() -> None:
+    """What Airflow's DAG processor would do with the DAGs of the moment."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+
+    DagBundlesManager().sync_bundles_to_db()
+    sync_bag_to_db(airflow_env.dag_bag(), "dags-folder", None)
 
 
 def run_name(number: int) -> str:

@@ -1,0 +1,61 @@
+"""Data quality over time: what each epoch's gates observed, expectation by expectation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evenkeel.epochs import Registry
+from evenkeel.store import Store
+from partitioning.errors import DamagedError, EvenkeelError
+
+#: Files of the two gates, and their suites.
+GATES = {"before": "gate_plan.json", "after": "gate_tables.json"}
+
+
+@dataclass(frozen=True)
+class History:
+    """One expectation over epochs: what each epoch's gate found, None where it did not ask."""
+
+    suite: str
+    what: str
+    results: tuple[Mapping[str, Any] | None, ...]
+
+
+def gates(store: Store, folder: str) -> dict[str, Any]:
+    """The gates that a run or epoch has left, by suite.
+
+    Raises
+    ------
+    DamagedError : one is torn
+    """
+    found = {}
+    for suite, file in GATES.items():
+        name = f"{folder}/{file}"
+        if store.exists(name):
+            gate = store.read_json(name)
+            if not isinstance(gate, dict) or not isinstance(gate.get("results"), list):
+                raise DamagedError("not a gate", store.path(name))
+            found[suite] = gate
+    return found
+
+
+def over_epochs(registry: Registry, numbers: Sequence[int]) -> tuple[list[History], list[str]]:
+    """Each expectation over these epochs, in the order in which gates ask; and what could not be
+    read."""
+    problems: list[str] = []
+    rows: dict[tuple[str, str], list[Mapping[str, Any] | None]] = {}
+    for place, number in enumerate(numbers):
+        try:
+            left = gates(registry.store, f"epochs/{number:08d}")
+        except EvenkeelError as error:
+            problems.append(str(error))
+            continue
+        for suite, gate in left.items():
+            for result in gate["results"]:
+                row = rows.setdefault((suite, result["what"]), [None] * len(numbers))
+                row[place] = result
+    order = {suite: i for i, suite in enumerate(GATES)}
+    found = [History(suite, what, tuple(row)) for (suite, what), row in rows.items()]
+    return sorted(found, key=lambda h: order[h.suite]), problems

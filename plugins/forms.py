@@ -1,0 +1,234 @@
+"""The two forms that move state: rebalance and roll back. Each shows first what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from sqlalchemy.orm import Session
+
+from evenkeel.costs import bytes_per_second, price
+from evenkeel.history import past
+from evenkeel.pages import read_bytes
+from evenkeel.params import Params
+from evenkeel.planning import decision_for, plan_back, plan_next
+from evenkeel.report import channel_names, pictures, plan_facts
+from evenkeel.standing import newest_profile
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.strategies import STRATEGIES
+from plugins import runs
+from plugins.access import (
+    REBALANCE,
+    ROLL_BACK,
+    DagAccessEntity,
+    ReadableTable,
+    User,
+    form_token,
+    may,
+    own_form,
+    table_to_run,
+)
+from plugins.web import page
+
+#: Moves that a preview lists.
+LISTED = 20
+SWITCHES = ("relearn", "dry_run", "force")
+router = APIRouter(prefix="/tables/{table}", tags=["forms"])
+
+
+async def fields(request: Request) -> dict[str, str]:
+    """What the form says: of the query where it asks for a preview, else of the body."""
+    given = request.query_params if request.method == "GET" else await request.form()
+    return {name: value for name, value in given.items() if isinstance(value, str)}
+
+
+Fields = Annotated[dict[str, str], Depends(fields)]
+
+
+@router.get("/rebalance", response_class=HTMLResponse)
+def rebalance_form(
+    request: Request, found: ReadableTable, user: User, session: SessionDep, given: Fields
+) -> HTMLResponse:
+    """The form, and what a run with these fields would do, from the stored profile."""
+    return _rebalance(request, found, user, session, given)
+
+
+@router.post("/rebalance", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+def rebalance(
+    request: Request,
+    found: Annotated[Table, Depends(table_to_run(REBALANCE))],
+    user: User,
+    session: SessionDep,
+    given: Fields,
+) -> Response:
+    """Start the table's rebalance DAG with these Params."""
+    params, problems = read_params(given)
+    if params is None:
+        return _rebalance(request, found, user, session, given, problems)
+    asked = params.model_dump(mode="json", exclude_defaults=True)
+    return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
+
+
+@router.get("/rollback", response_class=HTMLResponse)
+def roll_back_form(
+    request: Request, found: ReadableTable, user: User, session: SessionDep, given: Fields
+) -> HTMLResponse:
+    """Which epochs there are to go back to; of the one asked for, what would move."""
+    return _roll_back(request, found, user, session, given)
+
+
+@router.post("/rollback", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+def roll_back(
+    request: Request,
+    found: Annotated[Table, Depends(table_to_run(ROLL_BACK))],
+    user: User,
+    session: SessionDep,
+    given: Fields,
+) -> Response:
+    """Start the table's roll back DAG, once it is asked for twice."""
+    epoch = found.registry.epoch(_number(given.get("epoch", "")))
+    if epoch.number == found.registry.current().number:
+        raise InputError(f"epoch {epoch.number} is the current one", found.spec.table)
+    if given.get("sure") != "yes":
+        wrong = {"sure": "Say that you have read what moves."}
+        return _roll_back(request, found, user, session, given, wrong)
+    asked = {"epoch": epoch.number, "dry_run": given.get("dry_run") == "true"}
+    return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
+
+
+def read_params(given: Mapping[str, str]) -> tuple[Params | None, dict[str, str]]:
+    """The Params that a form asks for, or what is wrong with each field."""
+    values: dict[str, Any] = {n: given[n].strip() for n in Params.model_fields if n in given}
+    for name in SWITCHES:
+        values[name] = values.get(name) in ("true", "on", "yes")
+    problems: dict[str, str] = {}
+    if values.get("budget"):
+        try:
+            values["budget"] = read_bytes(values["budget"])
+        except InputError as error:
+            problems["budget"] = f"{error.what} (got {values.pop('budget')!r})"
+    if weights := values.get("capacities"):
+        values["capacities"] = [w for w in weights.replace(",", " ").split() if w]
+    problems = {**Params.problems(values), **problems}
+    return (None, problems) if problems else (Params.of(values), {})
+
+
+def _rebalance(
+    request: Request,
+    found: Table,
+    user: User,
+    session: Session,
+    given: Mapping[str, str],
+    problems: dict[str, str] | None = None,
+) -> HTMLResponse:
+    params, wrong = read_params(given)
+    wrong = problems or wrong
+    preview: dict[str, Any] | None = None
+    missing = []
+    if params is not None:
+        try:
+            preview = _preview(found, params)
+        except EvenkeelError as error:
+            missing.append(str(error))
+    dag = f"{REBALANCE}{found.spec.table}"
+    return page(
+        request,
+        "rebalance.html.j2",
+        422 if wrong else 200,
+        table=found.spec.table,
+        spec=found.spec,
+        given=given,
+        wrong=wrong,
+        problems=missing,
+        strategies=list(STRATEGIES),
+        preview=preview,
+        params=params,
+        allowed=may(user, "POST", dag, DagAccessEntity.RUN),
+        paused=runs.paused(session, dag),
+        csrf=form_token(user),
+        today=date.today().isoformat(),
+    )
+
+
+def _preview(found: Table, params: Params) -> dict[str, Any]:
+    spec, registry = found.spec, found.registry
+    epoch, learned = registry.current(), newest_profile(registry)
+    plan = plan_next(spec, registry, epoch, learned.profile, params, learned.tables)
+    decision = decision_for(spec, registry, epoch, learned.profile, params)
+    return {**_shown(found, plan, learned), "decision": decision}
+
+
+def _roll_back(
+    request: Request,
+    found: Table,
+    user: User,
+    session: Session,
+    given: Mapping[str, str],
+    wrong: dict[str, str] | None = None,
+) -> HTMLResponse:
+    registry = found.registry
+    current = registry.current()
+    preview = target = None
+    missing = []
+    if given.get("epoch"):
+        target = registry.epoch(_number(given["epoch"]))
+        if target.number == current.number:
+            missing.append(f"Epoch {target.number} is the current one.")
+            target = None
+        else:
+            try:
+                learned = newest_profile(registry)
+                plan = plan_back(found.spec, current, learned.profile, target, learned.tables)
+                preview = _shown(found, plan, learned)
+            except EvenkeelError as error:
+                missing.append(str(error))
+    dag = f"{ROLL_BACK}{found.spec.table}"
+    return page(
+        request,
+        "rollback.html.j2",
+        422 if wrong else 200,
+        table=found.spec.table,
+        spec=found.spec,
+        current=current,
+        target=target,
+        epochs=[e for e in past(registry, 50) if e.number != current.number],
+        preview=preview,
+        problems=missing,
+        wrong=wrong or {},
+        given=given,
+        allowed=may(user, "POST", dag, DagAccessEntity.RUN),
+        paused=runs.paused(session, dag),
+        csrf=form_token(user),
+    )
+
+
+def _shown(found: Table, plan: Any, learned: Any) -> dict[str, Any]:
+    return {
+        "plan": plan,
+        "learned": learned,
+        "facts": plan_facts(plan),
+        "pictures": pictures(plan),
+        "price": price(found.registry, plan, learned.profile),
+        "rate": bytes_per_second(found.registry),
+        "names": channel_names(plan)[0],
+        "moves": list(enumerate(plan.moves[:LISTED], 1)),
+    }
+
+
+def _started(
+    session: Session, request: Request, user: User, dag: str, asked: Mapping[str, Any]
+) -> Response:
+    run = runs.start(session, request, user, dag, asked)
+    home = request.url.path.rsplit("/", 1)[0]
+    return RedirectResponse(f"{home}/runs/{run}", 303)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 8:
+        raise HTTPException(404, f"There is no epoch {text!r}.")
+    return int(text)

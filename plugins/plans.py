@@ -1,0 +1,156 @@
+"""A run's plan: what exactly will run, why, at what price; and a person's answer to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from evenkeel import steps
+from evenkeel.costs import bytes_per_second, price
+from evenkeel.epochs import Run
+from evenkeel.outcome import RunParts, headline, read_run
+from evenkeel.report import channel_names, pictures, plan_facts
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError
+from partitioning.plan import Plan
+from partitioning.profile import Profile
+from partitioning.rejected import rejected
+from plugins import runs
+from plugins.access import (
+    REBALANCE,
+    DagAccessEntity,
+    ReadableTable,
+    User,
+    form_token,
+    may,
+    own_form,
+    require,
+)
+from plugins.web import document, page, sort
+
+#: Moves at first sight, and all that one page shows.
+FIRST, MOST = 100, 20_000
+router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["pages"])
+
+
+@router.get("", response_class=HTMLResponse)
+def plan_page(
+    request: Request,
+    run: str,
+    found: ReadableTable,
+    user: User,
+    session: SessionDep,
+    every: bool = False,
+) -> HTMLResponse:
+    """Moves in order with reasons, those that were rejected, the price, the digest, the answer."""
+    table = found.spec.table
+    known = runs.find(session, table, run)
+    folder = _folder(found, run, known)
+    problems: list[str] = []
+    parts = RunParts(table=table, run=run)
+    try:
+        parts = read_run(table, found.registry, folder)
+    except EvenkeelError as error:
+        problems.append(str(error))
+    profile = _profile(folder, problems)
+    title, sentence, tone = headline(parts)
+    return page(
+        request,
+        "plan.html.j2",
+        table=table,
+        run=run,
+        known=known,
+        parts=parts,
+        problems=problems,
+        title=title,
+        sentence=sentence,
+        tone=tone,
+        may_answer=known is not None and may(user, "PUT", known.dag, DagAccessEntity.HITL_DETAIL),
+        csrf=form_token(user),
+        limit=found.spec.approve_over or 0,
+        has_report=folder.exists("report.html"),
+        **(_plan(request, found, parts.plan, profile, every) if parts.plan else {"plan": None}),
+    )
+
+
+@router.get("/report", response_class=HTMLResponse)
+def report(run: str, found: ReadableTable, session: SessionDep) -> HTMLResponse:
+    """The page that the run left."""
+    return document(_folder(found, run, None).read("report.html"))
+
+
+@router.post("/answer", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+def answer(
+    request: Request,
+    run: str,
+    found: ReadableTable,
+    user: User,
+    session: SessionDep,
+    digest: Annotated[str, Form()] = "",
+    decision: Annotated[str, Form()] = "",
+) -> RedirectResponse:
+    """Approve or refuse the plan of that digest, and no other."""
+    known = runs.find(session, found.spec.table, run)
+    # Before anything is told of the run.
+    dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
+    require(None, user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
+    if known is None or known.asked is None:
+        raise HTTPException(409, "This run asks nothing: it was answered, or has ended.")
+    if decision not in ("approve", "refuse"):
+        raise HTTPException(422, "decision: allowed are approve and refuse.")
+    made = steps.read_plan(_folder(found, run, known))
+    # The page that was answered, the plan that is there, and what Airflow asks: one plan.
+    if digest != made.digest or digest not in known.asked:
+        raise HTTPException(
+            409, "The plan is another one than on the page that you answered. Look at it again."
+        )
+    runs.answer(session, user, known, decision == "approve")
+    return RedirectResponse(request.url.path.removesuffix("/answer"), 303)
+
+
+def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> Run:
+    """The run's folder; 404 unless it is there, or Airflow has such a run (it may have left
+    nothing yet). The name is compared, never used as a path."""
+    if known is None and run not in found.registry.store.names("runs"):
+        raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
+    return found.registry.run(run)
+
+
+def _profile(folder: Run, problems: list[str]) -> Profile | None:
+    try:
+        if folder.exists("profile.npz"):
+            return Profile.from_bytes(folder.read("profile.npz"), f"{folder.url}/profile.npz")
+    except EvenkeelError as error:
+        problems.append(str(error))
+    return None
+
+
+def _plan(
+    request: Request, found: Table, plan: Plan, profile: Profile | None, every: bool
+) -> dict[str, Any]:
+    """What the page shows of a plan."""
+    moves = list(enumerate(plan.moves, 1))
+    ordered = sort(request, moves, MOVES, "order", "moves")
+    return {
+        "plan": plan,
+        "facts": plan_facts(plan),
+        "price": price(found.registry, plan, profile),
+        "rate": bytes_per_second(found.registry),
+        "pictures": pictures(plan),
+        "names": channel_names(plan)[0],
+        "moves": ordered[: MOST if every else FIRST],
+        "rejected": rejected(plan, profile) if profile is not None else None,
+    }
+
+
+MOVES = {
+    "order": lambda row: row[0],
+    "name": lambda row: row[1].name,
+    "source": lambda row: row[1].source,
+    "target": lambda row: row[1].target,
+    "load": lambda row: row[1].load,
+    "bytes": lambda row: row[1].bytes,
+}

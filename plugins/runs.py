@@ -1,0 +1,146 @@
+"""Runs as Airflow knows them: their state, who must be asked, starting one, answering one.
+
+Starting and answering go through the functions behind Airflow's own REST API, so that Airflow's
+forms and ours are one thing: the same checks of Params, the same Required Action.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.common.dagbag import create_dag_bag
+from airflow.api_fastapi.core_api.datamodels.dag_run import TriggerDAGRunPostBody
+from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
+from airflow.api_fastapi.core_api.routes.public.dag_run import trigger_dag_run
+from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.models.log import Log
+from airflow.models.taskinstance import TaskInstance
+from fastapi import Request
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload
+
+from evenkeel.epochs import safe_name
+from plugins.access import REBALANCE, ROLL_BACK
+
+#: Tasks in the order in which they run.
+ORDER = (
+    "learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish",
+    "roll_back", "report",
+)  # fmt: skip
+APPROVE, REJECT = "Approve", "Reject"
+_ENDED = {"success", "failed"}
+
+
+@dataclass(frozen=True)
+class AirflowRun:
+    """A DAG run; `tasks` maps each task's id to its state, in order; `asked` is what a person must
+    answer before it goes on."""
+
+    dag: str
+    run: str
+    state: str
+    started: datetime | None
+    ended: datetime | None
+    by: str | None
+    tasks: Mapping[str, str | None]
+    asked: str | None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not come to its end."""
+        return self.state not in _ENDED
+
+
+def find(session: Session, table: str, name: str) -> AirflowRun | None:
+    """The DAG run that left the run folder `name`; None where Airflow does not know it."""
+    dags = (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}")
+    query = select(DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(dags))
+    found = [(dag, run) for dag, run in session.execute(query) if safe_name(run) == name]
+    if not found:
+        return None
+    dag, run_id = found[0]
+    run = session.scalars(select(DagRun).where(DagRun.dag_id == dag, DagRun.run_id == run_id)).one()
+    states: dict[str, str | None] = {}
+    asked = None
+    tasks = (
+        select(TaskInstance)
+        .where(TaskInstance.dag_id == dag, TaskInstance.run_id == run_id)
+        .options(joinedload(TaskInstance.hitl_detail))
+    )
+    for task in session.scalars(tasks):
+        states[task.task_id] = str(task.state) if task.state else None
+        detail = task.hitl_detail if task.task_id == "approve" else None
+        if detail is not None and not detail.response_received:
+            asked = detail.body or ""
+    return AirflowRun(
+        dag=dag,
+        run=run_id,
+        state=str(run.state),
+        started=run.start_date,
+        ended=run.end_date,
+        by=run.triggering_user_name,
+        tasks={t: states[t] for t in ORDER if t in states},
+        asked=asked,
+    )
+
+
+def start(
+    session: Session, request: Request, user: BaseUser, dag: str, asked: Mapping[str, Any]
+) -> str:
+    """Start a run with these Params, as Airflow's API does; returns the run's name.
+
+    Raises
+    ------
+    HTTPException : 404, there is no such DAG (yet); 400, a Param that the DAG does not take
+    """
+    body = TriggerDAGRunPostBody(logical_date=None, conf=dict(asked))
+    made = trigger_dag_run(dag, body, _dag_bag(), user, session, request)
+    _log(session, user, "trigger_dag_run", dag, made.run_id, asked)
+    return safe_name(made.run_id)
+
+
+def answer(session: Session, user: BaseUser, run: AirflowRun, approve: bool) -> None:
+    """Answer what the run asks; what Airflow's Required Actions would do.
+
+    Raises
+    ------
+    HTTPException : 403, others are to answer; 409, somebody has answered
+    """
+    chosen = [APPROVE if approve else REJECT]
+    payload = UpdateHITLDetailPayload(chosen_options=chosen, params_input={})
+    update_hitl_detail(run.dag, run.run, "approve", payload, user, session)
+    _log(session, user, "update_hitl_detail", run.dag, run.run, {"chosen_options": chosen})
+
+
+def paused(session: Session, dag: str) -> bool | None:
+    """Whether the DAG is paused; None where Airflow has not seen it."""
+    return session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
+
+
+def _log(
+    session: Session, user: BaseUser, event: str, dag: str, run: str, extra: Mapping[str, Any]
+) -> None:
+    """Into Airflow's audit log, as its own API does."""
+    session.add(
+        Log(
+            event=event,
+            owner=user.get_name(),
+            owner_display_name=user.get_name(),
+            dag_id=dag,
+            run_id=run,
+            extra=json.dumps({**extra, "by": "evenkeel"}, default=str),
+        )
+    )
+
+
+@cache
+def _dag_bag() -> Any:
+    return create_dag_bag()

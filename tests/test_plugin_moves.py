@@ -1,0 +1,243 @@
+"""What moves state from the pages: starting, answering, rolling back; and who may not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from evenkeel import approval, steps
+from evenkeel.params import Params
+from tests.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.plugin_site import Site, made_site  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.airflow
+HOME = "/evenkeel/tables/words"
+
+
+def dag_runs(dag: str) -> list[Any]:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = session.scalars(select(DagRun).where(DagRun.dag_id == dag)).all()
+        return sorted(found, key=lambda run: run.run_after)
+
+
+def csrf(client: Any, path: str) -> str:
+    return re.search(r'name="csrf" value="([^"]*)"', client.get(path).text)[1]  # type: ignore[index]
+
+
+def test_a_rebalance_is_previewed_then_started_with_the_same_params(site: Site) -> None:
+    client = site.client("uma")
+    asked = {
+        "max_imbalance": "1.05",
+        "budget": "10 MB",
+        "dry_run": "true",
+        "window_end": "2013-02-01",
+    }
+    page = client.get(f"{HOME}/rebalance", params=asked)
+    assert page.status_code == 200 and "What it would do" in page.text
+    assert "without a Spark job" in page.text and "<svg" in page.text
+    assert "Start the dry run" in page.text
+    token = csrf(client, f"{HOME}/rebalance")
+    answer = client.post(f"{HOME}/rebalance", data={**asked, "csrf": token})
+    assert answer.status_code == 303
+    made = dag_runs("rebalance_words")[-1]
+    assert made.conf == {
+        "max_imbalance": 1.05,
+        "budget": 10_000_000,
+        "dry_run": True,
+        "window_end": "2013-02-01",
+    }
+    assert made.triggering_user_name == "uma"
+    followed = client.get(answer.headers["location"])
+    assert followed.status_code == 200 and "queued" in followed.text
+    assert 'http-equiv="refresh"' in followed.text
+
+
+def test_a_preview_plans_what_the_run_would(site: Site) -> None:
+    from evenkeel.table import open_table
+    from plugins import forms
+
+    run = site.learned(3)
+    try:
+        params = Params.of({"max_imbalance": 1.01, "budget": 40_000, "capacities": [1, 1, 2, 1]})
+        shown = forms._preview(open_table(site.shop.spec), params)["plan"]
+        assert shown.digest == steps.plan(site.shop.spec, run, params)
+        assert [c.capacity for c in shown.function.channels] == [1, 1, 2, 1]
+        assert 0 < shown.bytes <= 40_000
+    finally:
+        for name in ("profile.npz", "profile.json", "plan.json"):
+            site.registry.run(run).remove(name)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("max_imbalance", "0.5", "greater than or equal to 1"),
+        ("budget", "ten", "allowed: whole bytes"),
+        ("channels", "0", "greater than or equal to 1"),
+        ("capacities", "1, -1", "not negative"),
+        ("capacities", "1, x", "valid number"),
+        ("strategy", "<script>", "allowed: uniform"),
+        ("window_end", "soon", "valid date"),
+    ],
+)
+def test_a_wrong_value_comes_back_beside_its_field(
+    site: Site, field: str, value: str, told: str
+) -> None:
+    client = site.client("uma")
+    token, before = csrf(client, f"{HOME}/rebalance"), len(dag_runs("rebalance_words"))
+    answer = client.post(f"{HOME}/rebalance", data={field: value, "csrf": token})
+    assert answer.status_code == 422
+    beside = re.search(rf'<p class="wrong" id="{field}-hint">([^<]*)</p>', answer.text)
+    assert beside and told in beside[1]
+    assert len(dag_runs("rebalance_words")) == before
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://elsewhere.example"},
+        {"origin": "null"},
+    ],
+)
+def test_no_other_site_can_start_a_run(site: Site, headers: dict[str, str]) -> None:
+    client, before = site.client("uma"), len(dag_runs("rebalance_words"))
+    token = csrf(client, f"{HOME}/rebalance")
+    for data, sent in (({"csrf": token}, headers), ({"csrf": "made up"}, {}), ({}, {})):
+        assert client.post(f"{HOME}/rebalance", data=data, headers=sent).status_code == 403
+    other = csrf(site.client("ada"), f"{HOME}/rebalance")
+    assert client.post(f"{HOME}/rebalance", data={"csrf": other}).status_code == 403
+    assert len(dag_runs("rebalance_words")) == before
+
+
+def test_a_viewer_with_a_token_of_their_own_starts_nothing(site: Site) -> None:
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    from plugins.access import form_token
+
+    client = site.client("vic")
+    token = form_token(SimpleAuthManagerUser(username="vic", role="viewer"))
+    before = len(dag_runs("rebalance_words")) + len(dag_runs("roll_back_words"))
+    for path in ("rebalance", "rollback", "runs/any/answer"):
+        data = {"csrf": token, "epoch": "0", "sure": "yes", "digest": "x", "decision": "approve"}
+        assert client.post(f"{HOME}/{path}", data=data).status_code == 403, path
+    for path in ("rebalance", "rollback?epoch=0"):
+        assert "not start a run" in client.get(f"{HOME}/{path}").text
+    assert len(dag_runs("rebalance_words")) + len(dag_runs("roll_back_words")) == before
+
+
+def test_rolling_back_shows_what_moves_and_asks_once_more(site: Site) -> None:
+    client = site.client("uma")
+    page = client.get(f"{HOME}/rollback?epoch=0").text
+    assert "I have read what moves" in page and "back to epoch 0" in page
+    token = csrf(client, f"{HOME}/rollback?epoch=0")
+    hasty = client.post(f"{HOME}/rollback", data={"epoch": "0", "csrf": token})
+    assert hasty.status_code == 422 and "Say that you have read" in hasty.text
+    assert not dag_runs("roll_back_words")
+    answer = client.post(f"{HOME}/rollback", data={"epoch": "0", "sure": "yes", "csrf": token})
+    assert answer.status_code == 303
+    assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
+
+
+@pytest.mark.parametrize("epoch", ["77", "-1", "x", "99999999999", "2"])
+def test_there_is_no_way_back_to_what_is_no_earlier_epoch(site: Site, epoch: str) -> None:
+    client = site.client("uma")
+    before = len(dag_runs("roll_back_words"))
+    token = csrf(client, f"{HOME}/rollback?epoch=0")
+    data = {"epoch": epoch, "sure": "yes", "csrf": token}
+    assert client.post(f"{HOME}/rollback", data=data).status_code == 404
+    assert len(dag_runs("roll_back_words")) == before
+
+
+@pytest.fixture
+def asking(site: Site) -> Iterator[str]:
+    """Name of a run whose plan waits for a person, as its `approve` task leaves it."""
+    from airflow.models.hitl import HITLDetail
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    client = site.client("uma")
+    token = csrf(client, f"{HOME}/rebalance")
+    where = client.post(f"{HOME}/rebalance", data={"csrf": token, "force": "true"})
+    name = where.headers["location"].rsplit("/", 1)[1]
+    site.shop.respec(approve_over=10)
+    site.shop.learn(name)
+    site.shop.plan(name, force=True)
+    request = approval.request(site.shop.spec, name)
+    assert request is not None
+    with create_session() as session:
+        task = session.scalars(
+            select(TaskInstance).where(
+                TaskInstance.dag_id == "rebalance_words",
+                TaskInstance.run_id == dag_runs("rebalance_words")[-1].run_id,
+                TaskInstance.task_id == "approve",
+            )
+        ).one()
+        task.state = "awaiting_input"
+        session.add(
+            HITLDetail(
+                ti_id=task.id,
+                options=["Approve", "Reject"],
+                subject=request.subject,
+                body=request.body,
+                multiple=False,
+                params={},
+            )
+        )
+    yield name
+    site.shop.respec()
+    for file in ("profile.npz", "profile.json"):
+        site.registry.run(name).remove(file)
+
+
+def chosen(name: str) -> tuple[list[str] | None, str]:
+    """What was answered, by Airflow's own record, and the state of the task."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.orm import joinedload
+
+    with create_session() as session:
+        task = session.scalars(
+            select(TaskInstance)
+            .where(
+                TaskInstance.run_id == dag_runs("rebalance_words")[-1].run_id,
+                TaskInstance.task_id == "approve",
+            )
+            .options(joinedload(TaskInstance.hitl_detail))
+        ).one()
+        return task.hitl_detail.chosen_options, str(task.state)
+
+
+@pytest.mark.parametrize(("decision", "option"), [("approve", "Approve"), ("refuse", "Reject")])
+def test_an_answer_is_airflows_own_and_for_that_plan_alone(
+    site: Site, asking: str, decision: str, option: str
+) -> None:
+    client, path = site.client("uma"), f"{HOME}/runs/{asking}"
+    digest = steps.read_plan(site.registry.run(asking)).digest
+    assert 'value="approve"' in client.get(path).text
+    looked = site.client("vic").get(path).text
+    assert "not answer it" in looked and 'value="approve"' not in looked
+    data = {"csrf": csrf(client, path), "decision": decision, "digest": digest}
+    other = client.post(f"{path}/answer", data={**data, "digest": "0" * 64})
+    assert other.status_code == 409 and "another one" in other.text
+    assert chosen(asking) == (None, "awaiting_input")
+    # The plan was replaced after Airflow asked: nobody has been asked about this one.
+    site.shop.plan(asking, force=True, max_imbalance=1.3)
+    newer = steps.read_plan(site.registry.run(asking)).digest
+    assert newer != digest
+    assert client.post(f"{path}/answer", data={**data, "digest": newer}).status_code == 409
+    assert chosen(asking) == (None, "awaiting_input")
+    site.shop.plan(asking, force=True)
+    assert client.post(f"{path}/answer", data=data).status_code == 303
+    assert chosen(asking) == ([option], "scheduled")
+    assert client.post(f"{path}/answer", data=data).status_code == 409
