@@ -31,6 +31,7 @@ WIDE = 900
 NARROW = 350
 #: More channels than this are drawn as a curve by rank: bars would be hairlines.
 MOST_BARS = {WIDE: 64, NARROW: 24}
+LOADS = "Load of each channel before and after, against its fair share"
 # Width of a character of a label, in pixels; generous.
 _GLYPH = 7
 
@@ -102,7 +103,7 @@ def loads_svg(
     ]
     bottom = BOTTOM if flat else longest + 12
     chart: Spec = {"layer": layers, "data": {"values": rows}}
-    return draw(chart, width, 250 - BOTTOM + bottom, bottom=bottom)
+    return draw(chart, width, 250 - BOTTOM + bottom, told=LOADS, bottom=bottom)
 
 
 def curve_svg(
@@ -195,7 +196,8 @@ def curve_svg(
         side, gap, over = "right", 4.0 if left else -8.0, max([*left[-1:], chosen[1]])
     place = max((high - over) / (high - low) * plot - 12, 4)
     layers.append(text_mark(text, chosen[0] * across, place, INK, side, gap, weight=600))
-    return draw({"layer": layers}, width, height, right=right)
+    told = f"Imbalance against bytes moved; chosen: {text}"
+    return draw({"layer": layers}, width, height, told=told, right=right)
 
 
 def _ranked(old: list[float], new: list[float], fair: list[float], width: int) -> str:
@@ -232,7 +234,7 @@ def _ranked(old: list[float], new: list[float], fair: list[float], width: int) -
         line_mark(ranks(old), BEFORE, x, y, "before", thick=2.5),
         line_mark(ranks(new), AFTER, x, y, "after", thick=2.5),
     ]
-    return draw({"layer": layers}, width, 250)
+    return draw({"layer": layers}, width, 250, told=LOADS)
 
 
 def _bar(field: str, color: str, size: float, x: Spec, y: Spec, told: Spec) -> Spec:

@@ -29,21 +29,29 @@ def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
 
 def bytes_per_second(registry: Registry) -> float | None:
     """Bytes of state that a second of migration moves, from the newest epochs; None: unmeasured."""
-    size = seconds = 0.0
+    measured = _migrations(registry)
+    size, seconds = sum(b for b, _ in measured), sum(s for _, s in measured)
+    return size / seconds if size and seconds else None
+
+
+def _migrations(registry: Registry) -> list[tuple[float, float]]:
+    """Bytes written and seconds taken of each of the newest migrations."""
+    found = []
     for number in registry.numbers()[-NEWEST:]:
         name = f"epochs/{number:08d}/migration.json"
         if registry.store.exists(name):
             tables = registry.store.read_json(name)["tables"].values()
-            size += sum(float(t["bytes"]) for t in tables)
-            seconds += sum(float(t["seconds"]) for t in tables)
-    return size / seconds if size and seconds else None
+            found.append(
+                (sum(float(t["bytes"]) for t in tables), sum(float(t["seconds"]) for t in tables))
+            )
+    return found
 
 
 @dataclass(frozen=True)
 class Price:
     """What a plan costs in time, by what windows and migrations took so far; None: unmeasured.
 
-    seconds : that moving takes
+    seconds : that moving takes: no less than the quickest migration took, however little moves
     saved : that each window waits less for the fullest channel
     windows : after so many the move has paid for itself; infinite where it saves nothing
     """
@@ -57,7 +65,9 @@ def price(registry: Registry, plan: Plan, profile: Profile | None) -> Price:
     """Predict what a plan costs and saves, from earlier runs."""
     rate = bytes_per_second(registry)
     per_load = seconds_per_load(registry, profile) if profile is not None else None
-    seconds = plan.bytes / rate if rate else None
+    seconds = None
+    if rate is not None:
+        seconds = max(plan.bytes / rate, min(s for _, s in _migrations(registry)))
     saved = None
     if per_load is not None:
         fair = sum(plan.loads_before) / len(plan.function.channels)

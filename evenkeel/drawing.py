@@ -14,6 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from markupsafe import escape
+
 #: Points of a line: more cannot be told apart.
 MOST_POINTS = 400
 #: Margins of every picture, in pixels.
@@ -105,8 +107,11 @@ def apart(places: Sequence[float], limit: float) -> list[float]:
     return moved
 
 
-def draw(spec: Spec, width: int, height: int, *, right: int = 0, bottom: int = BOTTOM) -> str:
-    """Draw, and make the result the page's own: its font, its colours, titles to hover over."""
+def draw(
+    spec: Spec, width: int, height: int, *, told: str, right: int = 0, bottom: int = BOTTOM
+) -> str:
+    """Draw, and make the result the page's own: its font, its colours, titles to hover over.
+    `told` says what it shows to those who cannot see it."""
     axis = {
         "labelColor": MUTED,
         "titleColor": MUTED,
@@ -134,7 +139,7 @@ def draw(spec: Spec, width: int, height: int, *, right: int = 0, bottom: int = B
         },
         **spec,
     }
-    return _own(_svg(json.dumps(whole)), width, height)
+    return _own(_svg(json.dumps(whole)), width, height, told)
 
 
 @lru_cache(maxsize=128)  # A page is asked for again and again, and drawing is most of its time.
@@ -144,7 +149,7 @@ def _svg(chart: str) -> str:
     return str(vl_convert.vegalite_to_svg(chart, vl_version="5.20"))
 
 
-def _own(svg: str, width: int, height: int) -> str:
+def _own(svg: str, width: int, height: int, told: str) -> str:
     body = svg[svg.index(">") + 1 :]
     body = re.sub(r' (?:font-family|pointer-events|aria-roledescription)="[^"]*"', "", body)
     body = re.sub(r'<path [^>]*\bd=""[^>]*/>', "", body)
@@ -156,7 +161,7 @@ def _own(svg: str, width: int, height: int) -> str:
     body = _LAYOUT.sub(_rounded, body)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img">{body}'
+        f'width="{width}" height="{height}" role="img" aria-label="{escape(told)}">{body}'
     )
 
 

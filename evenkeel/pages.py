@@ -55,7 +55,9 @@ def read_bytes(text: str) -> int:
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds with a tenth below a minute: 3.2 s, 2 min 5 s, 1 h 4 min."""
+    """Seconds with a tenth below a minute: 9 ms, 3.2 s, 2 min 5 s, 1 h 4 min."""
+    if 0 < seconds < 0.0995:
+        return f"{seconds * 1000:.0f}{_GAP}ms"
     if seconds < 59.95:
         return f"{seconds:.1f}{_GAP}s"
     whole = round(seconds)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -12,10 +14,19 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from evenkeel.charts import loads_svg
 from partitioning.errors import EvenkeelError, InputError
 from plugins import compare, forms, overview, plans, quality, tables, views, web
 
 HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
+
+
+@asynccontextmanager
+async def warmed(_: FastAPI) -> AsyncIterator[None]:
+    """Draw once beside everything else: the first picture of a process takes a second."""
+    threading.Thread(target=loads_svg, args=(["0"], [1.0], [1.0], [1.0]), daemon=True).start()
+    yield
+
 
 # FastAPI's own pages for OpenAPI would ask nobody for a login: the route below does.
 app = FastAPI(
@@ -23,6 +34,7 @@ app = FastAPI(
     description="Why state moves, at what price, what exactly will run, and a way back.",
     dependencies=[Depends(get_user)],
     openapi_url=None,
+    lifespan=warmed,
     redirect_slashes=False,
 )
 

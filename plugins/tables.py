@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 
+from evenkeel.charts import NARROW, WIDE
 from evenkeel.data_docs import pages
+from evenkeel.epoch_chart import epochs_svg
 from evenkeel.history import Past, Stay, past, stays
 from evenkeel.keys import key_columns
 from evenkeel.report import pictures
@@ -59,6 +62,7 @@ def table_page(
         channels=channels[: MOST if every else FIRST],
         channels_count=len(channels),
         epochs=epochs,
+        epochs_picture=_picture(epochs),
         epochs_count=len(registry.numbers()) if now.epoch else 0,
         keys=keys[: MOST if every else FIRST],
         keys_count=len(keys),
@@ -151,6 +155,14 @@ def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
         "load": known,
         "stays": lived,
     }
+
+
+def _picture(epochs: list[Past]) -> dict[str, Markup] | None:
+    plans = [e.plan for e in reversed(epochs) if e.plan is not None]
+    if len(plans) < 2:
+        return None
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    return {size: Markup(epochs_svg(plans, width=width)) for size, width in sizes}
 
 
 def _count(registry: Any) -> int:

@@ -74,6 +74,12 @@ def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
     return Markup(' aria-sort="{}"').format(order) if order else Markup("")
 
 
+def show_all(request: Request) -> Markup:
+    """A link to the same page with every row."""
+    query = {**request.query_params, "every": "true"}
+    return Markup('<a href="?{}">Show all</a>').format(urlencode(query))
+
+
 def when(moment: datetime | str | None) -> Markup:
     """A moment in UTC; `page.js` writes it in the reader's own zone."""
     if moment is None:
@@ -111,5 +117,5 @@ def _ordered(value: Any) -> tuple[bool, Any]:
 def _environment() -> Environment:
     made = environment("plugins")
     made.filters["when"] = when
-    made.globals |= {"sort_link": sort_link, "sorted_as": sorted_as}
+    made.globals |= {"sort_link": sort_link, "sorted_as": sorted_as, "show_all": show_all}
     return made

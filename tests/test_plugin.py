@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
+from markupsafe import escape
 
+from evenkeel.steps import read_plan
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import ATTACK, Site, made_site, run_name  # noqa: F401  a fixture
 
@@ -114,9 +117,21 @@ def test_overview_tells_how_tables_stand(site: Site) -> None:
         ("/tables/..%2f..%2fetc", "no such page"),
         ("/dags/some_other_dag", "not one of Evenkeel"),
         ("/nowhere/at/all", "no such page"),
+        ("/tables/words/runs/other", "no run &#39;other&#39;"),
+        ("/tables/words/runs/..%5c..", "no run"),
+        ("/tables/words/runs/other/report", "no run"),
+        ("/tables/words/quality?run=../epochs/00000001", "no run"),
+        ("/tables/words/rollback?epoch=77", "no epoch 77"),
+        ("/tables/words/rollback?epoch=x", "no epoch"),
+        ("/tables/words/compare?old=5&new=6", "no epoch 5"),
+        ("/tables/words/compare?old=x", "valid integer"),
+        ("/tables/words/data_docs/secret.txt", "no page &#39;secret.txt&#39;"),
+        ("/tables/words/data_docs/..%2fepochs%2f00000001%2fepoch.json", "no such page"),
+        ("/tables/words/data_docs/..%5cbootstrap.json", "no page"),
     ],
 )
 def test_what_is_not_there_gives_a_page_that_says_so(site: Site, path: str, told: str) -> None:
+    site.registry.store.write("data_docs/secret.txt", b"no page")
     answer = site.client("vic").get(f"/evenkeel{path}")
     assert answer.status_code == 404 and told in answer.text and "Traceback" not in answer.text
 
@@ -160,3 +175,64 @@ def test_tables_sort_on_the_server(site: Site) -> None:
 def test_openapi_lists_the_pages(site: Site) -> None:
     found = site.client("vic").get("/evenkeel/openapi.json").json()
     assert "/tables/{table}" in found["paths"]
+
+
+def test_tabs_of_airflow_lead_to_the_tables_pages(site: Site) -> None:
+    client, run = site.client("vic"), "manual__2013-02-01T00:00:00+00:00"
+    for dag in ("rebalance_words", "roll_back_words", "maintain_words"):
+        to = client.get(f"/evenkeel/dags/{dag}").headers["location"]
+        assert to == "/evenkeel/tables/words"
+    for tail in ("", "/tasks/approve"):
+        to = client.get(f"/evenkeel/dags/rebalance_words/runs/{run}{tail}").headers["location"]
+        assert to == "/evenkeel/tables/words/runs/manual__2013-02-01T00-00-00-00-00"
+
+
+def test_a_plan_tells_moves_price_digest_and_what_was_rejected(site: Site) -> None:
+    plan = read_plan(site.registry.run(run_name(2)))
+    text = site.client("vic").get(f"/evenkeel/tables/words/runs/{run_name(2)}").text
+    region = text.split('aria-label="Moves"')[1].split("</table>")[0]
+    assert region.count("<tr>") == len(plan.moves) + 1
+    assert [str(escape(m.reason)) in region for m in plan.moves] == [True] * len(plan.moves)
+    assert plan.digest in text and plan.parent_digest[:12] in text
+    assert 'aria-label="Rejected moves"' in text and "earlier runs moved" in text
+
+
+def test_moves_sort_by_what_is_asked(site: Site) -> None:
+    path = f"/evenkeel/tables/words/runs/{run_name(2)}"
+
+    def order(by: str) -> list[int]:
+        text = site.client("vic").get(path, params={"moves": by}).text
+        region = text.split('aria-label="Moves"')[1].split("</table>")[0]
+        return [int(n) for n in re.findall(r'<tr><td class="n">(\d+)</td>', region)]
+
+    moves = read_plan(site.registry.run(run_name(2))).moves
+    assert order("order") == list(range(1, len(moves) + 1))
+    assert order("bytes") == sorted(order("order"), key=lambda n: moves[n - 1].bytes)
+    assert order("no such column") == order("order")
+
+
+def test_the_report_and_data_docs_come_without_scripts(site: Site) -> None:
+    client, home = site.client("vic"), "/evenkeel/tables/words"
+    report = client.get(f"{home}/runs/{run_name(1)}/report")
+    pages = re.findall(r'href="(\.\./\.\./data_docs/[^"]*)"', report.text)
+    assert len(pages) >= 2
+    for page in pages:
+        answer = client.get(f"{home}/{page.removeprefix('../../')}")
+        assert answer.status_code == 200 and "<h1>" in answer.text
+        assert "script-src" not in answer.headers["content-security-policy"]
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_quality_lines_up_expectations_over_epochs(site: Site) -> None:
+    text = site.client("vic").get("/evenkeel/tables/words/quality").text
+    region = text.split('aria-label="Expectations over epochs"')[1].split("</table>")[0]
+    assert [int(n) for n in re.findall(r"epoch (\d+)", region)] == [2, 1, 0]
+    assert "Nothing moves without a reason" in region and "✓" in region
+
+
+def test_comparing_epochs_lists_what_changed(site: Site) -> None:
+    text = site.client("vic").get("/evenkeel/tables/words/compare?old=0&new=2").text
+    old, new = (site.registry.epoch(n).function for n in (0, 2))
+    changed = np.flatnonzero(old.slots != new.slots).tolist()
+    rows = set(re.findall(r'<th scope="row">slot (\d+)</th>', text))
+    assert rows == {str(s) for s in changed} and "epoch 1: channel" in text
