@@ -1,8 +1,10 @@
 """Backtests: strategies run over past windows, each function scored on a window it has not seen.
 
 For each window: learn it exactly, build from the strategy's own previous function, score on the
-next. Strategies that choose a channel for each tuple do so instead (`backtest_runs.Streamed`).
-State is taken to be what the window left behind: as many bytes a key as it had load.
+next. State is taken to be what the window left behind: as many bytes a key as it had load. Our
+own strategy plans for the forecast of the next window, made from all windows so far, as `learn`
+does; those of the papers plan for the window learned. Strategies that
+choose a channel for each tuple route every row in the order of the stream.
 """
 
 from __future__ import annotations
@@ -11,20 +13,34 @@ import inspect
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any, get_type_hints
 
 from evenkeel.backtest_runs import run
 from evenkeel.windows import Series, Window
 from partitioning.bounds import floor
 from partitioning.errors import InputError
+from partitioning.forecast import forecast
 from partitioning.function import DEFAULT_SLOTS, numbered_channels
-from partitioning.profile import Profile, profile_of_keys
+from partitioning.hashing import Hashes
+from partitioning.profile import Profile, Sketch, profile_of_keys
 from partitioning.strategies import STRATEGIES
 
 #: A key is heavy from this share of one channel's fair load, as in the `learn` job.
 HEAVY_SHARE = 0.01
+#: Strategies that plan for a forecast of their own accord.
+FORESEEING = frozenset({"frontier"})
 Options = Mapping[str, Mapping[str, Any]]
+
+
+class Forecasts(StrEnum):
+    """Who plans for a forecast, and who for the window learned."""
+
+    own = "own"  # those of FORESEEING
+    none = "none"
+    all = "all"
+    oracle = "oracle"  # all are told the next window itself
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,7 @@ def backtest(
     channels: Sequence[int],
     options: Options | None = None,
     slots: int = DEFAULT_SLOTS,
+    forecasts: Forecasts = Forecasts.own,
 ) -> Iterator[Score]:
     """Score every strategy on every window but the first, for each number of channels.
 
@@ -86,33 +103,67 @@ def backtest(
             "Give no more than there are keys",
         )
     for count in channels:
-        yield from _series(series, strategies, count, options, slots)
+        yield from _series(series, strategies, count, options, slots, forecasts)
 
 
 def _series(
-    series: Series, strategies: Sequence[str], count: int, options: Options, slots: int
+    series: Series,
+    strategies: Sequence[str],
+    count: int,
+    options: Options,
+    slots: int,
+    forecasts: Forecasts,
 ) -> Iterator[Score]:
     owners = numbered_channels(count)
     runs = {name: run(series, name, owners, options.get(name, {})) for name in strategies}
-    profile = _learn(series, series.windows[0], count, slots)
+    seen: dict[str, list[Sketch]] = {name: [] for name in strategies}
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
-        after = _learn(series, unseen, count, slots)
+        least = floor(_learn(series, unseen, count, slots), owners)
         for name in strategies:
+            profile = _learn(series, window, count, slots, runs[name].listed)
+            seen[name].append(profile.sketch())
+            if forecasts is Forecasts.oracle:
+                profile = _told(profile, _learn(series, unseen, count, slots, profile.heavy))
+            elif forecasts is Forecasts.all or (forecasts is Forecasts.own and name in FORESEEING):
+                profile = _foreseen(profile, seen[name])
             yield Score(
                 window=window.label,
                 next_window=unseen.label,
                 strategy=name,
                 channels=count,
                 rows=window.rows,
-                floor=floor(after, owners),
+                floor=least,
                 **runs[name].step(profile, window, unseen),
             )
-        profile = after
 
 
-def _learn(series: Series, window: Window, channels: int, slots: int) -> Profile:
+def _learn(
+    series: Series, window: Window, channels: int, slots: int, listed: Hashes | None = None
+) -> Profile:
+    """As the `learn` job does: heavy keys are listed, and those that the function places."""
     least = HEAVY_SHARE / channels * float(window.load.sum())
-    return profile_of_keys(series.key, window.hashes, window.load, slots, threshold=least)
+    return profile_of_keys(
+        series.key, window.hashes, window.load, slots, threshold=least, listed=listed
+    )
+
+
+def _foreseen(profile: Profile, seen: Sequence[Sketch]) -> Profile:
+    """The profile with the forecast for its load, and state in proportion to that."""
+    ahead = forecast(seen).onto(profile)
+    return replace(ahead, bytes=ahead.load, heavy_bytes=ahead.heavy_load)
+
+
+def _told(profile: Profile, after: Profile) -> Profile:
+    """The profile with the load of the next window, whose keys include its own."""
+    state = profile.listing(after.heavy)
+    after = after.listing(state.heavy)
+    return replace(
+        after,
+        bytes=state.bytes,
+        rows=state.rows,
+        heavy_bytes=state.heavy_bytes,
+        heavy_rows=state.heavy_rows,
+    )
 
 
 def check(strategies: Sequence[str], channels: Sequence[int], options: Options) -> None:

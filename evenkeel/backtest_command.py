@@ -19,6 +19,15 @@ class Lines(StrEnum):
     jsonl = "jsonl"
 
 
+class Planned(StrEnum):
+    """What strategies plan for; see `evenkeel.backtest.Forecasts`."""
+
+    own = "own"
+    none = "none"
+    all = "all"
+    oracle = "oracle"
+
+
 def backtest(
     input: Annotated[
         str, typer.Argument(help="Parquet, CSV, or text of one key a line (column `line`)")
@@ -39,6 +48,13 @@ def backtest(
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
     ] = None,
+    forecast: Annotated[
+        Planned,
+        typer.Option(
+            help="who plans for a forecast of the next window, not for the one learned: frontier "
+            "of its own, none, or all; oracle tells all the next window itself"
+        ),
+    ] = Planned.own,
     limit: Annotated[int | None, typer.Option(metavar="ROWS", help="rows to read at most")] = None,
     format: Annotated[
         Lines, typer.Option(help="table of means for people, a line a score for machines")
@@ -69,7 +85,8 @@ def backtest(
     for note in series.notes:
         sys.stderr.write(f"evenkeel: {note}\n")
     total = (len(series.windows) - 1) * len(names) * len(counts)
-    scores = followed(tests.backtest(series, names, counts, options), total)
+    told = tests.Forecasts(forecast)
+    scores = followed(tests.backtest(series, names, counts, options, forecasts=told), total)
     kept = []
     for score in scores:
         kept.append(score)

@@ -11,7 +11,7 @@ import numpy as np
 from evenkeel.windows import Series, Window
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction
-from partitioning.hashing import key_hash
+from partitioning.hashing import Hashes, key_hash
 from partitioning.metrics import imbalance, moved_shares
 from partitioning.profile import Floats, Profile, sums_by
 from partitioning.strategies import ROUTERS, STRATEGIES
@@ -31,6 +31,11 @@ class Planned:
     ) -> None:
         self.name, self.channels, self.options = name, channels, options
         self.function: PartitioningFunction | None = None
+
+    @property
+    def listed(self) -> Hashes | None:
+        """Keys that the function places by name: a profile must tell them from their slot."""
+        return None if self.function is None else self.function.explicit_keys
 
     def step(self, profile: Profile, window: Window, unseen: Window) -> Outcome:
         """Learn `window`, as `profile` has it, and score on `unseen`."""
@@ -72,6 +77,10 @@ class Streamed:
             raise _named(name, error) from error
         self.hashes, self.capacities = series.hashes, self.router.capacities
         self.last: Outcome | None = None
+
+    @property
+    def listed(self) -> None:
+        """A router looks at no profile."""
 
     def step(self, profile: Profile, window: Window, unseen: Window) -> Outcome:
         """Let `unseen` go by, after `window`."""

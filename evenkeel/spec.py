@@ -73,6 +73,8 @@ class ChannelSpec(Strict):
 
 #: Columns that every state table has of ours.
 _OURS = {"channel", "slot"}
+#: Tags of the forms that a field may take.
+_FORMS = (("list",), ("number",), ("auto",))
 #: Most channels that a spec may ask for.
 _MOST = 100_000
 
@@ -80,6 +82,10 @@ _MOST = 100_000
 def _kind(channels: Any) -> str:
     """Which of its two forms `channels` is in, so that errors are about that one alone."""
     return "list" if isinstance(channels, list) else "number"
+
+
+def _decay_kind(decay: Any) -> str:
+    return "none" if decay is None else "auto" if isinstance(decay, str) else "number"
 
 
 class TableSpec(Strict):
@@ -94,6 +100,16 @@ class TableSpec(Strict):
     input: Input = Field(description="where the events come from; see below")
     load: str | None = Field(None, description="input column with each event's load; none: 1")
     window: int = Field(28, ge=1, le=3660, description="days of input to learn from")
+    decay: Annotated[
+        Annotated[Literal["auto"], Tag("auto")]
+        | Annotated[float, Field(ge=0, le=1), Tag("number")]
+        | Annotated[None, Tag("none")],
+        Discriminator(_decay_kind),
+    ] = Field(
+        None,
+        description="plan for a forecast, a day weighing this much against the one after it; "
+        "auto: found by backtest; none: for the window as it was",
+    )
     state: dict[Name, StateTable] = Field(
         min_length=1, description="state tables by name; they share one function and move together"
     )
@@ -220,9 +236,9 @@ def _absolute(path: str, folder: Path) -> str:
 
 def _problem(error: Any) -> str:
     where = error["loc"]
-    if where[:1] == ("channels",) and where[1:2] in (("list",), ("number",)):
-        # Which of the two forms it was read as: no field of the user's.
-        where = ("channels", *where[2:])
+    if where[0:1] in (("channels",), ("decay",)) and where[1:2] in _FORMS:
+        # Which of its forms it was read as: no field of the user's.
+        where = (where[0], *where[2:])
     field = ".".join(str(p) for p in where) or "spec"
     shown = repr(error.get("input"))
     shown = shown if len(shown) <= 60 else shown[:57] + "..."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class Profile:
     error : bound on how far any key's load may be understated
     window : (first day, day after the last) as ISO dates; ("", "") where there is no time
     events : input rows of the window
+    surprises : float64 (E, S + K): errors of E past forecasts, in the unit of load: of each slot's
+        tail, then of each heavy key; none where `load` is no forecast
     """
 
     key: tuple[KeyColumn, ...]
@@ -79,12 +81,16 @@ class Profile:
     error: float = 0.0
     window: tuple[str, str] = ("", "")
     events: int = 0
+    surprises: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         for name in ("load", "bytes", "rows", "heavy_load", "heavy_bytes", "heavy_rows"):
             values = getattr(self, name)
             if not np.isfinite(values).all() or (values < 0).any():
                 raise InputError(f"{name} must be finite and not negative", "profile")
+        fits = self.surprises.shape[1:] == (len(self.load) + len(self.heavy),)
+        if len(self.surprises) and not (fits and np.isfinite(self.surprises).all()):
+            raise InputError("surprises must be finite, one an item", "profile")
 
     @property
     def slots(self) -> int:
@@ -113,13 +119,24 @@ class Profile:
         def padded(values: Floats) -> Floats:
             return np.concatenate([values, np.zeros(len(extra))])[order]
 
+        surprises = self.surprises
+        if len(surprises):
+            keys = np.pad(surprises[:, self.slots :], ((0, 0), (0, len(extra))))[:, order]
+            surprises = np.hstack([surprises[:, : self.slots], keys])
         return replace(
             self,
+            surprises=surprises,
             heavy=np.concatenate([self.heavy, extra])[order],
             heavy_load=padded(self.heavy_load),
             heavy_bytes=padded(self.heavy_bytes),
             heavy_rows=padded(self.heavy_rows),
             heavy_names=tuple(names[i] for i in order),
+        )
+
+    def sketch(self) -> Sketch:
+        """Its load alone."""
+        return Sketch(
+            self.load, self.heavy, self.heavy_load, self.heavy_names, self.error, self.events
         )
 
     def to_bytes(self) -> Packed:
@@ -218,6 +235,7 @@ def profile_of_keys(
     *,
     state: Floats | None = None,
     threshold: float = 0.0,
+    listed: Hashes | None = None,
     names: Sequence[str] | None = None,
 ) -> Profile:
     """An exact profile from every key's load: for tests, benchmarks and backtests.
@@ -227,10 +245,14 @@ def profile_of_keys(
     hashes, load : int64 and float64 (n,): each key's hash (distinct) and load
     state : float64 (n,): bytes of state of each key; 1 row of `state` bytes a key; default: load
     threshold : keys with at least this load are listed as heavy
+    listed : hashes of keys that are listed whatever their load
     """
     state = load if state is None else state
     slot = slot_of(hashes, slots)
-    picked = np.flatnonzero(load >= threshold)
+    wanted = load >= threshold
+    if listed is not None:
+        wanted |= np.isin(hashes, listed)
+    picked = np.flatnonzero(wanted)
     picked = picked[np.argsort(hashes[picked])]
     return Profile(
         key=key,

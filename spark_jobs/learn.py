@@ -22,6 +22,7 @@ from evenkeel.epochs import Epoch
 from evenkeel.spec import TableSpec
 from evenkeel.table import Table
 from partitioning.errors import InputError
+from partitioning.forecast import forecast
 from partitioning.function import KeyColumn
 from partitioning.hashing import Hashes
 from partitioning.profile import Profile, Sketch, merge
@@ -172,7 +173,12 @@ def learn(
     events = read_events(spark, spec)
     check_key(events, spec, key)
     sketches, window = _window(table, epoch, events, end, relearn)
-    merged = merge(sketches)
+    if spec.decay is None:
+        merged = merge(sketches)
+    else:
+        ahead = forecast(sketches, None if spec.decay == "auto" else spec.decay)
+        say(f"forecast from {len(sketches)} days, decay {ahead.decay:g}")
+        merged = ahead.sketch
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
     weight = weigh(
         spark, spec, epoch.function, np.union1d(merged.heavy, epoch.function.explicit_keys)

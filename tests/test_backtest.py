@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evenkeel.backtest import Score, backtest, check, parse_channels, parse_options
+from evenkeel.backtest import Forecasts, Score, backtest, check, parse_channels, parse_options
 from evenkeel.backtest_page import write_page
 from evenkeel.backtest_runs import placed
 from evenkeel.backtest_view import COLUMNS, means
@@ -136,12 +136,17 @@ def test_an_empty_window_is_reported_and_passed_over(tmp_path):
 @pytest.mark.parametrize("name", ["uniform", "scan", "frontier"])
 def test_scores_are_what_counting_by_hand_gives(words, frame, name):
     series = read_series(words, ["word"], rows=1000)
-    scores = list(backtest(series, [name], [4], slots=64))
+    scores = list(backtest(series, [name], [4], slots=64, forecasts=Forecasts.none))
     previous = None
     for i, score in enumerate(scores):
         window, unseen = series.windows[i : i + 2]
         profile = profile_of_keys(
-            series.key, window.hashes, window.load, 64, threshold=0.01 / 4 * 1000
+            series.key,
+            window.hashes,
+            window.load,
+            64,
+            threshold=0.01 / 4 * 1000,
+            listed=None if previous is None else previous.explicit_keys,
         )
         function = STRATEGIES[name](profile, previous, numbered_channels(4))
         for seen, value in ((window, score.imbalance_learned), (unseen, score.imbalance)):
@@ -236,6 +241,22 @@ def test_every_strategy_runs_for_every_number_of_channels(words):
     assert len(rows) == 2 * len(STRATEGIES) and all(len(row) == len(COLUMNS) for row in rows)
 
 
+def test_who_plans_for_what(words):
+    series = read_series(words, ["word"], rows=1000)
+
+    def even(forecasts):
+        scores = list(backtest(series, ["scan", "frontier"], [2], slots=64, forecasts=forecasts))
+        return {(s.strategy, s.window): (s.imbalance_learned, s.imbalance) for s in scores}
+
+    own, none, every, oracle = map(even, Forecasts)
+    at = series.windows[1].label
+    assert own["scan", at] == none["scan", at] != every["scan", at]
+    assert own["frontier", at] == every["frontier", at] != none["frontier", at]
+    # Who knows the next window is even on that one, and not on the last.
+    assert oracle["frontier", at][1] < 1.002 < oracle["frontier", at][0]
+    assert none["frontier", at][0] < 1.002 < none["frontier", at][1]
+
+
 def test_options_reach_their_strategy(words):
     series = read_series(words, ["word"], rows=1000)
     options = parse_options(["scan.sigma=1", "scan.utility=A"])
@@ -263,7 +284,10 @@ def test_options_reach_their_strategy(words):
         (["--channels", "ten"], "no numbers of channels"),
         (["--channels", "5,9999"], "9999 channels for"),
         (["--strategy", "best"], "no strategy 'best'. Allowed: uniform, "),
-        (["--option", "frontier.speed=1"], "no option 'speed'. It has: max_imbalance, budget"),
+        (
+            ["--option", "frontier.speed=1"],
+            "no option 'speed'. It has: max_imbalance",
+        ),
         (["--option", "frontier.budget=much"], "frontier.budget cannot be 'much'"),
         (["--option", "frontier.budget=Infinity"], "frontier.budget cannot be inf"),
         (["--option", "scan.sigma=1"], "'scan', which is not run"),

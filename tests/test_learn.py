@@ -315,3 +315,12 @@ def test_main_leaves_profile_and_what_was_weighed(spark, ready: World, capsys):
     assert meta["seconds"] > 0
     assert (folder / "profile.npz").exists()
     assert "window 2013-01-08 to 2013-01-15: 0 days known, learning 7" in capsys.readouterr().out
+
+
+def test_with_a_decay_the_load_is_a_forecast(spark, ready: World):
+    end = date(2013, 1, 8)
+    plain, _ = learn(spark, ready.table, end)
+    ahead, _ = learn(spark, ready.respec(decay="auto").table, end)
+    assert ahead.load.sum() == pytest.approx(plain.load.sum())
+    assert ahead.heavy.tolist() == plain.heavy.tolist()
+    assert (ahead.load != plain.load).any() and (ahead.bytes == plain.bytes).all()

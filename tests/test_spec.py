@@ -95,6 +95,8 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"key": []}, "key: .*at least 1 item"),
         ({"key": ["a", "a"]}, "key: key columns must differ"),
         ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
+        ({"decay": 2}, "decay: .*less than or equal to 1"),
+        ({"decay": "often"}, "decay: .*'auto'"),
         ({"strategy": "magic"}, "strategy: .*'magic'.*frontier"),
         ({"trigger": 1.01, "max_imbalance": 1.5}, "max_imbalance may not be over trigger"),
         ({"input": {"path": "x", "format": "orc"}}, "input.format: .*'parquet'.*got 'orc'"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from partitioning.profile import Floats, Profile
 from partitioning.strategies.assignment import Assignment, Ints, evacuate
 from partitioning.strategies.descent import ROUNDING, Step, descend
 from partitioning.strategies.hashing import check_slots, ring_slots
+from partitioning.strategies.spread import spread
 
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
 CLOSE = 8e-4
@@ -23,6 +25,10 @@ NOWHERE = -1
 GRID = 64
 #: The search begins again from its own result so often at most, until nothing more is found.
 PASSES = 8
+#: Of several resources first those moves are made that even out most for their bytes.
+PRICES = (0.02, 0.005, 0.0)
+#: Mean square imbalance that moving all state must save where the next window is uncertain.
+WORTH = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +81,17 @@ class _Path:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """The items of one planning: slot tails, then heavy keys."""
+    """The items of one planning: slot tails, then heavy keys.
+
+    measures is float64 (R, n), what each item has of each resource, as parts of the total; the
+    first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
+    """
 
     profile: Profile
     load: Floats
     sizes: Floats
+    measures: Floats
+    surprises: Floats
     home: Ints
     start: Ints
     capacities: Floats
@@ -92,7 +104,20 @@ class _Task:
 
     def search(self, aim: float, stop: float, budget: float = np.inf) -> _Path:
         """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
+        if len(self.measures) > 1:
+            return self.even_out(PRICES, budget, self.surprises[:0])
         return self._walk(lambda state: descend(state, aim, stop, budget))
+
+    def even_out(self, prices: Sequence[float], budget: float, surprises: Floats) -> _Path:
+        """All measures and surprises at once, as `spread` does, at falling prices."""
+        measures = np.concatenate([self.measures, surprises])
+        totals = np.repeat([1.0, 0.0], [len(self.measures), len(surprises)])
+        weights = np.ones(len(measures))
+        return self._walk(
+            lambda state: chain.from_iterable(
+                spread(state, measures, totals, weights, price, budget) for price in prices
+            )
+        )
 
     def replay(self, moves: list[Step]) -> _Path:
         """The path of these steps; the first, empty one is the start."""
@@ -105,21 +130,36 @@ class _Task:
 
         return self._walk(steps)
 
-    def _walk(self, steps: Callable[[Assignment], Iterator[Step]]) -> _Path:
+    def _walk(self, steps: Callable[[Assignment], Iterable[Step]]) -> _Path:
         state = Assignment(self.load, self.sizes, self.home, self.start.copy(), self.fair)
-        idle = not self.load.any()
+        at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
+        fair /= self.fair.sum()
+        others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
+
+        def imbalance() -> float:
+            own = float(state.shares.max()) if len(self.measures) else 1.0
+            return max([own, *(float((o / fair).max()) for o in others)])
+
         moves: list[Step] = [[]]
-        sizes, imbalances = [state.bytes], [1.0 if idle else float(state.shares.max())]
+        sizes, imbalances = [state.bytes], [imbalance()]
         for step in steps(state):
+            for item, target in step:
+                for other, measure in zip(others, self.measures[1:], strict=True):
+                    other[at[item]] -= measure[item]
+                    other[target] += measure[item]
+                at[item] = target
             moves.append(step)
             sizes.append(state.bytes)
-            imbalances.append(float(state.shares.max()))
+            imbalances.append(imbalance())
         return _Path(self.start, moves, np.array(sizes), np.array(imbalances))
 
 
 @lru_cache(maxsize=4)  # profiles and functions never change, and hash by identity
 def _task(
-    profile: Profile, previous: PartitioningFunction | None, channels: tuple[Channel, ...]
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: tuple[Channel, ...],
+    resources: str = "L",
 ) -> _Task:
     check_channels(channels)
     check_slots(profile, previous)
@@ -130,14 +170,29 @@ def _task(
         profile = profile.listing(previous.explicit_keys)
         slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
     now = np.concatenate([slots, keys])
-    load = np.concatenate([profile.tail(profile.load, profile.heavy_load), profile.heavy_load])
-    sizes = np.concatenate([profile.tail(profile.bytes, profile.heavy_bytes), profile.heavy_bytes])
+    load, sizes, rows = (
+        np.concatenate([profile.tail(values, heavy), heavy])
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    )
+    total = float(load.sum())
+    # The keys of a tail are taken to be alike.
+    every = {"L": load, "C": rows, "Q": np.square(load) / np.maximum(rows, 1.0), "B": sizes}
+    if not resources or set(resources) - set(every):
+        raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
+    wanted = sorted(set(resources), key=lambda r: (r != "L", r))
+    load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     return _Task(
         profile=profile,
         load=load,
         sizes=sizes,
+        measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
+        surprises=profile.surprises / (total or 1.0),
         home=np.full_like(now, NOWHERE) if previous is None else now,
         start=evacuate(now, load, capacities, tail),
         capacities=capacities,
@@ -153,7 +208,7 @@ def _whole(task: _Task) -> _Path:
         end = path.pareto()[-1]
         at = path.at(end)
         again = replace(task, start=at, home=at).search(task.floor, task.floor * (1 + CLOSE))
-        if again.imbalance[-1] >= path.imbalance[end]:
+        if again.imbalance.min() >= path.imbalance[end]:
             break
         path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
     return path
@@ -197,6 +252,7 @@ def frontier(
     *,
     max_imbalance: float | None = None,
     budget: float | None = None,
+    resources: str = "L",
 ) -> PartitioningFunction:
     """The least bytes for `max_imbalance`, or the least imbalance for `budget` bytes.
 
@@ -206,11 +262,18 @@ def frontier(
     channel is not its slot's. Without a previous function the search starts from consistent
     hashing, and everything is free.
 
+    Of several resources, every one counts: imbalance is that of the worst. A profile that is a
+    forecast knows by what forecasts were off: without a `max_imbalance` the function is then not
+    as even as it gets on what is expected, but has the least mean square over the past surprises,
+    so that keys that rise together sit apart, and moves nothing that is not worth its bytes.
+
     Parameters
     ----------
     profile, previous, channels : as in `trace`
     max_imbalance : stop here; None, or out of reach: as even as it gets
     budget : bytes of state that may move, net; None: no limit. It comes before `max_imbalance`
+    resources : what shall be even: letters of L (load), C (keys: rows of state), B (bytes of
+        state) and Q (square of each key's load); "LCL" is Gedik's way to write L and C
 
     Raises
     ------
@@ -223,7 +286,7 @@ def frontier(
         raise InputError(f"{max_imbalance} is below 1, perfect balance", "max_imbalance")
     if budget is not None and not budget >= 0:
         raise InputError(f"{budget} is not a number of bytes", "budget")
-    task = _task(profile, previous, tuple(channels))
+    task = _task(profile, previous, tuple(channels), resources)
     at = _picked(task, max_imbalance, np.inf if budget is None else budget)
     heavy = task.profile.heavy.tolist()
     return successor(
@@ -232,7 +295,7 @@ def frontier(
         channels,
         at[: profile.slots],
         "frontier",
-        {"max_imbalance": max_imbalance, "budget": budget},
+        {"max_imbalance": max_imbalance, "budget": budget, "resources": resources},
         dict(zip(heavy, at[profile.slots :].tolist(), strict=True)),
     )
 
@@ -240,14 +303,13 @@ def frontier(
 def _picked(task: _Task, max_imbalance: float | None, budget: float) -> Ints:
     """Where each item goes: of the whole path, and of searches made for this very target or
     budget where that path does not end inside both, the best state."""
+    if max_imbalance is None and len(task.surprises):
+        path = task.even_out([WORTH], budget * (1 + ROUNDING), task.surprises)
+        _check_affordable(path, budget)
+        return path.at(len(path.moves) - 1)
     path = _whole(task)
-    given, budget = budget, budget * (1 + ROUNDING)
-    if path.bytes[0] > budget:
-        raise InputError(
-            f"emptying the channels that go takes {path.bytes[0]:.0f} bytes, over {given:.0f}",
-            "budget",
-            "Raise the budget or keep the channels",
-        )
+    _check_affordable(path, budget)
+    budget *= 1 + ROUNDING
     goal = max_imbalance or 0.0
     aim = max(goal, task.floor)
     paths = [path]
@@ -264,3 +326,12 @@ def _picked(task: _Task, max_imbalance: float | None, budget: float) -> Ints:
         if p.bytes[k] <= budget
     )
     return paths[best].at(step)
+
+
+def _check_affordable(path: _Path, budget: float) -> None:
+    if path.bytes[0] > budget * (1 + ROUNDING):
+        raise InputError(
+            f"emptying the channels that go takes {path.bytes[0]:.0f} bytes, over {budget:.0f}",
+            "budget",
+            "Raise the budget or keep the channels",
+        )

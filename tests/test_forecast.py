@@ -1,0 +1,165 @@
+"""forecast: what it must find in made-up pasts, and that planning for it pays the next time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from partitioning.errors import InputError
+from partitioning.forecast import forecast
+from partitioning.function import numbered_channels
+from partitioning.generator import KEY, hashed_keys, zipf
+from partitioning.hashing import slot_of
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.profile import Profile, Sketch, merge, profile_of_keys
+from partitioning.strategies.frontier import frontier
+
+SLOTS, N = 64, 4
+
+
+def sketch(load, threshold=np.inf, listed=None) -> Sketch:
+    hashes = hashed_keys(len(load))
+    return profile_of_keys(KEY, hashes, load, SLOTS, threshold=threshold, listed=listed).sketch()
+
+
+def steady(windows: int, seed: int = 0) -> list[Sketch]:
+    """One truth, drawn from again and again."""
+    random = np.random.default_rng(seed)
+    return [sketch(random.poisson(2000 * zipf(300, 0.8)).astype(float), 60) for _ in range(windows)]
+
+
+def wandering(windows: int) -> list[Sketch]:
+    """Every window is the last one changed, with little chance in it."""
+    random = np.random.default_rng(1)
+    load, out = np.full(300, 1e4), []
+    for _ in range(windows):
+        load = load * random.lognormal(0, 0.5, len(load))
+        out.append(sketch(load))
+    return out
+
+
+def test_decay_follows_the_data():
+    assert forecast(steady(12)).decay >= 0.95
+    assert forecast(wandering(12)).decay <= 0.15
+
+
+def test_total_slots_and_keys_agree():
+    past = steady(5)
+    ahead, whole = forecast(past).sketch, merge(past)
+    assert ahead.load.sum() == pytest.approx(whole.load.sum())
+    assert ahead.heavy.tolist() == whole.heavy.tolist()
+    in_slot = np.bincount(slot_of(ahead.heavy, SLOTS), ahead.heavy_load, minlength=SLOTS)
+    assert (ahead.load >= in_slot * (1 - 1e-12)).all()
+
+
+def test_one_window_or_no_decay_is_the_last_window():
+    past = steady(6)
+    one = forecast(past[:1])
+    assert one.sketch.load == pytest.approx(past[0].load) and not len(one.surprises)
+    last = forecast(wandering(9), 0.0).sketch.load
+    assert np.corrcoef(last, wandering(9)[-1].load)[0, 1] > 0.999
+
+
+def test_all_alike_without_chance_is_the_merge():
+    same = [sketch(zipf(300, 1.0), 0.01)] * 4
+    assert forecast(same, 1.0).sketch.load == pytest.approx(merge(same).load)
+    assert not forecast(same).surprises.round(12).any()
+
+
+def test_chance_is_drawn_in():
+    # Slots that are all alike: what differs between them is chance, and will not last.
+    random = np.random.default_rng(2)
+    bare = sketch(np.ones(1))
+    past = [replace(bare, load=random.poisson(40.0, SLOTS).astype(float)) for _ in range(10)]
+    spread, last = forecast(past).sketch.load, past[-1].load
+    assert spread.std() / spread.mean() < 0.5 * last.std() / last.mean()
+
+
+def test_an_unlisted_key_does_not_come_from_nothing():
+    load = np.append(np.full(300, 10.0), 100.0)
+    key = hashed_keys(301)[-1:]
+    past = [sketch(load, 101), sketch(load, 101), sketch(load, 50), sketch(load, 50)]
+    ahead = forecast(past)
+    assert ahead.sketch.heavy.tolist() == key.tolist()
+    assert ahead.sketch.heavy_load == pytest.approx([4 * 100.0])
+    assert np.abs(ahead.surprises).max(initial=0.0) < 1e-9 * load.sum()
+
+
+def test_surprises_keep_the_mean_products():
+    # Keys 0 and 1 rise and fall together, key 2 against them.
+    random, past = np.random.default_rng(3), []
+    for swing in random.normal(0, 30, 30):
+        load = np.full(100, 50.0)
+        load[:3] += 100 + np.array([swing, swing, -swing])
+        past.append(sketch(load, 70, hashed_keys(3)))
+    ahead = forecast(past, 1.0)
+    order = np.searchsorted(ahead.sketch.heavy, hashed_keys(3))
+    products = ahead.surprises.T @ ahead.surprises
+    keys = products[SLOTS:, SLOTS:][np.ix_(order, order)]
+    assert (np.sign(keys) == [[1, 1, -1], [1, 1, -1], [-1, -1, 1]]).all()
+    assert np.sqrt(keys[0, 0]) == pytest.approx(30 * 30, rel=0.3)  # 30 windows of a swing of 30
+
+
+def test_keys_that_rise_together_sit_apart():
+    load = np.array([40.0, 40, 40, 40])
+    past = []
+    for i in range(12):
+        swing = 15.0 * (-1) ** (i // 2)
+        past.append(sketch(load + np.array([swing, swing, -swing, -swing]), 1))
+    ahead = forecast(past, 1.0)
+    function = frontier(profile_for(ahead), None, numbered_channels(2))
+    at = function.lookup_hashes(hashed_keys(4))
+    assert at[0] != at[1] and at[2] != at[3]
+
+
+def profile_for(ahead) -> Profile:
+    s = ahead.sketch
+    none = np.zeros(len(s.heavy))
+    bare = Profile(
+        KEY, s.load, s.load, s.load, s.heavy, none, s.heavy_load, none, s.heavy_names, s.error
+    )
+    return ahead.onto(bare)
+
+
+def test_planning_for_it_is_more_even_next_time_and_moves_less():
+    scores = []
+    for told in (False, True):
+        function, score = None, []
+        past = steady(13, seed=4)
+        for t in range(12):
+            ahead = forecast(past[: t + 1] if told else past[t : t + 1])
+            profile = profile_for(ahead)
+            before, function = function, frontier(profile, function, numbered_channels(N))
+            after = profile_for(forecast(past[t + 1 : t + 2]))
+            kept = before is None or (before.slots == function.slots).mean()
+            even = imbalance(channel_loads(function, after), function.capacities)
+            score.append((even, 1 - kept))
+        scores.append(np.mean(score[3:], axis=0))
+    assert (scores[1] < 0.97 * scores[0]).any() and (scores[1] < scores[0]).all()
+
+
+def test_planning_again_on_a_forecast_moves_nothing():
+    profile = profile_for(forecast(steady(8)))
+    once = frontier(profile, None, numbered_channels(N))
+    again = frontier(profile, once, numbered_channels(N))
+    assert (again.slots == once.slots).all()
+    assert again.explicit_keys.tolist() == once.explicit_keys.tolist()
+
+
+def test_profiles_keep_surprises():
+    profile = profile_for(forecast(steady(8)))
+    again = Profile.from_bytes(profile.to_bytes())
+    assert (again.surprises == profile.surprises).all() and len(again.surprises)
+    more = profile.listing(hashed_keys(310)[-3:])
+    old = np.isin(more.heavy, profile.heavy)
+    assert (more.surprises[:, SLOTS:][:, old] == profile.surprises[:, SLOTS:]).all()
+    assert not more.surprises[:, SLOTS:][:, ~old].any()
+    with pytest.raises(InputError, match="surprises"):
+        replace(profile, surprises=profile.surprises[:, 1:])
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(InputError, match="no sketch"):
+        forecast([])
+    with pytest.raises(InputError, match="decay"):
+        forecast(steady(2), -0.1)
