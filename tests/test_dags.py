@@ -231,8 +231,12 @@ def test_a_dry_run_and_a_refusal_change_nothing(
     assert ready.table.epoch().number == 0
 
 
-def test_a_run_from_learn_to_report(ready: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.timeout(1500)
+def test_from_learn_to_report_and_back_again(
+    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    rows = _rows(ready, spark)
     run = dag_of("rebalance_trips").test(run_conf={"window_end": END})
     assert run.state == "success"
     assert _states(run) == dict.fromkeys(PIPELINE, "success") | {"roll_back": "skipped"}
@@ -242,6 +246,15 @@ def test_a_run_from_learn_to_report(ready: World, monkeypatch: pytest.MonkeyPatc
     assert _events("evenkeel://trips/") == [{"epoch": 1}]
     kept = ready.table.registry.store.names("epochs/00000001")
     assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)
+    assert _rows(ready, spark) != rows
+
+    back = dag_of("roll_back_trips").test(run_conf={"epoch": 0})
+    assert back.state == "success"
+    assert ready.table.epoch().number == 2
+    assert _rows(ready, spark) == rows
+
+    assert dag_of("maintain_trips").test().state == "success"
+    assert _rows(ready, spark) == rows
 
 
 def test_a_failure_after_migrate_is_rolled_back(
