@@ -122,10 +122,15 @@ def test_threshold_follows_algorithm_1():
     assert tau.adjusted(12, 50) is tau and tau.adjusted(9, 100) is tau
     high = Threshold(1000, 98, 110)
     assert high.adjusted(700, 97) == Threshold(700, 98, 110, left=2)
-    assert high.adjusted(-5, 97) is high
+    assert high.adjusted(-5, 97) is high and high.adjusted(90, 97) is high
     assert Threshold(10, 98, 110, left=0).adjusted(12, 300).tau == 10
     assert standard_error([1.0, 3.0, 5.0]) == pytest.approx(2 * math.sqrt(4 / 3))
     assert standard_error([1.0]) == math.inf
+    # The sum of the next 4 values against 4 times the mean of 9, drawn many times.
+    drawn = np.random.default_rng(0).normal(5, 2, (40_000, 13))
+    off = drawn[:, 9:].sum(axis=1) - 4 * drawn[:, :9].mean(axis=1)
+    said = np.mean([standard_error(row, 4) ** 2 for row in drawn[:4000, :9]]) ** 0.5
+    assert said == pytest.approx(off.std(), rel=0.02)
 
 
 def test_migration_time_is_reckoned_with():
