@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
+from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 PREFIX = "/evenkeel"
+#: Where pages are for a browser: behind a proxy, Airflow may stand under a path.
+HOME = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
 
 
 class EvenkeelPlugin(AirflowPlugin):
@@ -16,22 +20,22 @@ class EvenkeelPlugin(AirflowPlugin):
     name = "evenkeel"
     # The tabs are shown on every DAG; on one that is not ours the page says so.
     external_views = [  # noqa: RUF012
-        {"name": "Evenkeel", "href": f"{PREFIX}/", "destination": "nav", "url_route": "evenkeel"},
+        {"name": "Evenkeel", "href": f"{HOME}/", "destination": "nav", "url_route": "evenkeel"},
         {
             "name": "Evenkeel",
-            "href": f"{PREFIX}/dags/{{DAG_ID}}",
+            "href": f"{HOME}/dags/{{DAG_ID}}",
             "destination": "dag",
             "url_route": "evenkeel-table",
         },
         {
             "name": "Evenkeel",
-            "href": f"{PREFIX}/dags/{{DAG_ID}}/runs/{{RUN_ID}}",
+            "href": f"{HOME}/dags/{{DAG_ID}}/runs/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "evenkeel-run",
         },
         {
             "name": "Evenkeel",
-            "href": f"{PREFIX}/dags/{{DAG_ID}}/runs/{{RUN_ID}}/tasks/{{TASK_ID}}",
+            "href": f"{HOME}/dags/{{DAG_ID}}/runs/{{RUN_ID}}/tasks/{{TASK_ID}}",
             "destination": "task_instance",
             "url_route": "evenkeel-task",
         },
@@ -46,6 +50,15 @@ class EvenkeelPlugin(AirflowPlugin):
 
 
 # Airflow finds the plugin in its plugins folder, where this file is a module of its own name, and
-# by the installed package's entry point. Where it has done the former, the latter gives nothing:
-# a plugin that is registered twice is an import error on Airflow's Plugins page.
-installed = None if "evenkeel_plugin" in sys.modules else EvenkeelPlugin
+# by the entry point of the installed package (of an editable one twice). A plugin that is found
+# again is an import error on Airflow's Plugins page: so it is given once.
+_given = "evenkeel_plugin" in sys.modules
+
+
+def __getattr__(name: str) -> Any:
+    """`installed`, for the entry point: the plugin, or None where Airflow has it already."""
+    global _given
+    if name != "installed":
+        raise AttributeError(name)
+    plugin, _given = None if _given else EvenkeelPlugin, True
+    return plugin

@@ -21,7 +21,8 @@ _OWN = Path(__file__).parent / "templates"
 #: No host but this one; pictures carry their colours in style attributes.
 POLICY = (
     "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; "
-    "img-src 'self' data:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'"
+    "connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'self'; "
+    "base-uri 'none'"
 )
 #: For documents that a run has left: one file with its styles, and no script.
 DOCUMENT_POLICY = (

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from markupsafe import escape
 
 from evenkeel.steps import read_plan
-from tests.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.airflow_env import ROOT, airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import ATTACK, Site, made_site, run_name  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
@@ -236,3 +241,37 @@ def test_comparing_epochs_lists_what_changed(site: Site) -> None:
     changed = np.flatnonzero(old.slots != new.slots).tolist()
     rows = set(re.findall(r'<th scope="row">slot (\d+)</th>', text))
     assert rows == {str(s) for s in changed} and "epoch 1: channel" in text
+
+
+@pytest.mark.parametrize("folder", ["plugins", "elsewhere"])
+def test_airflow_finds_it_by_its_folder_or_as_installed(tmp_path: Path, folder: str) -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    entry = ours["entry-points"]["airflow.plugins"]["evenkeel"]
+    (tmp_path / "elsewhere").mkdir()
+    # An editable installation is found beside its sources, too.
+    places = [tmp_path / "once", tmp_path / "twice"]
+    for place in places:
+        info = place / "evenkeel-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evenkeel\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[airflow.plugins]\nevenkeel = {entry}\n")
+    where = ROOT / "plugins" if folder == "plugins" else tmp_path / "elsewhere"
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom airflow import plugins_manager as m\n"
+            "print([p.name for p in m._get_plugins()[0]].count('evenkeel'), m.get_import_errors(),"
+            " [n for n in ('plugins.app', 'app', 'numpy', 'evenkeel') if n in sys.modules])",
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *places])),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(where),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # Loaded once, without an error, and without the app: workers load plugins too.
+    assert found.stdout.splitlines()[-1] == "1 {} []"
