@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from evenkeel import steps
-from evenkeel.costs import bytes_per_second, price
+from evenkeel.costs import Price, bytes_per_second, price
 from evenkeel.epochs import Run
 from evenkeel.outcome import RunParts, headline, read_run
 from evenkeel.report import channel_names, pictures, plan_facts
@@ -56,6 +56,9 @@ def plan_page(
     except EvenkeelError as error:
         problems.append(str(error))
     profile = _profile(folder, problems)
+    shown: dict[str, Any] = {"plan": None}
+    if parts.plan is not None:
+        shown = _plan(request, found, parts.plan, profile, every, problems)
     title, sentence, tone = headline(parts)
     return page(
         request,
@@ -72,7 +75,7 @@ def plan_page(
         csrf=form_token(user),
         limit=found.spec.approve_over or 0,
         has_report=folder.exists("report.html"),
-        **(_plan(request, found, parts.plan, profile, every) if parts.plan else {"plan": None}),
+        **shown,
     )
 
 
@@ -96,7 +99,7 @@ def answer(
     known = runs.find(session, found.spec.table, run)
     # Before anything is told of the run.
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
-    require(None, user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
+    require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
     if known is None or known.asked is None:
         raise HTTPException(409, "This run asks nothing: it was answered, or has ended.")
     if decision not in ("approve", "refuse"):
@@ -129,16 +132,27 @@ def _profile(folder: Run, problems: list[str]) -> Profile | None:
 
 
 def _plan(
-    request: Request, found: Table, plan: Plan, profile: Profile | None, every: bool
+    request: Request,
+    found: Table,
+    plan: Plan,
+    profile: Profile | None,
+    every: bool,
+    problems: list[str],
 ) -> dict[str, Any]:
     """What the page shows of a plan."""
+    told, rate = Price(None, None, None), None
+    try:
+        told = price(found.registry, plan, profile)
+        rate = bytes_per_second(found.registry)
+    except EvenkeelError as error:
+        problems.append(str(error))
     moves = list(enumerate(plan.moves, 1))
     ordered = sort(request, moves, MOVES, "order", "moves")
     return {
         "plan": plan,
         "facts": plan_facts(plan),
-        "price": price(found.registry, plan, profile),
-        "rate": bytes_per_second(found.registry),
+        "price": told,
+        "rate": rate,
         "pictures": pictures(plan),
         "names": channel_names(plan)[0],
         "moves": ordered[: MOST if every else FIRST],

@@ -155,6 +155,21 @@ def test_a_damaged_profile_leaves_the_rest_of_the_page(site: Site) -> None:
         run.remove("profile.json")
 
 
+def test_a_plan_is_told_without_its_profile_or_what_runs_cost(site: Site) -> None:
+    store, run = site.registry.store, run_name(2)
+    kept = {n: store.read(n) for n in (f"runs/{run}/profile.npz", "epochs/00000001/migration.json")}
+    try:
+        for name in kept:
+            store.write(name, b"torn")
+        answer = site.client("vic").get(f"/evenkeel/tables/words/runs/{run}")
+    finally:
+        for name, data in kept.items():
+            store.write(name, data)
+    assert answer.status_code == 200 and 'aria-label="Moves"' in answer.text
+    assert "profile.npz" in answer.text and "migration.json" in answer.text
+    assert "what else could have moved" in answer.text
+
+
 def test_a_key_is_found_with_where_it_lived(site: Site) -> None:
     client = site.client("vic")
     text = client.get("/evenkeel/tables/words", params={"key": ATTACK}).text

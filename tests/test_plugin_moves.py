@@ -134,6 +134,26 @@ def test_a_viewer_with_a_token_of_their_own_starts_nothing(site: Site) -> None:
     assert len(dag_runs("rebalance_words")) + len(dag_runs("roll_back_words")) == before
 
 
+def test_the_right_to_rebalance_is_none_to_roll_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    real = SimpleAuthManager.is_authorized_dag
+
+    def narrow(self, **asked):  # type: ignore[no-untyped-def]
+        dag = asked["details"].id if asked.get("details") else None
+        return dag != "roll_back_words" and real(self, **asked)
+
+    client = site.client("uma")
+    token = csrf(client, f"{HOME}/rebalance")
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+    assert "not start a run" in client.get(f"{HOME}/rollback?epoch=0").text
+    data = {"csrf": token, "epoch": "0", "sure": "yes"}
+    assert client.post(f"{HOME}/rollback", data=data).status_code == 403
+    assert client.post(f"{HOME}/rebalance", data={"csrf": token}).status_code == 303
+
+
 def test_rolling_back_shows_what_moves_and_asks_once_more(site: Site) -> None:
     client = site.client("uma")
     page = client.get(f"{HOME}/rollback?epoch=0").text
