@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from fastapi import APIRouter, Request
@@ -53,6 +54,8 @@ COLUMNS = {
 
 def next_runs(tables: list[str]) -> dict[str, datetime | None]:
     """When each table's rebalance runs next; None: paused, or only when asked."""
+    if not conf.getboolean("scheduler", "use_job_schedule", fallback=True):
+        return {}
     dags = {f"{REBALANCE}{table}": table for table in tables}
     with create_session() as session:
         found = session.execute(
