@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -91,12 +92,14 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
     if not tables:
         raise InputError("no table to show", str(specs), "Write a spec, see docs/SPEC.md")
     environment = airflow_environment(folder, specs)
-    make_whole(tables, folder, environment, view)
+    with ThreadPoolExecutor(1) as beside:
+        database = beside.submit(empty_database, folder, environment, view)
+        make_whole(tables, folder, environment, view)
 
     version = importlib.metadata.version("apache-airflow-core")
     # Named for the version: a database of another needs migrating.
     home = folder / "airflow" / f"up-{version}"
-    passwords = prepare_home(home, empty_database(folder, environment, view), users)
+    passwords = prepare_home(home, database.result(), users)
     environment |= settings(home, port, users, options.schedules)
     server = Server(f"http://127.0.0.1:{port}", environment, folder / "logs" / "up", (lock,))
     with _running(server, view):
