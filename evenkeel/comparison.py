@@ -10,7 +10,7 @@ from evenkeel.epochs import Epoch, Registry
 from evenkeel.standing import epoch_plan
 from partitioning.errors import EvenkeelError
 from partitioning.hashing import slot_of
-from partitioning.plan import Move, moves_between
+from partitioning.moves import Move, moves_between
 from partitioning.profile import Profile
 
 

@@ -25,7 +25,8 @@ from evenkeel.pages import (
 from evenkeel.report import LISTED, page
 from partitioning.function import Channel, KeyColumn, numbered_channels
 from partitioning.hashing import key_hash
-from partitioning.plan import Move, Plan, make_plan
+from partitioning.moves import Move
+from partitioning.plan import Plan, make_plan
 from partitioning.profile import profile_of_keys
 from partitioning.strategies.hashing import consistent
 
