@@ -1,0 +1,65 @@
+"""Every experiment, its figures put into docs/PAPERS.md: `make papers`, `make papers-quick`.
+
+What stands there between `<!-- NAME -->` and `<!-- end -->` is what `python -m
+benchmarks.papers.NAME` prints; the words around it are ours. A quick run only prints.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+#: Arguments of a quick run, by experiment.
+QUICK = {
+    "gedik": ["--quick"],
+    "rivetti": ["2"],
+    "guo_zhou": ["--quick"],
+    "flexd": ["50000"],
+    "reshape": [],
+}
+PAPERS = Path(__file__).resolve().parents[2] / "docs" / "PAPERS.md"
+
+
+def main(asked: list[str]) -> int:
+    """Run all experiments, or those named; non-zero where one failed."""
+    quick = "--quick" in asked
+    names = [name for name in asked if name != "--quick"] or list(QUICK)
+    if unknown := set(names) - set(QUICK):
+        sys.stderr.write(
+            f"evenkeel: error: no experiment {sorted(unknown)}. There are: {', '.join(QUICK)}\n"
+        )
+        return 2
+    failed = 0
+    for name in names:
+        command = [
+            sys.executable,
+            "-m",
+            f"benchmarks.papers.{name}",
+            *(QUICK[name] if quick else []),
+        ]
+        print(f"== {name}", flush=True)
+        lines = []
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                print(line, end="", flush=True)
+                lines.append(line.rstrip())
+        if running.returncode:
+            failed = 1
+        elif not quick:
+            PAPERS.write_text(filled(PAPERS.read_text(), name, "\n".join(lines).strip()))
+    return failed
+
+
+def filled(page: str, name: str, figures: str) -> str:
+    """The page with these figures for an experiment; ValueError where it has no place for them."""
+    place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not place.search(page):
+        raise ValueError(f"{PAPERS} has no place for {name}")
+    return place.sub(lambda m: f"{m[1]}```text\n{figures}\n```\n{m[2]}", page)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
