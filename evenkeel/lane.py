@@ -118,10 +118,10 @@ class Lane:
             self.say(self.name, "done", None)
         except Exception as error:
             self.error = error
+            # A process that was ended because all is to stop did not fail.
+            asked = self.stop.is_set() or isinstance(error, InterruptedError)
             self.stop.set()
-            self.say(
-                self.name, "stopped" if isinstance(error, InterruptedError) else "failed", None
-            )
+            self.say(self.name, "stopped" if asked else "failed", None)
 
     def kill(self) -> None:
         """End the process that is running, with all that it started."""
