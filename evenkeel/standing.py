@@ -152,7 +152,7 @@ def newest_profile(registry: Registry) -> Learned:
             int(meta["epoch"]),
             {name: int(v) for name, v in meta["tables"].items()},
         )
-    raise InputError("no profile is learned yet", registry.url, "Run the rebalance DAG once")
+    raise InputError("no profile is learned yet", registry.url, "A run, dry ones too, learns one")
 
 
 def epoch_plan(registry: Registry, number: int) -> Plan | None:

@@ -35,8 +35,8 @@ from plugins.access import (
 )
 from plugins.web import page
 
-#: Moves that a preview lists.
-LISTED = 20
+#: Moves that a preview lists; epochs at first sight.
+LISTED, EPOCHS = 20, 12
 SWITCHES = ("relearn", "dry_run", "force")
 router = APIRouter(prefix="/tables/{table}", tags=["forms"])
 
@@ -173,6 +173,7 @@ def _roll_back(
 ) -> HTMLResponse:
     registry = found.registry
     current = registry.current()
+    every = request.query_params.get("every") == "true"
     preview = target = None
     missing = []
     if given.get("epoch"):
@@ -196,7 +197,8 @@ def _roll_back(
         spec=found.spec,
         current=current,
         target=target,
-        epochs=[e for e in past(registry, 50) if e.number != current.number],
+        epochs=[e for e in past(registry, None if every else EPOCHS) if e.number != current.number],
+        epochs_count=current.number,
         preview=preview,
         problems=missing,
         wrong=wrong or {},

@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import product
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 from markupsafe import escape
 
+from evenkeel.params import Params
 from evenkeel.steps import read_plan
 from tests.airflow_env import ROOT, airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import ATTACK, Site, made_site, run_name  # noqa: F401  a fixture
@@ -139,6 +142,37 @@ def test_what_is_not_there_gives_a_page_that_says_so(site: Site, path: str, told
     site.registry.store.write("data_docs/secret.txt", b"no page")
     answer = site.client("vic").get(f"/evenkeel{path}")
     assert answer.status_code == 404 and told in answer.text and "Traceback" not in answer.text
+
+
+ODD = ["", "-1", "0", "9" * 30, "1.5", "\x00", "../x", "٣", "<b>", "a,b", "true", "🛩" * 300]
+
+
+def test_no_odd_value_breaks_a_page(site: Site) -> None:
+    client = site.client("uma")
+    home = "/evenkeel/tables/words"
+    asked = {
+        home: ["key", "every", "channels", "keys"],
+        f"{home}/runs/{run_name(1)}": ["every", "moves"],
+        f"{home}/rebalance": [*Params.model_fields],
+        f"{home}/rollback": ["epoch", "every"],
+        f"{home}/compare": ["old", "new", "sort"],
+        f"{home}/quality": ["run"],
+        "/evenkeel/": ["sort"],
+    }
+    for path, names in asked.items():
+        for name, value in product(names, ODD):
+            answer = client.get(path, params={name: value})
+            assert answer.status_code in (200, 404, 422), (path, name, value)
+            assert "<b>" not in answer.text
+    for value in filter(None, ODD):
+        for path in (
+            "/tables/{}",
+            "/tables/words/runs/{}",
+            "/tables/words/data_docs/{}",
+            "/dags/{}",
+        ):
+            answer = client.get("/evenkeel" + path.format(quote(value)))
+            assert answer.status_code in (404, 403), (path, value)
 
 
 def test_a_damaged_profile_leaves_the_rest_of_the_page(site: Site) -> None:
