@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import replace
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.pairs import compare
 from evenkeel.epochs import Epoch
-from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
 from partitioning.hashing import key_hash
 from spark_jobs.generate import zipf_rows
 from spark_jobs.session import session
@@ -23,17 +24,23 @@ from spark_jobs.session import session
 CHANNELS = 10
 
 
-def function(explicit: int, kind: str) -> PartitioningFunction:
-    """4,096 slots at random, and the `explicit` most frequent keys placed by name."""
+def function(explicit: int, split: int, kind: str) -> PartitioningFunction:
+    """4,096 slots at random; of the most frequent keys, `split` ones shared by 5 channels each,
+    and the `explicit` next ones placed by name."""
     rng = np.random.default_rng(7)
-    keys = [str(k) for k in range(explicit)] if kind == "string" else list(range(explicit))
-    return PartitioningFunction(
+    keys = [str(k) if kind == "string" else k for k in range(split + explicit)]
+    hashes = key_hash([keys], [kind]).tolist()
+    owners = {h: rng.permutation(CHANNELS)[:5].tolist() for h in hashes[:split]}
+    built = successor(
         (KeyColumn("key", kind),),
+        None,
         numbered_channels(CHANNELS),
         rng.integers(0, CHANNELS, 4096),
-        np.sort(key_hash([keys], [kind])),
-        rng.integers(0, CHANNELS, explicit),
+        "random",
+        explicit=dict(zip(hashes[split:], rng.integers(0, CHANNELS, explicit), strict=True)),
+        split={h: dict(zip(c, rng.random(5), strict=True)) for h, c in owners.items()},
     )
+    return replace(built, row=KeyColumn("row", "bigint"))
 
 
 def count_by(rows: DataFrame, channel: Column) -> object:
@@ -50,16 +57,18 @@ def main() -> None:
     for kind in ("string", "bigint"):
         with tempfile.TemporaryDirectory() as folder:
             ranks = zipf_rows(spark, options.rows, 1_000_000, 1.0)
-            events = ranks.select(F.col("key").cast(kind))
+            events = ranks.select(
+                F.col("key").cast(kind), F.monotonically_increasing_id().alias("row")
+            )
             events.write.mode("overwrite").parquet(f"{folder}/events")
             events = spark.read.parquet(f"{folder}/events")
             memory = spark.read.parquet(f"{folder}/events").cache()
             memory.count()
-            for explicit in (0, 500):
-                channel = Epoch(0, function(explicit, kind), None, {}, "").route("key")
+            for explicit, split in ((0, 0), (500, 0), (500, 20)):
+                channel = Epoch(0, function(explicit, split, kind), None, {}, "").route("key")
                 for place, rows in (("Parquet", events), ("memory", memory)):
                     compare(
-                        f"{kind} keys from {place}, 4,096 slots + {explicit} explicit",
+                        f"{kind} keys from {place}, 4,096 slots, {explicit} named, {split} split",
                         lambda rows=rows, channel=channel: count_by(rows, channel),
                         "pmod(hash)",
                         lambda rows=rows: count_by(rows, base),

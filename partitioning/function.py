@@ -65,8 +65,8 @@ class PartitioningFunction:
     explicit_keys : int64 array of shape (K,), ascending: hashes of the heavy keys
     explicit_channels : int32 array of shape (K,): channel of each heavy key
     split : keys shared by several channels
-    row : column of the rows whose hash, chained to the key's, picks the channel of a split key's
-        row, so that a retry picks the same; null counts as one more value
+    row : column of the rows; xxhash64(h, row) picks the channel of a split key's row, so that a
+        retry picks the same; null counts as one more value
     epoch : number of the epoch that this function serves
     parent : digest of the function before it; None for the first
     strategy, options : what filled it
@@ -120,8 +120,8 @@ class PartitioningFunction:
 
         Parameters
         ----------
-        rows : int64 (n,): hash of each row, as `key_hash` gives it for the key's columns and then
-            `row`; it decides for split keys. None: the home of a split key, its first owner
+        rows : int64 (n,): hash of each row, xxhash64(h, row), as `key_hash` gives it; it decides
+            for split keys. None: the home of a split key, its first owner
         """
         owners: Channels = self.slots[slot_of(hashes, len(self.slots))]
         if len(self.explicit_keys):
@@ -149,14 +149,13 @@ class PartitioningFunction:
         ------
         InputError : values that do not fit the declared types, or no `row` where keys are split
         """
-        types = [c.type for c in self.key]
-        hashes = key_hash(columns, types)
+        hashes = key_hash(columns, [c.type for c in self.key])
         if not len(self.split):
             return self.lookup_hashes(hashes)
         if self.row is None or row is None:
             what = "declares none" if self.row is None else f"declares {self.row.name!r}"
             raise InputError(f"keys are split by a row column; the function {what}", "row")
-        return self.lookup_hashes(hashes, key_hash([*columns, row], [*types, self.row.type]))
+        return self.lookup_hashes(hashes, key_hash([hashes, row], ["bigint", self.row.type]))
 
     def to_dict(self) -> dict[str, Any]:
         """The function as plain JSON values; `digest` is taken over exactly this."""

@@ -19,7 +19,9 @@ from partitioning.hashing import Hashes
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 #: A key's shares are whole numbers that add up to this: the same on disk, in NumPy and in SQL.
-PARTS = 2**32
+PARTS = 2**24
+#: A channel's number has at most so many bits.
+CHANNEL_BITS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class Split:
             raise InputError("a split key needs 2 owners or more")
         if not len(key) == len(self.channels) == len(self.shares):
             raise InputError("owners of split keys and their shares differ in number")
-        if len(np.unique(key * 2**32 + self.channels)) != len(key):
+        if len(np.unique((key << CHANNEL_BITS) + self.channels)) != len(key):
             raise InputError("an owner of a split key is named twice")
         sums = np.bincount(key, self.shares, minlength=len(copies))
         if (self.shares < 1).any() or (sums != PARTS).any():
@@ -103,14 +105,14 @@ class Split:
         Parameters
         ----------
         key : int64 (n,): number of each row's key
-        rows : int64 (n,): hash of each row; its upper half draws a cell of the alias table
+        rows : int64 (n,): hash of each row; its highest bits draw a cell of the key's in `table`,
+            its lowest 24 one of the cell's two owners
         """
-        keep, other = self.alias
-        first = self.starts[key]
-        drawn = (rows.view(np.uint64) >> np.uint64(32)).astype(np.int64)
-        drawn *= self.starts[key + 1] - first
-        cell = first + (drawn >> 32)
-        return np.where(drawn & (PARTS - 1) < keep[cell], self.channels[cell], other[cell])
+        drawn = rows.view(np.uint64) >> np.uint64(64 - self.bits)
+        cell = self.table[(key << self.bits) + drawn.astype(np.int64)].view(np.uint64)
+        first = (rows & (PARTS - 1)).view(np.uint64) < cell >> np.uint64(2 * CHANNEL_BITS)
+        owner = cell >> np.where(first, 0, CHANNEL_BITS).astype(np.uint64)
+        return (owner & np.uint64(2**CHANNEL_BITS - 1)).astype(np.int32)
 
     def owners(self, key: Ints) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
         """All owners of some keys (m of them): the position in `key` (m,), the channel (m,), and
@@ -120,25 +122,39 @@ class Split:
         at = np.arange(len(item)) + np.repeat(self.starts[key] - np.cumsum(copies) + copies, copies)
         return item, self.channels[at], self.shares[at] / PARTS
 
-    @cached_property
-    def alias(self) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """(keep, other), int64 and int32 (M,): a key's m owners are m cells of equal chance; a
-        row stays with its cell's owner below `keep` (of `PARTS`), else goes to `other`.
+    @property
+    def bits(self) -> int:
+        """Each key has 2^bits cells in `table`."""
+        return int(np.diff(self.starts).max(initial=2) - 1).bit_length()
 
-        Source: Walker, 1977; Vose, 1991; here in whole numbers, so that all faces agree.
+    @cached_property
+    def table(self) -> Ints:
+        """int64 (K 2^bits,): a cell holds one owner, `CHANNEL_BITS` higher another, and above both
+        the part of its rows, in `PARTS`, that the first gets.
+
+        The alias method (Walker, 1977; Vose, 1991), in whole numbers: all faces read this table.
         """
-        keep, other = np.full(len(self.shares), PARTS), self.channels.copy()
+        size = 1 << self.bits
+        cells = []
         for first, end in zip(self.starts.tolist(), self.starts[1:].tolist(), strict=False):
-            left = (self.shares[first:end] * (end - first)).tolist()
+            owners = self.channels[first:end].tolist()
+            left = [parts * size for parts in self.shares[first:end].tolist()]
+            left += [0] * (size - len(left))
             small = [i for i, parts in enumerate(left) if parts < PARTS]
             large = [i for i, parts in enumerate(left) if parts > PARTS]
+            own = [owners[i] if i < len(owners) else 0 for i in range(size)]
+            keep, other = [0] * size, own.copy()  # a full cell: all its rows go to `other`
             while small and large:
                 i, j = small.pop(), large[-1]
-                keep[first + i], other[first + i] = left[i], self.channels[first + j]
+                keep[i], other[i] = left[i], owners[j]
                 left[j] -= PARTS - left[i]
                 if left[j] <= PARTS and left[large.pop()] < PARTS:
                     small.append(j)
-        return keep, other
+            cells += [
+                k << 2 * CHANNEL_BITS | b << CHANNEL_BITS | a
+                for a, b, k in zip(own, other, keep, strict=True)
+            ]
+        return np.array(cells, dtype=np.uint64).view(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""

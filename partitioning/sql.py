@@ -18,7 +18,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
-from partitioning.split import PARTS
+from partitioning.split import CHANNEL_BITS, PARTS
 
 Ints = npt.NDArray[np.int64]
 
@@ -55,9 +55,8 @@ def channel_sql(
     """SQL (INT) for the channel of a row; equals `function.lookup` bit for bit.
 
     An entry of the slots' array is the slot's channel; where the slot holds explicit or split
-    keys, the sign bit is set and the bits above `_CHANNEL_BITS` displace the key's cell in the
-    table. There, a split key has the complement of its owners' first number and, above
-    `_START_BITS`, their count.
+    keys, the sign bit is set and the bits above `CHANNEL_BITS` displace the key's cell in the
+    table. There, a split key has the complement of where it begins in `Split.table`.
     Measured against pmod(hash): `python -m benchmarks.routing`.
 
     Parameters
@@ -75,22 +74,21 @@ def channel_sql(
         return f"{_array(function.slots)}[{slot}]"
     table = perfect_hash(keys, len(function.slots))
     entries = function.slots.astype(np.int64)
-    entries[table.slots] |= (table.displacements << _CHANNEL_BITS) | np.int64(-(2**63))
+    entries[table.slots] |= (table.displacements << CHANNEL_BITS) | np.int64(-(2**63))
     owners = np.zeros(len(table.stored), dtype=np.int64)
     explicit = table.cells[np.searchsorted(keys, function.explicit_keys)]
     owners[explicit] = function.explicit_channels
     entry = f"{_array(entries, 'BIGINT')}[{slot}]"
     cell = (
-        f"((shiftrightunsigned({h}, {table.shift}) ^ shiftrightunsigned({entry}, {_CHANNEL_BITS}))"
+        f"((shiftrightunsigned({h}, {table.shift}) ^ shiftrightunsigned({entry}, {CHANNEL_BITS}))"
         f" & {len(table.stored) - 1}L)"
     )
     stored = _array(table.stored, "BIGINT")
     if len(function.split):
-        starts = function.split.starts
         shared = table.cells[np.searchsorted(keys, function.split.keys)]
-        owners[shared] = ~(starts[:-1] | (np.diff(starts) << _START_BITS))
+        owners[shared] = ~(np.arange(len(shared)) << function.split.bits)
         owned = f"{_array(owners, 'BIGINT')}[{cell}]"
-        owner = f"IF({owned} >= 0L, {owned}, {_split_sql(function, owned, columns, row)})"
+        owner = f"IF({owned} >= 0L, {owned}, {_split_sql(function, owned, h, row)})"
     else:
         owner = f"{_array(owners, 'BIGINT')}[{cell}]"
     return (
@@ -99,22 +97,19 @@ def channel_sql(
     )
 
 
-def _split_sql(
-    function: PartitioningFunction, owned: str, columns: Sequence[str] | None, row: str | None
-) -> str:
+def _split_sql(function: PartitioningFunction, owned: str, h: str, row: str | None) -> str:
     """SQL (BIGINT) for the owner of a split key's row: `Split.pick`, where SQL `owned` gives the
-    complement of the owners' first number and their count."""
+    complement of where the key begins in the table.
+
+    It names as little as can be twice: long code is not compiled by the JVM.
+    """
     if function.row is None:
         raise InputError("keys are split, and no column of the rows is declared to split by", "row")
-    names = [c.name for c in function.key] if columns is None else list(columns)
-    r = hash_sql((*function.key, function.row), [*names, row or function.row.name])
-    keep, other = function.split.alias
-    drawn = f"(shiftrightunsigned({r}, 32) * shiftright(~{owned}, {_START_BITS}))"
-    at = f"[CAST((~{owned} & {(1 << _START_BITS) - 1}L) + shiftright({drawn}, 32) AS INT)]"
-    return (
-        f"IF({drawn} & {PARTS - 1}L < {_array(keep, 'BIGINT')}{at}, "
-        f"{_array(function.split.channels, 'BIGINT')}{at}, {_array(other, 'BIGINT')}{at})"
-    )
+    r = f"xxhash64({h}, CAST({quoted(row or function.row.name)} AS {function.row.type.upper()}))"
+    at = f"CAST(~{owned} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
+    cell = f"{_array(function.split.table, 'BIGINT')}[{at}]"
+    first = f"{r} & {PARTS - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
+    return f"(shiftrightunsigned({cell}, IF({first}, 0, {CHANNEL_BITS})) & {_CHANNEL_MASK}L)"
 
 
 def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel") -> str:
@@ -154,10 +149,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
     return f"IF({_bytes(marked, index)} = 1, CASE {cases} ELSE {owner} END, {owner})"
 
 
-_CHANNEL_BITS = 20
-_CHANNEL_MASK = (1 << _CHANNEL_BITS) - 1
-#: A split key's first owner has a number below 2^40; how many it has is above.
-_START_BITS = 40
+_CHANNEL_MASK = (1 << CHANNEL_BITS) - 1
 
 
 @dataclass(frozen=True, eq=False)

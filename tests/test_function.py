@@ -192,15 +192,16 @@ def test_split_keys_follow_their_weights(weights, rng):
     assert Split.from_dict(json.loads(json.dumps(split.to_dict()))).to_dict() == split.to_dict()
     assert split.find(np.array(sorted(weights))).tolist() == list(range(len(weights)))
     item, channel, share = split.owners(np.arange(len(split)))
-    # Rows drawn evenly over all that a hash can be: each owner has its share of them.
-    drawn = np.arange(4000, dtype=np.uint64) * np.uint64(2**64 // 4000)
-    drawn += np.uint64(rng.randrange(2**64 // 4000))
+    # Rows drawn evenly over cells, and over what a cell is drawn by: each owner has its share.
+    high, low = np.divmod(np.arange(8 * 500), 500)
+    drawn = high.astype(np.uint64) << np.uint64(61) | (low * 2**24 // 500).astype(np.uint64)
+    drawn += np.uint64(rng.randrange(2**24 // 500))
     for i, h in enumerate(sorted(weights)):
         got = split.pick(np.full(4000, i), drawn.view(np.int64))
         for c, w in weights[h].items():
             fair = w / sum(weights[h].values())
-            assert share[(item == i) & (channel == c)].sum() == pytest.approx(fair, abs=1e-8)
-            assert (got == c).mean() == pytest.approx(fair, abs=2 * len(weights[h]) / 4000)
+            assert share[(item == i) & (channel == c)].sum() == pytest.approx(fair, abs=1e-6)
+            assert (got == c).mean() == pytest.approx(fair, abs=2 * 8 / 4000)
         assert weights[h][int(split.homes[i])] == max(weights[h].values())
 
 
@@ -216,7 +217,7 @@ def test_successor_drops_weights_that_get_no_row():
     assert f.split.to_dict() == {
         "keys": [7],
         "owners": [[2, 0]],
-        "shares": [[3 * 2**30, 2**30]],
+        "shares": [[3 * 2**22, 2**22]],
     }
     assert (f.explicit_keys.tolist(), f.explicit_channels.tolist()) == ([5], [1])
     assert f.lookup_hashes(np.array([5, 6, 7])).tolist() == [1, 0, 2]
@@ -253,14 +254,14 @@ def test_lookup_of_split_keys_needs_the_row():
         ({"owners": [[0, 0], [1, 2]]}, "named twice"),
         ({"owners": [[0, 9], [1, 2]]}, "channel of 0 to 3"),
         ({"shares": [[1, 2], [3, 4]]}, "add up"),
-        ({"shares": [[2**32, 0], [3, 4]]}, "over 0"),
-        ({"shares": [[2**32], [3, 4]]}, "differ in number"),
+        ({"shares": [[2**24, 0], [3, 4]]}, "over 0"),
+        ({"shares": [[2**24], [3, 4]]}, "differ in number"),
         ({"keys": [1, 3]}, "both explicit and split"),
     ],
 )
 def test_damaged_split_keys_are_refused(change, message):
     data = function(explicit={3: 1}).to_dict() | {"format": 2}
-    half = [2**31, 2**31]
+    half = [2**23, 2**23]
     split = {"keys": [1, 2], "owners": [[0, 1], [1, 2]], "shares": [half, half]}
     PartitioningFunction.from_dict(data | {"split": split})
     with pytest.raises(DamagedError, match=message):
