@@ -44,20 +44,22 @@ class Epoch:
     tables: Mapping[str, TableVersion]
     published: str
 
-    def route(self, *columns: str) -> Column:
+    def route(self, *columns: str, row: str | None = None) -> Column:
         """The channel (INT) of each row, as one native Spark Column.
 
         Parameters
         ----------
         columns : names of the columns that hold the key; default: the key's own names
+        row : name of the column that split keys' rows are told apart by; default: its own name
         """
         from pyspark.sql import functions
 
-        return functions.expr(channel_sql(self.function, columns or None))
+        return functions.expr(channel_sql(self.function, columns or None, row))
 
-    def lookup(self, *columns: Any) -> npt.NDArray[np.int32]:
-        """Channel of each key, int32 (n,): one array-like of shape (n,) for each key column."""
-        return self.function.lookup(*columns)
+    def lookup(self, *columns: Any, row: Any = None) -> npt.NDArray[np.int32]:
+        """Channel of each row, int32 (n,): one array-like of shape (n,) for each key column, and
+        for the column `row`, which is needed where keys are split."""
+        return self.function.lookup(*columns, row=row)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, without the digest over them."""

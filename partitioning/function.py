@@ -228,8 +228,8 @@ def successor(
 
     `explicit` maps key hashes to channels; those that their slot's channel owns anyway are
     left out, so that the function stays small. `split` maps key hashes to the weights of their
-    channels, in any unit; weights too small to get a row are dropped, and a key left with one
-    channel is explicit.
+    channels, in any unit; weights too small to get a row are dropped, a key left with one channel
+    is explicit, one left with none stays with its slot.
     """
     slots = np.asarray(slots, dtype=np.int32)
     shared, whole = {}, dict(explicit or {})
@@ -238,8 +238,8 @@ def successor(
         owners = {c: w for c, w in weights.items() if w > least}
         if len(owners) > 1:
             shared[h] = owners
-        else:
-            whole[h] = next(iter(owners))
+        elif owners:
+            (whole[h],) = owners
     placed = {h: c for h, c in whole.items() if slots[h % len(slots)] != c}
     keys = np.array(sorted(placed), dtype=np.int64)
     return PartitioningFunction(

@@ -212,7 +212,7 @@ def test_successor_drops_weights_that_get_no_row():
         numbered_channels(4),
         np.zeros(8),
         "x",
-        split={5: {1: 1.0, 2: 1e-9}, 6: {0: 1.0, 3: 0.0}, 7: {0: 1.0, 2: 3.0}},
+        split={5: {1: 1.0, 2: 1e-9}, 6: {0: 1.0, 3: 0.0}, 7: {0: 1.0, 2: 3.0}, 8: {2: 0.0}},
     )
     assert f.split.to_dict() == {
         "keys": [7],
@@ -220,7 +220,7 @@ def test_successor_drops_weights_that_get_no_row():
         "shares": [[3 * 2**22, 2**22]],
     }
     assert (f.explicit_keys.tolist(), f.explicit_channels.tolist()) == ([5], [1])
-    assert f.lookup_hashes(np.array([5, 6, 7])).tolist() == [1, 0, 2]
+    assert f.lookup_hashes(np.array([5, 6, 7, 8])).tolist() == [1, 0, 2, 0]
     assert f.to_dict()["format"] == 2
     again = PartitioningFunction.from_dict(replace(f, row=KeyColumn("id", "string")).to_dict())
     assert again.row == KeyColumn("id", "string") and again.split.to_dict() == f.split.to_dict()

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from evenkeel.epochs import Epoch
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
 from partitioning.hashing import key_hash, slot_of
-from partitioning.sql import channel_sql, check_sql, hash_sql, slot_sql
+from partitioning.sql import check_sql, hash_sql, slot_sql
 
 pytestmark = pytest.mark.spark
 
@@ -97,18 +97,23 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
     columns = list(zip(*rng.choices(distinct, k=1000), strict=True))
     rows = values(row, 1000, rng)
     schema = "k string, n int, `the row` " + row
+    epoch = Epoch(0, function, None, {}, "")
     routed = (
         spark.createDataFrame(list(zip(*columns, rows, strict=True)), schema)
-        .withColumn("channel", F.expr(channel_sql(function)))
+        .withColumn("named otherwise", F.col("the row"))
+        .withColumn("channel", epoch.route("k", "n", row="named otherwise"))
+        .withColumn("again", epoch.route())
         .withColumn("slot", F.expr(slot_sql(key, slots)))
         .withColumn("elsewhere", F.expr(f"pmod(channel + 1, {channels})"))
     )
     found = routed.select(
         "channel",
+        "again",
         F.expr(check_sql(function, "slot")).alias("checked"),
         F.expr(check_sql(function, "slot", "elsewhere")).alias("other"),
     ).collect()
-    assert [r.channel for r in found] == function.lookup(*columns, row=rows).tolist()
+    assert [r.channel for r in found] == epoch.lookup(*columns, row=rows).tolist()
+    assert [r.again for r in found] == [r.channel for r in found]
     assert [r.checked for r in found] == [r.channel for r in found]
     # One channel further is right where that is another owner of the row's split key.
     split, key_of = function.split, function.split.find(key_hash(columns, types))
