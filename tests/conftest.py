@@ -16,10 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import settings
 
 from evenkeel.local import environment
 from evenkeel.spec import load_spec
 from evenkeel.table import Table
+
+# On a busy machine an example may take long: what is tested is not the time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
