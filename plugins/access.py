@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -24,6 +24,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from evenkeel.catalog import Catalog, load_catalog, tables_folder
 from evenkeel.table import Table
 
+Method = Literal["GET", "POST", "PUT"]
 User = Annotated[BaseUser, Depends(get_user)]
 REBALANCE, ROLL_BACK = "rebalance_", "roll_back_"
 #: A form is good for so many seconds.
@@ -31,7 +32,7 @@ FORM_AGE = 12 * 3600
 
 
 def may(
-    user: BaseUser, method: str, dag: str | None, entity: DagAccessEntity | None = None
+    user: BaseUser, method: Method, dag: str | None, entity: DagAccessEntity | None = None
 ) -> bool:
     """Whether Airflow lets the user do this with the DAG; None: with DAGs in general."""
     team = DagModel.get_team_name(dag) if dag else None
@@ -43,7 +44,9 @@ def may(
     )
 
 
-def require(user: BaseUser, method: str, dag: str, entity: DagAccessEntity | None = None) -> None:
+def require(
+    user: BaseUser, method: Method, dag: str, entity: DagAccessEntity | None = None
+) -> None:
     """Raise 403 unless Airflow lets the user do this with the DAG."""
     if not may(user, method, dag, entity):
         raise HTTPException(403, "You may not do this with this table. Airflow's rights decide.")

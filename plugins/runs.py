@@ -102,7 +102,8 @@ def start(
     HTTPException : 404, there is no such DAG (yet); 400, a Param that the DAG does not take
     """
     body = TriggerDAGRunPostBody(logical_date=None, conf=dict(asked))
-    made = trigger_dag_run(dag, body, _dag_bag(), user, session, request)
+    # It returns the run itself: FastAPI makes the answer of it.
+    made: Any = trigger_dag_run(dag, body, _dag_bag(), user, session, request)
     _log(session, user, "trigger_dag_run", dag, made.run_id, asked)
     return safe_name(made.run_id)
 

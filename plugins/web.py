@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -46,7 +46,7 @@ def document(text: bytes) -> HTMLResponse:
 def sort(
     request: Request,
     rows: Iterable[Row],
-    columns: dict[str, Callable[[Row], Any]],
+    columns: Mapping[str, Callable[[Row], Any]],
     default: str,
     name: str = "sort",
 ) -> list[Row]:
@@ -98,11 +98,8 @@ def when(moment: datetime | str | None) -> Markup:
 
 def style() -> str:
     """All styles: those that reports share, and the pages' own."""
-    found = [_environment().loader, *("page.css", "report.css", "ui.css")]
-    return "\n".join(
-        found[0].get_source(_environment(), name)[0]  # type: ignore[union-attr]
-        for name in found[1:]
-    )
+    names = ("page.css", "report.css", "ui.css")
+    return "\n".join(_environment().get_template(name).render() for name in names)
 
 
 def script() -> str:
