@@ -52,8 +52,8 @@ COLUMNS = {
 }
 
 
-def next_runs(tables: list[str]) -> dict[str, datetime | None]:
-    """When each table's rebalance runs next; None: paused, or only when asked."""
+def next_runs(tables: list[str]) -> dict[str, datetime | str]:
+    """When each table's rebalance runs next, or why it does not by itself."""
     if not conf.getboolean("scheduler", "use_job_schedule", fallback=True):
         return {}
     dags = {f"{REBALANCE}{table}": table for table in tables}
@@ -63,4 +63,7 @@ def next_runs(tables: list[str]) -> dict[str, datetime | None]:
                 DagModel.dag_id.in_(dags)
             )
         )
-        return {dags[name]: None if paused else moment for name, moment, paused in found}
+        return {
+            dags[name]: "paused" if paused else moment or "when asked"
+            for name, moment, paused in found
+        }

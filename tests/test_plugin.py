@@ -116,6 +116,8 @@ def test_overview_tells_how_tables_stand(site: Site) -> None:
     text = site.client("vic").get("/evenkeel/").text
     assert 'href="/evenkeel/tables/words"' in text
     assert '<td class="n">2</td>' in text and "of its share" in text
+    # Airflow pauses DAGs that it sees for the first time.
+    assert "<td>paused</td>" in text
 
 
 @pytest.mark.parametrize(
