@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.standing import epoch_plan
 from partitioning.errors import EvenkeelError
+from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
 from partitioning.plan import Plan
 
@@ -53,9 +56,8 @@ def stays(epochs: Sequence[Past], hashes: Hashes) -> list[list[Stay]]:
         if entry.plan is not None:
             reasons = {(m.kind, m.item): m.reason for m in entry.plan.moves}
         slots = slot_of(hashes, len(function.slots)).tolist()
-        owners = function.lookup_hashes(hashes).tolist()
-        for i, (slot, owner) in enumerate(zip(slots, owners, strict=True)):
-            name = function.channels[owner].name
+        owners = owner_names(function, hashes)
+        for i, (slot, name) in enumerate(zip(slots, owners, strict=True)):
             if name == last[i]:
                 continue
             why = reasons.get(("key", int(hashes[i]))) or reasons.get(("slot", slot))
@@ -66,6 +68,20 @@ def stays(epochs: Sequence[Past], hashes: Hashes) -> list[list[Stay]]:
             found[i].insert(0, Stay(entry.number, entry.epoch.published, name, why))
             last[i] = name
     return found
+
+
+def owner_names(function: PartitioningFunction, hashes: Hashes) -> list[str]:
+    """The channel of each key (n,); of a split key all, each with its share."""
+    names = [function.channels[c].name for c in function.lookup_hashes(hashes).tolist()]
+    split = function.split.find(hashes)
+    shared = np.flatnonzero(split >= 0)
+    item, channels, shares = function.split.owners(split[shared])
+    owners: dict[int, list[str]] = {}
+    for i, channel, share in zip(item.tolist(), channels.tolist(), shares.tolist(), strict=True):
+        owners.setdefault(i, []).append(f"{function.channels[channel].name} ({share:.0%})")
+    for i, told in owners.items():
+        names[int(shared[i])] = ", ".join(told)
+    return names
 
 
 def _past(registry: Registry, number: int) -> Past:

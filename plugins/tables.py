@@ -14,12 +14,13 @@ from markupsafe import Markup
 from evenkeel.charts import NARROW, WIDE
 from evenkeel.data_docs import pages
 from evenkeel.epoch_chart import epochs_svg
-from evenkeel.history import Past, Stay, past, stays
+from evenkeel.history import Past, Stay, owner_names, past, stays
 from evenkeel.keys import key_columns
 from evenkeel.report import pictures
 from evenkeel.standing import Standing, run_names, standing
 from partitioning.errors import EvenkeelError
-from partitioning.hashing import key_hash, slot_of
+from partitioning.function import PartitioningFunction
+from partitioning.hashing import Hashes, key_hash, slot_of
 from plugins.access import ReadableTable
 from plugins.web import page, sort
 
@@ -114,13 +115,13 @@ def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
     profile, function = now.learned.profile, now.epoch.function
     order = np.argsort(-profile.heavy_load, kind="stable")[:MOST]
     hashes = profile.heavy[order]
-    owners = function.lookup_hashes(hashes).tolist()
-    placed = np.isin(hashes, function.explicit_keys).tolist()
+    owners = owner_names(function, hashes)
+    placed = np.isin(hashes, _named(function)).tolist()
     total = float(profile.load.sum()) or 1.0
     return [
         HeavyKey(
             name=profile.heavy_names[k],
-            channel=function.channels[owner].name,
+            channel=owner,
             load=float(profile.heavy_load[k]),
             share=float(profile.heavy_load[k]) / total,
             bytes=float(profile.heavy_bytes[k]),
@@ -149,12 +150,17 @@ def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
         known = float(now.learned.profile.heavy_load[at[0]]) if len(at) else None
     return {
         "problem": None,
-        "channel": function.channels[int(function.lookup_hashes(hashes)[0])].name,
+        "channel": owner_names(function, hashes)[0],
         "slot": int(slot_of(hashes, len(function.slots))[0]),
-        "placed": bool(np.isin(hashes, function.explicit_keys)[0]),
+        "placed": bool(np.isin(hashes, _named(function))[0]),
         "load": known,
         "stays": lived,
     }
+
+
+def _named(function: PartitioningFunction) -> Hashes:
+    """The keys that are placed by name, whole or split."""
+    return np.concatenate([function.explicit_keys, function.split.keys])
 
 
 def _picture(epochs: list[Past]) -> dict[str, Markup] | None:

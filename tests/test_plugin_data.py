@@ -11,7 +11,7 @@ import pytest
 from evenkeel import steps
 from evenkeel.comparison import compare
 from evenkeel.costs import price
-from evenkeel.history import past, stays
+from evenkeel.history import owner_names, past, stays
 from evenkeel.pages import bytes_text, read_bytes
 from evenkeel.params import Params, channels_for
 from evenkeel.quality import over_epochs
@@ -19,8 +19,9 @@ from evenkeel.spec import load_spec
 from evenkeel.standing import newest_profile, run_names, standing
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
+from partitioning.function import numbered_channels, successor
 from tests.plugin_site import profile
-from tests.test_steps import Shop
+from tests.test_steps import KEY, Shop
 
 
 @pytest.fixture
@@ -160,3 +161,10 @@ def test_a_torn_epoch_is_told_in_its_row(shop: Shop) -> None:
     assert rows[1].epoch is None and "epoch.json" in str(rows[1].problem)
     with pytest.raises(DamagedError):
         shop.registry.epoch(1)
+
+
+def test_a_split_key_lives_on_all_its_channels() -> None:
+    keys = np.array([5, 7, 9], dtype=np.int64)
+    channels = numbered_channels(3)
+    made = successor(KEY, None, channels, np.zeros(8), "x", split={7: {2: 3.0, 1: 1.0}})
+    assert owner_names(made, keys) == ["0", "2 (75%), 1 (25%)", "0"]
