@@ -1,0 +1,217 @@
+"""A real `make up` for the whole folder, and a real Chromium with a user of it logged in.
+
+pytest tests/browser                                          # starts an Airflow of its own
+EVENKEEL_SHOTS=docs/img pytest tests/browser                  # and makes the pictures of docs
+EVENKEEL_UP=/folder/.run pytest tests/browser                 # on one that runs already
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+import yaml
+
+from evenkeel.epochs import Registry
+from evenkeel.table import open_table
+from evenkeel.up_api import Api
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Seconds for the tables to be made and Airflow to start; for a run of a DAG.
+START, RUN = 400, 400
+SHOTS = os.environ.get("EVENKEEL_SHOTS")
+#: A picture in the docs may weigh so many bytes.
+HEAVIEST = 200_000
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass
+class Site:
+    """An Airflow that `make up` has started, with the table `flights`.
+
+    Parameters
+    ----------
+    folder : what is .run elsewhere; specs are in `tables` beside it
+    process : of `make up`
+    """
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    sessions: set[int] = field(default_factory=set)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What up.json says."""
+        return json.loads((self.folder / "up.json").read_text())
+
+    @property
+    def url(self) -> str:
+        return self.told["url"]
+
+    @property
+    def registry(self) -> Registry:
+        return open_table(str(self.folder.parent / "tables" / "flights.yaml")).registry
+
+    @property
+    def output(self) -> str:
+        return (self.folder / "out.log").read_text()
+
+    def api(self, user: str) -> Api:
+        return Api(self.url, user, self.told["users"][user])
+
+    def files(self) -> dict[str, bytes]:
+        """All of state, and the epochs."""
+        found = [self.folder / "state", Path(self.registry.url) / "epochs"]
+        return {str(f): f.read_bytes() for at in found for f in at.rglob("*") if f.is_file()}
+
+    def members(self) -> list[psutil.Process]:
+        """What runs in the sessions that `make up` has started."""
+        assert self.process is not None
+        mine = [self.process.pid, *(p.pid for p in self._children())]
+        self.sessions |= {os.getsid(pid) for pid in mine if psutil.pid_exists(pid)}
+        return [p for p in psutil.process_iter() if _session(p) in self.sessions]
+
+    def _children(self) -> list[psutil.Process]:
+        assert self.process is not None
+        try:
+            return psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def stop(self) -> int:
+        """Press Ctrl-C; returns the exit code."""
+        assert self.process is not None
+        self.members()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+
+def _session(process: psutil.Process) -> int:
+    try:
+        return 0 if process.status() == psutil.STATUS_ZOMBIE else os.getsid(process.pid)
+    except (OSError, psutil.Error):
+        return 0
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One Airflow for all tests here: they tell one story, in order."""
+    if running := os.environ.get("EVENKEEL_UP"):
+        yield Site(Path(running))
+        return
+    pytest.importorskip("airflow")
+    base = tmp_path_factory.mktemp("up")
+    spec = yaml.safe_load((ROOT / "tables" / "flights.yaml").read_text())
+    (base / "tables").mkdir()
+    # Every plan is over it: a person is asked.
+    spec["approve_over"] = 100
+    (base / "tables" / "flights.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    folder = base / ".run"
+    folder.mkdir()
+    command = [sys.executable, "-m", "evenkeel.up", "--users", "viewer,op", "--no-look"]
+    with (folder / "out.log").open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--folder", str(folder)],
+            env={**os.environ, "EVENKEEL_TABLES": str(base / "tables"), "PORT": ""},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    made = Site(folder, process)
+    try:
+        until = time.monotonic() + START
+        while not (folder / "up.json").is_file():
+            assert process.poll() is None and time.monotonic() < until, made.output
+            time.sleep(0.5)
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """This machine's Chromium; where there is none, the tests that need it are skipped."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class People:
+    """The site's users, each with a browser that is logged in."""
+
+    def __init__(self, site: Site, chromium: Browser) -> None:
+        self.site, self._chromium = site, chromium
+        self._known: dict[str, Any] = {}
+        self._open: list[BrowserContext] = []
+        #: Every address that any page has asked for.
+        self.asked: list[str] = []
+
+    def page(self, user: str | None, **options: Any) -> Page:
+        """A new page of that user (None: nobody has logged in), as wide as a laptop's."""
+        if user is not None and user not in self._known:
+            self._log_in(user)
+        options = {"viewport": {"width": 1280, "height": 800}, **options}
+        context = self._chromium.new_context(storage_state=self._known.get(user), **options)
+        self._open.append(context)
+        context.on("request", lambda request: self.asked.append(request.url))
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        return page
+
+    def _log_in(self, user: str) -> None:
+        page = self.page(None)
+        page.goto(f"{self.site.url}/evenkeel/")
+        page.get_by_role("link", name="Log in").click()
+        page.locator("input[name=username]").fill(user)
+        page.locator("input[name=password]").fill(self.site.told["users"][user])
+        page.get_by_role("button", name="Sign in").click()
+        # Airflow leads back to where the login was missing.
+        page.wait_for_url(f"{self.site.url}/evenkeel/")
+        self._known[user] = page.context.storage_state()
+
+    def close(self) -> None:
+        for context in self._open:
+            context.close()
+        self._open.clear()
+
+
+def picture(page: Page, name: str) -> None:
+    """What the page shows, for the docs, where EVENKEEL_SHOTS asks for it."""
+    if SHOTS:
+        file = Path(SHOTS) / f"{name}.png"
+        # Airflow fades its frames in.
+        page.wait_for_timeout(1500)
+        page.screenshot(path=file)
+        assert file.stat().st_size < HEAVIEST, f"{file} is too heavy"
+
+
+@pytest.fixture
+def people(_people: People) -> Iterator[People]:
+    """The users; their pages close with the test."""
+    yield _people
+    _people.close()
+
+
+@pytest.fixture(scope="package")
+def _people(site: Site, chromium: Browser) -> People:
+    return People(site, chromium)

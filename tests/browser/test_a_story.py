@@ -1,0 +1,185 @@
+"""The people on call, in a browser on a real Airflow: see it, try it, refuse it, run it, undo it.
+
+The tests tell one story in order: each run of a DAG costs a minute of Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from evenkeel.up_api import ApiError
+
+from .conftest import RUN, People, Site, picture
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+TABLE = "/evenkeel/tables/flights"
+
+
+def test_a_viewer_sees_and_cannot_trigger(people: People) -> None:
+    page, site = people.page("viewer"), people.site
+    page.goto(f"{site.url}/evenkeel/")
+    page.get_by_role("link", name="flights").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "flights"
+    page.get_by_role("link", name="Rebalance").click()
+    _has(page, "You may look, not start a run.")
+    assert page.get_by_role("button", name="Start").count() == 0
+    # Nor where Airflow's own form is used.
+    with pytest.raises(ApiError) as refused:
+        site.api("viewer").trigger("rebalance_flights", dry_run=True)
+    assert refused.value.status == 403
+
+
+def test_a_dry_run_changes_nothing(people: People) -> None:
+    page, site = people.page("op"), people.site
+    before = site.files()
+    page.goto(f"{site.url}{TABLE}/rebalance")
+    # Nothing was learned yet: the page says so, and a run can be started all the same.
+    _has(page, "Missing here")
+    page.get_by_label("Dry run").check()
+    page.get_by_label("Force").check()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Start the dry run").click()
+    _watch(page, "success")
+    _has(page, "a dry run from epoch 0 to epoch 1")
+    assert site.files() == before
+    states = site.api("op").tasks("rebalance_flights", _run_of(site))
+    assert states["approve"] == states["migrate"] == states["publish"] == "skipped"
+
+
+def test_the_hottest_channel_is_found(people: People) -> None:
+    page = people.page("viewer")
+    page.goto(f"{people.site.url}/evenkeel/")
+    row = page.get_by_role("row").filter(has_text="flights").inner_text()
+    page.get_by_role("link", name="flights").click()
+    told = re.search(r"Channel (\d+) is the hottest: ([\d.]+) times", page.inner_text("main"))
+    assert told and f"{told[1]}, {told[2]} of its share" in row
+    assert float(told[2]) > 1.5
+    page.get_by_label("dest").fill("ORD")
+    page.get_by_role("button", name="Search").click()
+    assert re.search(r"ORD lives on channel \d", page.inner_text("main"))
+
+
+def test_a_value_out_of_range_comes_back_beside_its_field(people: People) -> None:
+    page = people.page("op")
+    page.goto(f"{people.site.url}{TABLE}/rebalance")
+    page.get_by_label("Max imbalance").fill("0.5")
+    page.get_by_label("Byte budget").fill("ten")
+    page.get_by_role("button", name="Preview").click()
+    wrong = page.get_by_label("Max imbalance")
+    assert wrong.input_value() == "0.5" and wrong.get_attribute("aria-invalid") == "true"
+    assert "1" in page.locator("#max_imbalance-hint").inner_text()
+    assert page.get_by_label("Byte budget").get_attribute("aria-invalid") == "true"
+    assert page.get_by_role("button", name="Start").count() == 0
+
+
+def test_refusing_leaves_the_epoch_alone(people: People) -> None:
+    page, site = people.page("op"), people.site
+    before = site.files()
+    _ask_for(page, site, "1.05", "10 MB")
+    # Who may only look reads the plan, and does not answer it.
+    looking = people.page("viewer")
+    looking.goto(page.url)
+    _has(looking, "You may read this plan, not answer it.")
+    assert looking.get_by_role("button", name="Approve").count() == 0
+    page.get_by_role("button", name="Refuse").click()
+    _watch(page, "success")
+    _has(page, "Refused by op")
+    assert site.files() == before
+    assert site.registry.numbers() == [0]
+
+
+def test_an_operator_previews_approves_and_reads_the_report(people: People) -> None:
+    page, site = people.page("op"), people.site
+    _ask_for(page, site, "1.05", "10 MB")
+    picture(page, "approve")
+    digest = page.locator("#ask ~ p code").inner_text()
+    page.get_by_role("button", name="Approve").click()
+    _watch(page, "success")
+    _has(page, "flights went from epoch 0 to epoch 1")
+    picture(page, "run")
+    epoch = site.registry.current()
+    assert (epoch.number, epoch.plan_digest) == (1, digest)
+    page.get_by_role("link", name="Report of this run").click()
+    assert "epoch 0 to epoch 1" in page.get_by_role("heading", level=1).inner_text()
+    picture(page, "report")
+    page.goto(f"{site.url}/evenkeel/")
+    shown = page.get_by_role("row").filter(has_text="flights").get_by_role("cell").all()
+    assert shown[0].inner_text() == "1" and float(shown[1].inner_text()) <= 1.05
+
+
+def test_it_is_seen_within_airflow(people: People) -> None:
+    page, site = people.page("op"), people.site
+    page.goto(f"{site.url}/")
+    page.get_by_role("link", name="Evenkeel").click()
+    shown = page.frame_locator("iframe")
+    shown.get_by_role("link", name="flights").wait_for()
+    picture(page, "overview")
+    shown.get_by_role("link", name="flights").click()
+    shown.get_by_text("is the hottest").wait_for()
+    page.goto(f"{site.url}/dags/rebalance_flights/runs/{_run_of(site)}/plugin/evenkeel-run")
+    shown.get_by_text("flights went from epoch 0").first.wait_for()
+    for name in ("table", "compare", "quality"):
+        page.goto(f"{site.url}{TABLE}/{name}".removesuffix("/table"))
+        picture(page, name)
+
+
+def test_an_operator_rolls_back(people: People) -> None:
+    page, site = people.page("op"), people.site
+    page.goto(f"{site.url}{TABLE}")
+    page.get_by_role("link", name="Back to epoch 0").click()
+    back = page.get_by_role("button", name="Roll back to epoch 0")
+    back.click()
+    _has(page, "Say that you have read what moves.")
+    page.get_by_label("I have read what moves").check()
+    back.click()
+    _answered(page).get_by_role("button", name="Approve").click()
+    _watch(page, "success")
+    first, now = site.registry.epoch(0).function, site.registry.current()
+    assert now.number == 2
+    assert np.array_equal(now.function.slots, first.slots)
+    assert np.array_equal(now.function.explicit_keys, first.explicit_keys)
+
+
+def _ask_for(page: Page, site: Site, imbalance: str, budget: str) -> None:
+    """Preview a rebalance, start it, and wait until it asks."""
+    page.goto(f"{site.url}{TABLE}/rebalance")
+    page.get_by_label("Max imbalance").fill(imbalance)
+    page.get_by_label("Byte budget").fill(budget)
+    page.get_by_label("Force").check()
+    page.get_by_role("button", name="Preview").click()
+    _has(page, "A person will be asked")
+    after = page.locator("dl.facts > div").filter(has_text="imbalance after").locator("dd").first
+    assert 1 <= float(after.inner_text()) <= float(imbalance)
+    page.locator("#preview").scroll_into_view_if_needed()
+    picture(page, "rebalance")
+    page.get_by_role("button", name="Start this rebalance").click()
+    _answered(page)
+
+
+def _answered(page: Page) -> Page:
+    """The run's page, once it asks."""
+    page.get_by_role("heading", name="of state?").wait_for(timeout=RUN * 1000)
+    return page
+
+
+def _watch(page: Page, state: str) -> None:
+    """The page follows the run by itself."""
+    ended = page.locator("section[aria-label=Progress] p strong.good, strong.bad")
+    ended.first.wait_for(timeout=RUN * 1000)
+    assert ended.first.inner_text() == state
+
+
+def _has(page: Page, text: str) -> None:
+    page.get_by_text(text).first.wait_for()
+
+
+def _run_of(site: Site) -> str:
+    """The newest run of the rebalance."""
+    return str(site.api("op").runs("rebalance_flights")[0]["dag_run_id"])

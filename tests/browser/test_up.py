@@ -1,0 +1,58 @@
+"""`make up` itself, asked as programs ask it; the last test stops it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from evenkeel.up_api import Api, ApiError
+
+from .conftest import Site
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+
+def test_it_is_healthy_and_knows_the_tables(site: Site) -> None:
+    told = site.told
+    assert (site.folder / "up.json").stat().st_mode & 0o777 == 0o600
+    health = Api(told["url"]).get("/api/v2/monitor/health")
+    parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+    assert {name: health[name]["status"] for name in parts} == dict.fromkeys(parts, "healthy")
+    with pytest.raises(ApiError) as refused:
+        Api(told["url"]).dags()
+    assert refused.value.status == 401
+    dags = Api(told["url"], told["user"], told["password"]).get("/api/v2/dags")["dags"]
+    assert {d["dag_id"]: d["is_paused"] for d in dags} == {
+        f"{what}_flights": False for what in ("rebalance", "roll_back", "maintain")
+    }
+    assert told["password"] in site.output
+
+
+def test_nothing_listens_to_other_machines(site: Site) -> None:
+    heard = [
+        (listening.laddr.ip, listening.laddr.port)
+        for process in site.members()
+        for listening in process.net_connections()
+        if listening.status == psutil.CONN_LISTEN
+    ]
+    assert heard and {ip for ip, _ in heard} <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+def test_a_second_one_says_that_it_is_running(site: Site) -> None:
+    command = [sys.executable, "-m", "evenkeel.up", "--folder", str(site.folder)]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert second.returncode == 2
+    assert f"make up is running here, at {site.url}" in second.stderr
+
+
+def test_it_stops_and_leaves_nothing(site: Site) -> None:
+    started = [p for p in site.members() if p.is_running()]
+    assert len(started) > 5
+    assert site.stop() == 0
+    assert site.members() == []
+    # What nobody is left to wait for is a zombie until init has seen to it.
+    assert not [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    assert not (site.folder / "up.json").exists()
