@@ -48,7 +48,7 @@ with_uv() {
     local pinned
     pinned=$(sed -n '/^uv==/,/[^\\]$/p' requirements.lock)
     $py -m pip install -q --disable-pip-version-check --require-hashes -r <(printf '%s\n' "$pinned") || return 1
-    .venv/bin/uv pip sync -q --python $py --require-hashes requirements.lock
+    .venv/bin/uv pip sync -q --compile-bytecode --python $py --require-hashes requirements.lock
 }
 
 say "Python packages from requirements.lock (about half a minute; a minute or two by pip)"
