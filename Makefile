@@ -8,7 +8,7 @@ PY := .venv/bin/python
 IN_ENV := eval "$$($(PY) -I evenkeel/local.py)" &&
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.installed .jars/.ready ## install all that is needed into this folder (once)
 
@@ -42,6 +42,12 @@ lint: .venv/.installed ## style, types and the arrows between packages
 
 bench: setup ## run the benchmarks
 	@$(IN_ENV) exec $(PY) -m benchmarks $(ARGS)
+
+papers: setup ## run every experiment of the papers and put its figures into docs/PAPERS.md (an hour at most)
+	@$(IN_ENV) exec $(PY) -m benchmarks.papers $(ARGS)
+
+papers-quick: setup ## the same on less, printed only (minutes)
+	@$(IN_ENV) exec $(PY) -m benchmarks.papers --quick $(ARGS)
 
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
 	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \

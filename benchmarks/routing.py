@@ -51,10 +51,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--kinds", default="string,bigint")
     options = parser.parse_args()
     spark = session("routing benchmark")
     base = F.expr(f"pmod(hash(key), {CHANNELS})")
-    for kind in ("string", "bigint"):
+    for kind in options.kinds.split(","):
         with tempfile.TemporaryDirectory() as folder:
             ranks = zipf_rows(spark, options.rows, 1_000_000, 1.0)
             events = ranks.select(
