@@ -53,16 +53,19 @@ def least_bytes(
     """
     allowed = np.outer(imbalances, capacities / capacities.sum() * load.sum())
     bound = np.zeros(len(imbalances))
-    for channel in np.unique(home[home >= 0]).tolist():
-        own = home == channel
+    # Items by channel, and there by what they cost for their load; idle ones cost the most.
+    dear = np.divide(sizes, load, out=np.full(len(load), np.inf), where=load > 0)
+    order = np.lexsort((dear, home))
+    order = order[home[order] >= 0]
+    first = np.flatnonzero(np.diff(home[order], prepend=-1))
+    for own in np.split(order, first[1:]) if len(order) else ():
+        channel = int(home[own[0]])
         if channel >= len(capacities) or capacities[channel] == 0:
             bound += sizes[own].sum()
             continue
+        own = own[load[own] > 0]
         shed = np.maximum(load[own].sum() - allowed[:, channel], 0.0)
-        if not shed.any():
-            continue
-        own &= load > 0
-        order = np.argsort(sizes[own] / load[own], kind="stable")
-        loads = np.concatenate([[0.0], np.cumsum(load[own][order])])
-        bound += np.interp(shed, loads, np.concatenate([[0.0], np.cumsum(sizes[own][order])]))
+        if shed.any():
+            loads = np.concatenate([[0.0], np.cumsum(load[own])])
+            bound += np.interp(shed, loads, np.concatenate([[0.0], np.cumsum(sizes[own])]))
     return bound

@@ -19,7 +19,8 @@ from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.assignment import Assignment
-from partitioning.strategies.frontier import _task, _whole, frontier, trace
+from partitioning.strategies.frontier import _whole, frontier, trace
+from partitioning.strategies.frontier_task import task_of
 from partitioning.strategies.hashing import consistent, uniform
 
 SLOTS = 32
@@ -253,6 +254,30 @@ def test_a_search_that_its_own_result_would_better_goes_on(seed):
     assert sum_moved(profile, function, again) == 0
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_gedik_stream_with_a_constant_per_key(seed):
+    """LCL: computation is a constant a key, so the number of keys is to be even beside the load."""
+    load, hashes = zipf(10**6, 1.0), hashed_keys(10**6, seed)
+    function = None
+    for count in range(1, 11):
+        least = delta(1.2, 0.1, count, "LCL", len(load)) or 1.0
+        known = None if function is None else function.explicit_keys
+        profile = profile_of_keys(KEY, hashes, load, 4096, threshold=least, listed=known)
+        before = function
+        function = frontier(profile, before, numbered_channels(count), resources="LCL")
+    owners = function.lookup_hashes(hashes)
+    loads, keys = np.bincount(owners, load), np.bincount(owners)
+    ratios = np.array([loads.max() / loads.min(), keys.max() / keys.min()]) / 1.2
+    assert (ratios[0] ** 2 * ratios[1]) ** (1 / 3) <= 0.86
+    assert load[before.lookup_hashes(hashes) != owners].sum() * 10 <= 1.3
+
+
+def test_resources_that_do_not_exist_are_refused():
+    profile, previous = by_hand([1, 1], [1, 1], [0, 1], 2)
+    with pytest.raises(InputError, match="resources: 'LX' is not made of L, C, Q, B"):
+        frontier(profile, previous, numbered_channels(2), resources="LX")
+
+
 def test_bytes_are_net():
     home = np.array([0, 0, 1, -1], dtype=np.int32)
     state = Assignment(np.ones(4), np.array([5.0, 7, 9, 11]), home, home.clip(0), np.ones(3))
@@ -371,7 +396,7 @@ def test_gedik_default_stream(seed):
 @given(problems(same_channels=True))
 def test_every_prefix_of_the_steps_is_no_worse_than_the_start(problem):
     # A swap is one step: half of it alone can be worse, and is no point of the curve.
-    path = _whole(_task(problem.profile, problem.previous, problem.channels))
+    path = _whole(task_of(problem.profile, problem.previous, problem.channels))
     start = problem.imbalance(problem.previous)
     for step in range(len(path.moves)):
         at = path.at(step)

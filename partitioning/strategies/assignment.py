@@ -28,8 +28,8 @@ class Assignment:
     at : int32 (n,): where each item is to be; changed in place
     fair : float64 (N,): fair share of the load of each channel; 0: closed
 
-    Kept up to date: `loads`, float64 (N,), the load of each channel, and `bytes`, those of the
-    items that are away from home.
+    Kept up to date: `loads`, float64 (N,), the load of each channel; `bytes`, those of the items
+    that are away from home; and `on`, for each channel its items that have load, least first.
     """
 
     load: Floats
@@ -41,12 +41,17 @@ class Assignment:
     charged: Floats = field(init=False)
     divisor: Floats = field(init=False)
     bytes: float = field(init=False)
+    on: list[Indices] = field(init=False)
 
     def __post_init__(self) -> None:
         self.loads = np.bincount(self.at, self.load, minlength=len(self.fair)).astype(np.float64)
         self.charged = self.sizes * (self.home >= 0)
         self.divisor = np.where(self.fair > 0, self.fair, np.inf)
         self.bytes = float(self.charged[self.at != self.home].sum())
+        loaded = np.flatnonzero(self.load > 0)
+        loaded = loaded[np.lexsort((loaded, self.load[loaded], self.at[loaded]))]
+        ends = np.searchsorted(self.at[loaded], np.arange(1, len(self.fair)))
+        self.on = np.split(loaded, ends)
 
     @property
     def shares(self) -> Floats:
@@ -66,6 +71,11 @@ class Assignment:
         self.loads[source] -= load
         self.loads[target] += load
         self.at[item] = target
+        if load > 0 and source != target:
+            left, joined = self.on[source], self.on[target]
+            self.on[source] = left[left != item]
+            place = int(np.searchsorted(self.load[joined], load, side="right"))
+            self.on[target] = np.concatenate([joined[:place], [item], joined[place:]])
 
 
 def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -22,6 +23,10 @@ STEPS = 8
 ROUNDING = 1e-12
 #: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
 SAME = 1e-9
+#: A donor that has this many mean items too much sheds them in one run.
+RUN = 8
+#: Decimals that logarithms of densities are told apart by.
+DIGITS = 9
 #: Emptier channels that are looked at together where nothing fits on the emptiest.
 RECEIVERS = 8
 #: Items that are tried for an exchange against several, least load first.
@@ -52,7 +57,16 @@ def descend(state: Assignment, aim: float, stop: float, budget: float = np.inf) 
         donor = int(shares.argmax())
         if shares[donor] <= stop * (1 + ROUNDING):
             return
-        giver = _Giver(state, donor, shed_to, aim, budget - state.bytes)
+        shares[donor] = 0.0
+        rest = max(float(shares.max()), stop * (1 + ROUNDING))
+        many = False
+        for step in _Giver(state, donor, shed_to, aim, budget).run(closed, rest):
+            many = True
+            yield step
+        if many:
+            continue
+        shares = state.shares
+        giver = _Giver(state, donor, shed_to, aim, budget)
         step = giver.fitting(int((shares + closed).argmin()))
         if not step:
             order = np.argsort(shares + closed, kind="stable")
@@ -75,19 +89,57 @@ class _Giver:
     ----------
     donor : its number
     shed_to, fill_to : parts of their fair shares that donors are brought down to, and others up
-    left : bytes that a step may still cost
+    budget : bytes that may have moved in the end
     """
 
     def __init__(
-        self, state: Assignment, donor: int, shed_to: float, fill_to: float, left: float
+        self, state: Assignment, donor: int, shed_to: float, fill_to: float, budget: float
     ) -> None:
-        self.state, self.donor, self.left = state, donor, left
+        self.state, self.donor, self.left = state, donor, budget - state.bytes
         self.shed_to, self.fill_to = shed_to, fill_to
         self.spare = float((fill_to - 1.0) * state.fair[donor])
-        self.own = np.flatnonzero((state.at == donor) & (state.load > 0))
+        self.own = state.on[donor]
         self.load = state.load[self.own]
         self.top = float(state.loads[donor] / state.fair[donor])
         self.least = min(LEAST_GAIN, self.top - shed_to) * (1 - SAME)
+
+    def run(self, closed: Floats, rest: float) -> Iterator[Step]:
+        """While the donor has more than `rest` of its fair share: the densest item to the channel
+        that is emptiest by then, as `fitting` would, without looking at all items each time.
+        Ends where another way may be denser: an item that sheds too much, or fits in exchange."""
+        state, donor = self.state, self.donor
+        over = float(state.loads[donor]) - rest * float(state.fair[donor])
+        if over * len(self.load) < RUN * float(self.load.sum()):
+            return
+        cost = state.charged[self.own] * (state.home[self.own] == donor)
+        density = _density(self.load, cost)
+        # Rounded, so that sizes in proportion to load are one density.
+        dense = np.round(np.log(density), DIGITS)
+        least, spent = self.least * state.fair[donor], 0.0
+        # Items passed over so far: the densest they could be alone, and the lightest of those that
+        # are denser than what comes now; `same` of those that are as dense.
+        alone, lightest, same, last = -np.inf, np.inf, np.inf, np.inf
+        for i in np.lexsort((-self.load, -dense)).tolist():
+            receiver = int((state.shares + closed).argmin())
+            load, excess = float(self.load[i]), self._excess()
+            fit = min(excess + self.spare, self._room(receiver))
+            if dense[i] < last:
+                lightest, same, last = min(lightest, same), np.inf, float(dense[i])
+            if load > min(fit, excess):
+                same = min(same, load)
+                if load <= fit:
+                    alone = max(alone, last + math.log(excess / load))
+                continue
+            spent += float(cost[i])
+            if load < least or spent > self.left:
+                return
+            if alone > last or lightest <= self._swappable(receiver, fit):
+                return
+            item = int(self.own[i])
+            state.put(item, receiver)
+            yield [(item, receiver)]
+            if state.loads[donor] <= rest * state.fair[donor]:
+                return
 
     def fitting(self, receiver: int) -> Step:
         """The move or swap that sheds most excess per byte, and of equals the one that sheds
@@ -106,7 +158,8 @@ class _Giver:
             return []
         move = [(int(self.own[best]), receiver)]
         # Only where items too heavy to fit are denser can a swap of two be denser than this move.
-        denser = np.flatnonzero((self.load > fit) & (density > density[best] * (1 + SAME)))
+        heavier = (self.load > fit) & (self.load <= self._swappable(receiver, fit))
+        denser = np.flatnonzero(heavier & (density > density[best] * (1 + SAME)))
         if not len(denser):
             return move
         swaps = _Swaps(self, receiver, denser, fit, above=False)
@@ -136,13 +189,14 @@ class _Giver:
         """Where no swap helps either: one item against several, the largest that fit, of a
         receiver's; the one that brings a pair down most per byte."""
         best, found = 0.0, []
-        order = np.argsort(self.load, kind="stable")
         for receiver in receivers:
             fit = self._fit(receiver)
-            back = np.flatnonzero((self.state.at == receiver) & (self.state.load > 0))
-            back = back[np.argsort(self.state.load[back], kind="stable")]
-            loads = self.state.load[back].tolist()
-            for item in order[self.load[order] > fit][:EXCHANGED].tolist():
+            back = self.state.on[receiver]
+            # An item that fills the receiver as much as it does the donor gains nothing.
+            most = (self.top - self.least) * self.state.fair[receiver]
+            heavier = np.flatnonzero((self.load > fit) & (self.load <= most))[:EXCHANGED]
+            loads = self.state.load[back].tolist() if len(heavier) else []
+            for item in heavier.tolist():
                 rest, end, bundle = float(self.load[item]) - fit, len(loads), []
                 while (end := bisect_right(loads, rest, 0, end) - 1) >= 0:
                     bundle.append(int(back[end]))
@@ -165,6 +219,11 @@ class _Giver:
         """Load that the receiver has room for."""
         return float(self.fill_to * self.state.fair[receiver] - self.state.loads[receiver])
 
+    def _swappable(self, receiver: int, fit: float) -> float:
+        """Load of the heaviest item that a single one of the receiver's can make fit."""
+        back = self.state.on[receiver]
+        return fit + (float(self.state.load[back[-1]]) if len(back) else 0.0)
+
     def _fit(self, receiver: int) -> float:
         """Load that would suit both, at least 0."""
         return max(min(self._excess(), self._room(receiver)), 0.0)
@@ -183,7 +242,7 @@ class _Giver:
 
 class _Swaps:
     """Of `picked` items of the donor's with each item of the receiver's, and with none, those
-    that shed nearest to `fit`: from below, and if asked from above.
+    that shed nearest to `fit`: from below, and if asked from above. `picked` ascends.
 
     shed, cost : float64 (c,) of each candidate
     """
@@ -193,9 +252,8 @@ class _Swaps:
     ) -> None:
         state = giver.state
         self.donor, self.receiver = giver.donor, receiver
-        picked = picked[np.argsort(giver.load[picked], kind="stable")]
         load, own = giver.load[picked], giver.own[picked]
-        back = np.flatnonzero((state.at == receiver) & (state.load > 0))
+        back = state.on[receiver]
         back_load = np.append(state.load[back], 0.0)
         over = np.searchsorted(load, back_load + fit, side="right")
         at, other = over - 1, np.arange(len(back_load))

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 
-from partitioning.bounds import floor, least_bytes
+from partitioning.bounds import least_bytes
 from partitioning.errors import InputError
-from partitioning.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function import Channel, PartitioningFunction, successor
 from partitioning.profile import Floats, Profile
-from partitioning.strategies.assignment import Assignment, Ints, evacuate
-from partitioning.strategies.descent import ROUNDING, Step, descend
-from partitioning.strategies.hashing import check_slots, ring_slots
-from partitioning.strategies.spread import spread
+from partitioning.strategies.assignment import Ints
+from partitioning.strategies.descent import ROUNDING
+from partitioning.strategies.frontier_task import Path, Task, task_of
 
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
 CLOSE = 8e-4
-NOWHERE = -1
 #: Points of the lower bound.
 GRID = 64
 #: The search begins again from its own result so often at most, until nothing more is found.
 PASSES = 8
-#: Of several resources first those moves are made that even out most for their bytes.
-PRICES = (0.02, 0.005, 0.0)
 #: Mean square imbalance that moving all state must save where the next window is uncertain.
 WORTH = 0.005
 
@@ -49,159 +44,8 @@ class Curve:
     floor: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Path:
-    """A search's steps: every state it passed, told by what changed.
-
-    start is int32 (n,), where each item began; after step k (of m, step 0 being the start)
-    `bytes[k]` have moved and the imbalance is `imbalance[k]`; `moves[k]` led there.
-    """
-
-    start: Ints
-    moves: list[Step]
-    bytes: Floats
-    imbalance: Floats
-
-    def at(self, step: int) -> Ints:
-        """Where each item is after `step`, int32 (n,)."""
-        at = self.start.copy()
-        for moves in self.moves[1 : step + 1]:
-            for item, target in moves:
-                at[item] = target
-        return at
-
-    def pareto(self) -> list[int]:
-        """Steps that no cheaper or equally cheap one equals, bytes rising."""
-        kept: list[int] = []
-        for step in np.lexsort((self.imbalance, self.bytes)).tolist():
-            if not kept or self.imbalance[step] < self.imbalance[kept[-1]]:
-                kept.append(step)
-        return kept
-
-
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """The items of one planning: slot tails, then heavy keys.
-
-    measures is float64 (R, n), what each item has of each resource, as parts of the total; the
-    first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
-    """
-
-    profile: Profile
-    load: Floats
-    sizes: Floats
-    measures: Floats
-    surprises: Floats
-    home: Ints
-    start: Ints
-    capacities: Floats
-    floor: float
-
-    @property
-    def fair(self) -> Floats:
-        # Where there is no load, a share in proportion keeps the arithmetic finite.
-        return self.capacities / self.capacities.sum() * (float(self.load.sum()) or 1.0)
-
-    def search(self, aim: float, stop: float, budget: float = np.inf) -> _Path:
-        """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
-        if len(self.measures) > 1:
-            return self.even_out(PRICES, budget, self.surprises[:0])
-        return self._walk(lambda state: descend(state, aim, stop, budget))
-
-    def even_out(self, prices: Sequence[float], budget: float, surprises: Floats) -> _Path:
-        """All measures and surprises at once, as `spread` does, at falling prices."""
-        measures = np.concatenate([self.measures, surprises])
-        totals = np.repeat([1.0, 0.0], [len(self.measures), len(surprises)])
-        weights = np.ones(len(measures))
-        return self._walk(
-            lambda state: chain.from_iterable(
-                spread(state, measures, totals, weights, price, budget) for price in prices
-            )
-        )
-
-    def replay(self, moves: list[Step]) -> _Path:
-        """The path of these steps; the first, empty one is the start."""
-
-        def steps(state: Assignment) -> Iterator[Step]:
-            for step in moves[1:]:
-                for item, target in step:
-                    state.put(item, target)
-                yield step
-
-        return self._walk(steps)
-
-    def _walk(self, steps: Callable[[Assignment], Iterable[Step]]) -> _Path:
-        state = Assignment(self.load, self.sizes, self.home, self.start.copy(), self.fair)
-        at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
-        fair /= self.fair.sum()
-        others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
-
-        def imbalance() -> float:
-            own = float(state.shares.max()) if len(self.measures) else 1.0
-            return max([own, *(float((o / fair).max()) for o in others)])
-
-        moves: list[Step] = [[]]
-        sizes, imbalances = [state.bytes], [imbalance()]
-        for step in steps(state):
-            for item, target in step:
-                for other, measure in zip(others, self.measures[1:], strict=True):
-                    other[at[item]] -= measure[item]
-                    other[target] += measure[item]
-                at[item] = target
-            moves.append(step)
-            sizes.append(state.bytes)
-            imbalances.append(imbalance())
-        return _Path(self.start, moves, np.array(sizes), np.array(imbalances))
-
-
-@lru_cache(maxsize=4)  # profiles and functions never change, and hash by identity
-def _task(
-    profile: Profile,
-    previous: PartitioningFunction | None,
-    channels: tuple[Channel, ...],
-    resources: str = "L",
-) -> _Task:
-    check_channels(channels)
-    check_slots(profile, previous)
-    if previous is None:
-        slots = ring_slots(profile.slots, channels)
-        keys = slots[profile.heavy_slots]
-    else:
-        profile = profile.listing(previous.explicit_keys)
-        slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
-    now = np.concatenate([slots, keys])
-    load, sizes, rows = (
-        np.concatenate([profile.tail(values, heavy), heavy])
-        for values, heavy in (
-            (profile.load, profile.heavy_load),
-            (profile.bytes, profile.heavy_bytes),
-            (profile.rows, profile.heavy_rows),
-        )
-    )
-    total = float(load.sum())
-    # The keys of a tail are taken to be alike.
-    every = {"L": load, "C": rows, "Q": np.square(load) / np.maximum(rows, 1.0), "B": sizes}
-    if not resources or set(resources) - set(every):
-        raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
-    wanted = sorted(set(resources), key=lambda r: (r != "L", r))
-    load = every[wanted[0]]
-    tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    return _Task(
-        profile=profile,
-        load=load,
-        sizes=sizes,
-        measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
-        surprises=profile.surprises / (total or 1.0),
-        home=np.full_like(now, NOWHERE) if previous is None else now,
-        start=evacuate(now, load, capacities, tail),
-        capacities=capacities,
-        floor=floor(profile, channels),
-    )
-
-
 @lru_cache(maxsize=4)
-def _whole(task: _Task) -> _Path:
+def _whole(task: Task) -> Path:
     """The path to as even as it gets, such that planning again from there finds nothing."""
     path = task.search(task.floor, task.floor * (1 + CLOSE))
     for _ in range(PASSES):
@@ -232,7 +76,7 @@ def trace(
     ------
     InputError : unusable channels, or a previous function with another S
     """
-    task = _task(profile, previous, tuple(channels))
+    task = task_of(profile, previous, tuple(channels))
     path = _whole(task)
     kept = path.pareto()
     grid = np.linspace(max(float(path.imbalance[0]), task.floor), task.floor, GRID)
@@ -286,7 +130,7 @@ def frontier(
         raise InputError(f"{max_imbalance} is below 1, perfect balance", "max_imbalance")
     if budget is not None and not budget >= 0:
         raise InputError(f"{budget} is not a number of bytes", "budget")
-    task = _task(profile, previous, tuple(channels), resources)
+    task = task_of(profile, previous, tuple(channels), resources)
     at = _picked(task, max_imbalance, np.inf if budget is None else budget)
     heavy = task.profile.heavy.tolist()
     return successor(
@@ -300,7 +144,7 @@ def frontier(
     )
 
 
-def _picked(task: _Task, max_imbalance: float | None, budget: float) -> Ints:
+def _picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
     """Where each item goes: of the whole path, and of searches made for this very target or
     budget where that path does not end inside both, the best state."""
     if max_imbalance is None and len(task.surprises):
@@ -328,7 +172,7 @@ def _picked(task: _Task, max_imbalance: float | None, budget: float) -> Ints:
     return paths[best].at(step)
 
 
-def _check_affordable(path: _Path, budget: float) -> None:
+def _check_affordable(path: Path, budget: float) -> None:
     if path.bytes[0] > budget * (1 + ROUNDING):
         raise InputError(
             f"emptying the channels that go takes {path.bytes[0]:.0f} bytes, over {budget:.0f}",

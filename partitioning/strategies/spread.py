@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from partitioning.profile import Floats
 from partitioning.strategies.assignment import Assignment
@@ -14,6 +15,10 @@ from partitioning.strategies.descent import Step
 MOVES = 8
 #: A move must lower the unevenness by this much to count as one.
 LEAST_GAIN = 1e-9
+#: Largest items, times the channels, that exchanges are sought among.
+SWAPPED = 32
+#: Moves of less than this part of all bytes count as of this much.
+LEAST_PART = 1e-6
 
 
 def spread(
@@ -23,13 +28,17 @@ def spread(
     weights: Floats,
     price: float,
     budget: float = np.inf,
+    *,
+    dense: bool = True,
 ) -> Iterator[Step]:
-    """Move one item at a time such that the channels come even in every measure; yields each move
-    after it is made in `state`.
+    """Move one item at a time, or exchange two, such that the channels come even in every
+    measure; yields each step after it is made in `state`.
 
     Unevenness is the mean square, over the channels by their fair share, of how far each is off
     that share, summed over the measures by weight. The channel that adds most to it gives or
-    takes the item that lowers it most, less the price of its bytes.
+    takes the item that lowers it most per byte, if that is worth the price.
+    Bytes first is right where every measure must come even; where some are chance, large items
+    that settle much at once leave less to it.
 
     Parameters
     ----------
@@ -38,6 +47,7 @@ def spread(
     weights : float64 (R,)
     price : unevenness that moving all bytes is worth
     budget : `state.bytes` stays within this
+    dense : choose by what is gained per byte; else by what is gained, less the price
     """
     fair = state.fair / state.fair.sum()
     open_ = np.flatnonzero(fair > 0)
@@ -47,43 +57,75 @@ def spread(
     own = weights @ np.square(measures)  # an item's unevenness, were it alone on a fair share of 1
     items = np.ascontiguousarray(measures.T * weights)
     charged = state.charged
-    unit = price / (float(charged.sum()) or 1.0)
+    whole = float(charged.sum()) or 1.0
+
+    def worth_of(gain: Floats, change: Floats, stays: npt.NDArray[np.bool_]) -> Floats:
+        """How good each is; 0 where that is not allowed or not worth it."""
+        part = change / whole
+        worth = gain / np.maximum(part, LEAST_PART) if dense else gain - price * part
+        good = (gain > price * part + LEAST_GAIN) & (change <= budget - state.bytes)
+        return np.where(good & ~stays, worth, 0.0)
+
     at, home = state.at, state.home
     pull = (off * inverse).T  # of each channel on each measure, (N, R)
     here = np.einsum("ir,ir->i", items, pull[at])  # on each item where it is
+    largest = np.argsort(-own, kind="stable")[: SWAPPED * len(open_)]
+
+    def swap(channel: int) -> Step:
+        """The exchange of one of the channel's items for another's that is worth most, of the
+        largest ones."""
+        mine, theirs = largest[at[largest] == channel], largest[at[largest] != channel]
+        if not len(mine) or not len(theirs):
+            return []
+        to = at[theirs]
+        shift = (items[mine] @ (pull[channel] - pull[to]).T) - np.einsum(
+            "ir,ir->i", items[theirs], pull[channel] - pull[to]
+        )
+        both = own[mine, None] + own[theirs] - 2 * items[mine] @ measures[:, theirs]
+        gain = 2 * shift - both * (inverse[channel] + inverse[to])
+        change = charged[mine, None] * (
+            (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == to)
+        ) + charged[theirs] * ((home[theirs] == to) * 1.0 - (home[theirs] == channel))
+        worth = worth_of(gain, change, np.zeros(len(theirs), dtype=np.bool_))
+        i, j = np.unravel_index(int(worth.argmax()), worth.shape)
+        if worth[i, j] <= 0:
+            return []
+        return [(int(mine[i]), int(to[j])), (int(theirs[j]), channel)]
+
     for _ in range(MOVES * len(own)):
         uneven = np.square(off).T @ weights * inverse
-        left = budget - state.bytes
-        best, step = LEAST_GAIN, (0, 0)
+        best, step = 0.0, (0, 0)
         for channel in open_[np.argsort(-uneven[open_], kind="stable")].tolist():
-            # To it from anywhere, then from it to anywhere: gain less price, where in budget.
+            # To it from anywhere, then from it to anywhere.
             change = charged * ((home == at) * 1.0 - (home == channel))
             gain = 2 * (here - items @ pull[channel]) - own * (inverse[channel] + inverse[at])
-            gain -= unit * change
-            gain[(at == channel) | (change > left)] = -np.inf
-            item = int(gain.argmax())
-            if gain[item] > best:
-                best, step = float(gain[item]), (item, channel)
+            worth = worth_of(gain, change, at == channel)
+            item = int(worth.argmax())
+            if worth[item] > best:
+                best, step = float(worth[item]), (item, channel)
             mine = np.flatnonzero(at == channel)
             change = charged[mine, None] * (
                 (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == open_)
             )
             gain = 2 * (here[mine, None] - items[mine] @ pull[open_].T)
             gain -= own[mine, None] * (inverse[channel] + inverse[open_])
-            gain -= unit * change
-            gain[(open_ == channel) | (change > left)] = -np.inf
-            if gain.size and gain.max() > best:
-                i, c = np.unravel_index(int(gain.argmax()), gain.shape)
-                best, step = float(gain[i, c]), (int(mine[i]), int(open_[c]))
-            if best > LEAST_GAIN:
+            worth = worth_of(gain, change, open_ == channel)
+            if worth.size and worth.max() > best:
+                i, c = np.unravel_index(int(worth.argmax()), worth.shape)
+                best, step = float(worth[i, c]), (int(mine[i]), int(open_[c]))
+            if best > 0:
+                found = [step]
+                break
+            if found := swap(channel):
                 break
         else:
             return
-        item, target = step
-        pair = [int(at[item]), target]
-        off[:, pair] += np.outer(measures[:, item], [-1.0, 1.0])
+        pair = [int(at[found[0][0]]), found[0][1]]
+        for item, target in found:
+            change_by = np.where(np.array(pair) == target, 1.0, -1.0)
+            off[:, pair] += np.outer(measures[:, item], change_by)
+            state.put(item, target)
         pull[pair] = (off[:, pair] * inverse[pair]).T
-        state.put(item, target)
-        near = np.flatnonzero((at == pair[0]) | (at == target))
+        near = np.flatnonzero((at == pair[0]) | (at == pair[1]))
         here[near] = np.einsum("ir,ir->i", items[near], pull[at[near]])
-        yield [step]
+        yield found

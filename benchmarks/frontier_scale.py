@@ -1,0 +1,79 @@
+"""frontier on many items and channels: planning time on one core, and how far from the LP bound.
+
+Items sit on channels at random. `even`: planned to be as even as it gets; `5%`: least bytes for an
+imbalance of 1.05. over: imbalance over the least that the LP bound allows for the bytes moved.
+
+    python -m benchmarks.frontier_scale [--quick]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from partitioning.bounds import least_bytes
+from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.generator import KEY, zipf
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.profile import Profile
+from partitioning.strategies.frontier import frontier
+
+#: Items, channels, limit in seconds; the last two are Meta's Shard Manager's (SOSP 2021), whose
+#: solver took 30 s and 205 s.
+SIZES = ((100_000, 1_000, 5), (1_000_000, 100, 5), (75_000, 1_000, 5), (375_000, 5_000, 60))
+
+
+def problem(
+    items: int, channels: int, stream: str, seed: int = 0
+) -> tuple[Profile, PartitioningFunction]:
+    """One slot an item; lognormal or Zipf (.5) loads, bytes of their own or in
+    proportion to load."""
+    random = np.random.default_rng(seed)
+    load = (
+        random.permutation(zipf(items, 0.5)) if "zipf" in stream else random.lognormal(size=items)
+    )
+    size = load if "linear" in stream else random.lognormal(size=items)
+    none = np.empty(0)
+    profile = Profile(KEY, load, size, np.ones(items), none.astype(np.int64), none, none, none, ())
+    at = random.integers(0, channels, items)
+    return profile, PartitioningFunction(KEY, numbered_channels(channels), at)
+
+
+def over_bound(
+    profile: Profile, before: PartitioningFunction, after: PartitioningFunction
+) -> float:
+    """Imbalance over the least that is possible for the bytes moved; 0 is the bound."""
+    reached = imbalance(channel_loads(after, profile), after.capacities)
+    moved = float(profile.bytes[before.slots != after.slots].sum())
+    alone = max(1.0, float(profile.load.max() / profile.load.sum() * len(after.channels)))
+    grid = np.linspace(alone, max(reached, alone), 512)
+    least = least_bytes(profile.load, profile.bytes, before.slots, after.capacities, grid)
+    within = grid[least <= moved * (1 + 1e-9)]
+    return reached / float(within.min() if len(within) else reached) - 1
+
+
+def main(quick: bool = False) -> None:
+    """Print the table; CPU seconds of this process."""
+    print(f"{'items':>9}{'channels':>9}  {'stream':22}{'even s':>8}{'limit':>6}{'imbalance':>11}"
+          f"{'over':>8}{'5% s':>8}{'over':>8}")  # fmt: skip
+    for items, channels, limit in SIZES[: 3 if quick else None]:
+        for stream in ("lognormal", "lognormal, linear", "zipf .5", "zipf .5, linear"):
+            profile, before = problem(items, channels, stream)
+            owners, began = numbered_channels(channels), time.process_time()
+            after = frontier(profile, before, owners)
+            seconds = time.process_time() - began
+            reached = imbalance(channel_loads(after, profile), after.capacities)
+            again = replace(profile)  # nothing is remembered of it
+            began = time.process_time()
+            aimed = frontier(again, before, owners, max_imbalance=1.05)
+            aim = time.process_time() - began
+            print(f"{items:>9,}{channels:>9,}  {stream:22}{seconds:>8.2f}{limit:>6}{reached:>11.4f}"
+                  f"{over_bound(profile, before, after):>8.2%}{aim:>8.2f}"
+                  f"{over_bound(profile, before, aimed):>8.2%}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv[1:])

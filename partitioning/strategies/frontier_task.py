@@ -1,0 +1,193 @@
+"""What frontier plans: items with their loads, sizes and resources, and paths through states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+
+from partitioning.bounds import floor
+from partitioning.errors import InputError
+from partitioning.function import Channel, PartitioningFunction, check_channels
+from partitioning.profile import Floats, Profile
+from partitioning.strategies.assignment import Assignment, Ints, evacuate
+from partitioning.strategies.descent import Step, descend
+from partitioning.strategies.hashing import check_slots, ring_slots
+from partitioning.strategies.spread import spread
+
+NOWHERE = -1
+#: Of several resources first those moves are made that even out most for their bytes.
+PRICES = (0.02, 0.002)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """A search's steps: every state it passed, told by what changed.
+
+    start is int32 (n,), where each item began; after step k (of m, step 0 being the start)
+    `bytes[k]` have moved and the imbalance is `imbalance[k]`; `moves[k]` led there.
+    """
+
+    start: Ints
+    moves: list[Step]
+    bytes: Floats
+    imbalance: Floats
+
+    def at(self, step: int) -> Ints:
+        """Where each item is after `step`, int32 (n,)."""
+        at = self.start.copy()
+        for moves in self.moves[1 : step + 1]:
+            for item, target in moves:
+                at[item] = target
+        return at
+
+    def pareto(self) -> list[int]:
+        """Steps that no cheaper or equally cheap one equals, bytes rising."""
+        kept: list[int] = []
+        for step in np.lexsort((self.imbalance, self.bytes)).tolist():
+            if not kept or self.imbalance[step] < self.imbalance[kept[-1]]:
+                kept.append(step)
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The items of one planning: slot tails, then heavy keys.
+
+    measures is float64 (R, n), what each item has of each resource, as parts of the total; the
+    first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
+    """
+
+    profile: Profile
+    load: Floats
+    sizes: Floats
+    measures: Floats
+    surprises: Floats
+    home: Ints
+    start: Ints
+    capacities: Floats
+    floor: float
+
+    @property
+    def fair(self) -> Floats:
+        """Fair share of the load of each channel, (N,)."""
+        # Where there is no load, a share in proportion keeps the arithmetic finite.
+        return self.capacities / self.capacities.sum() * (float(self.load.sum()) or 1.0)
+
+    def search(self, aim: float, stop: float, budget: float = np.inf) -> Path:
+        """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
+        if len(self.measures) > 1:
+            return self.even_out(PRICES, budget, self.surprises[:0])
+        return self._walk(lambda state: descend(state, aim, stop, budget))
+
+    def even_out(self, prices: Sequence[float], budget: float, surprises: Floats) -> Path:
+        """All measures and surprises at once, as `spread` does, at falling prices."""
+        measures = np.concatenate([self.measures, surprises])
+        totals = np.repeat([1.0, 0.0], [len(self.measures), len(surprises)])
+        weights = np.ones(len(measures))
+        sure = len(surprises) == 0
+        return self._walk(
+            lambda state: chain.from_iterable(
+                spread(state, measures, totals, weights, price, budget, dense=sure)
+                for price in prices
+            )
+        )
+
+    def replay(self, moves: list[Step]) -> Path:
+        """The path of these steps; the first, empty one is the start."""
+
+        def steps(state: Assignment) -> Iterator[Step]:
+            for step in moves[1:]:
+                for item, target in step:
+                    state.put(item, target)
+                yield step
+
+        return self._walk(steps)
+
+    def _walk(self, steps: Callable[[Assignment], Iterable[Step]]) -> Path:
+        state = Assignment(self.load, self.sizes, self.home, self.start.copy(), self.fair)
+        at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
+        fair /= self.fair.sum()
+        others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
+
+        def imbalance() -> float:
+            own = float(state.shares.max()) if len(self.measures) else 1.0
+            return max([own, *(float((o / fair).max()) for o in others)])
+
+        moves: list[Step] = [[]]
+        sizes, imbalances = [state.bytes], [imbalance()]
+        for step in steps(state):
+            for item, target in step:
+                for other, measure in zip(others, self.measures[1:], strict=True):
+                    other[at[item]] -= measure[item]
+                    other[target] += measure[item]
+                at[item] = target
+            moves.append(step)
+            sizes.append(state.bytes)
+            imbalances.append(imbalance())
+        return Path(self.start, moves, np.array(sizes), np.array(imbalances))
+
+
+@lru_cache(maxsize=4)  # profiles and functions never change, and hash by identity
+def task_of(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: tuple[Channel, ...],
+    resources: str = "L",
+) -> Task:
+    """The items of a profile, from where `previous` has them; parameters as in `frontier`.
+
+    Raises
+    ------
+    InputError : unusable channels or resources, or a previous function with another S
+    """
+    check_channels(channels)
+    check_slots(profile, previous)
+    if previous is None:
+        slots = ring_slots(profile.slots, channels)
+        keys = slots[profile.heavy_slots]
+    else:
+        profile = profile.listing(previous.explicit_keys)
+        slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
+    now = np.concatenate([slots, keys])
+    load, sizes, rows = (
+        np.concatenate([profile.tail(values, heavy), heavy])
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    )
+    total = float(load.sum())
+    squares = np.square(load) / np.maximum(rows, 1.0)
+    squares[: profile.slots] *= _unlike(profile, load, rows)
+    every = {"L": load, "C": rows, "Q": squares, "B": sizes}
+    if not resources or set(resources) - set(every):
+        raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
+    wanted = sorted(set(resources), key=lambda r: (r != "L", r))
+    load = every[wanted[0]]
+    tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    return Task(
+        profile=profile,
+        load=load,
+        sizes=sizes,
+        measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
+        surprises=profile.surprises.reshape(-1, len(now)) / (total or 1.0),
+        home=np.full_like(now, NOWHERE) if previous is None else now,
+        start=evacuate(now, load, capacities, tail),
+        capacities=capacities,
+        floor=floor(profile, channels),
+    )
+
+
+def _unlike(profile: Profile, load: Floats, rows: Floats) -> float:
+    """Mean square over squared mean of the keys of the tails: of Zipf's law of 1/2, whose largest
+    key has the profile's error; 1 where all are alike."""
+    keys, total = float(rows[: profile.slots].sum()), float(load[: profile.slots].sum())
+    if total == 0 or keys == 0 or profile.error == 0:
+        return 1.0
+    return max(1.0, float(np.log(2 * profile.error * keys / total)) / 2)
