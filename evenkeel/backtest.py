@@ -15,7 +15,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from evenkeel.backtest_runs import run
 from evenkeel.windows import Series, Window
@@ -189,16 +190,17 @@ def _check_options(strategy: str, options: Mapping[str, Any]) -> None:
         )
     function = STRATEGIES[strategy]
     hints = get_type_hints(function)
-    every = inspect.signature(function).parameters.values()
-    known = [p.name for p in every if p.kind is p.KEYWORD_ONLY]
+    signature = inspect.signature(function).parameters.values()
+    known = [p.name for p in signature if p.kind is p.KEYWORD_ONLY]
     for name, value in options.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise InputError(f"{strategy} has no option {name!r}", "--option", f"It has: {allowed}")
         # A whole number will do for a float; true and false are no numbers.
-        fits = isinstance(value, hints[name]) or (
-            type(value) is int and isinstance(float(value), hints[name])
-        )
+        hint = hints[name]
+        every = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        kinds = tuple(get_origin(kind) or kind for kind in every)
+        fits = isinstance(value, kinds) or (type(value) is int and isinstance(float(value), kinds))
         if isinstance(value, bool):
             fits = hints[name] is bool
         if not fits or (isinstance(value, float) and not math.isfinite(value)):

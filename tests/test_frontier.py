@@ -2,12 +2,14 @@
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenkeel.windows import read_series
 from partitioning.bounds import floor, least_bytes
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, numbered_channels, successor
@@ -21,8 +23,10 @@ from partitioning.strategies import STRATEGIES
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.frontier import _whole, frontier, trace
 from partitioning.strategies.frontier_task import task_of
+from partitioning.strategies.gedik import scan
 from partitioning.strategies.hashing import consistent, uniform
 
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SLOTS = 32
 #: frontier ends as near to the best imbalance as this; comparisons with others allow for it.
 CLOSE = 1e-3
@@ -424,3 +428,116 @@ def test_planning_again_on_unchanged_input_moves_nothing(problem):
     once = frontier(problem.profile, problem.previous, problem.channels)
     again = make_plan("t", problem.profile, once, problem.channels)
     assert again.moves == ()
+
+
+def named(count: int = 200) -> tuple[Profile, PartitioningFunction, np.ndarray]:
+    """Bigint keys 0, 1, ... of Zipf loads, the heavy ones listed, on 3 channels."""
+    hashes = hashed_keys(count)
+    profile = profile_of_keys(KEY, hashes, zipf(count, 0.8), SLOTS, threshold=0.01)
+    return profile, consistent(profile, None, numbered_channels(3)), hashes
+
+
+@pytest.mark.parametrize("resources", ["L", "LC"])
+def test_pinned_and_excluded_keys_are_where_they_shall_be(resources):
+    profile, previous, hashes = named()
+    free = frontier(profile, previous, numbered_channels(3), resources=resources)
+    moved = np.flatnonzero(previous.lookup_hashes(hashes) != free.lookup_hashes(hashes))
+    stay, put = moved[:3], [int(k) for k in (0, 1, 199)]
+    pinned = {str(k): str((int(previous.lookup_hashes(hashes[[k]])[0]) + 1) % 3) for k in put}
+    excluded = [str(k) for k in stay if k not in put]
+    function = frontier(
+        profile,
+        previous,
+        numbered_channels(3),
+        resources=resources,
+        pinned=pinned,
+        excluded=excluded,
+    )
+    for key, channel in pinned.items():
+        assert function.lookup_hashes(hashes[[int(key)]])[0] == int(channel)
+    kept = [int(k) for k in excluded]
+    before, after = (f.lookup_hashes(hashes[kept]) for f in (previous, function))
+    assert (before == after).all() and len(kept)
+    again = PartitioningFunction.from_dict(function.to_dict())
+    assert again.digest == function.digest
+    without = frontier(profile, previous, numbered_channels(3), resources=resources)
+    assert without.digest == free.digest
+
+
+def test_an_excluded_key_leaves_a_channel_that_closes():
+    profile, previous, hashes = named()
+    on_last = np.flatnonzero(previous.lookup_hashes(hashes) == 2)[:3]
+    excluded = [str(k) for k in on_last]
+    function = frontier(profile, previous, numbered_channels(2), excluded=excluded)
+    assert (function.lookup_hashes(hashes[on_last]) < 2).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pinned": {"1": "9"}}, "pinned: no open channel 9"),
+        ({"pinned": {"one": "1"}}, "pinned: 'one' is no key .key bigint."),
+        ({"excluded": ["1 | 2"]}, "excluded: '1 | 2' is no key"),
+        ({"seconds": 0}, "seconds"),
+    ],
+)
+def test_names_that_are_not_there_are_refused(options, message):
+    profile, previous, _ = named()
+    with pytest.raises(InputError, match=message.replace("|", r"\|")):
+        frontier(profile, previous, numbered_channels(3), **options)
+
+
+def test_out_of_time_it_gives_the_best_so_far():
+    profile = zipf_profile(20_000, 0.8, threshold=0.0005)
+    previous = uniform(profile, None, numbered_channels(10))
+
+    def even(**options):
+        function = frontier(profile, previous, numbered_channels(11), **options)
+        return imbalance(channel_loads(function, profile), function.capacities)
+
+    start = imbalance(channel_loads(previous, profile), np.ones(10)) * 11 / 10
+    assert even() < even(seconds=1e-9) <= start
+    assert even(seconds=60) == even()
+
+
+def test_of_slots_that_are_alike_neighbours_move():
+    # The last of 12 slots costs least and goes first; of the others, that are alike, the nearest.
+    profile, previous = by_hand([1] * 12, [5] * 11 + [1], [0] * 12, 3)
+    after = frontier(profile, previous, numbered_channels(3))
+    assert np.flatnonzero(after.slots).tolist() == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert np.bincount(after.slots).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "cut"),
+    [
+        ("novel_words", "word", {"rows": 100_000, "limit": 300_000}),
+        ("online_retail", "StockCode", {"time": "InvoiceDate", "every": "1w", "limit": 60_000}),
+    ],
+)
+def test_on_real_data_no_other_is_more_even_at_its_own_bytes(file, key, cut):
+    path = DATA / f"{file}.parquet"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    series = read_series(str(path), [key], **cut)
+    channels = numbered_channels(10)
+    previous = None
+    for window in series.windows[:3]:
+        least = 0.001 * float(window.load.sum())
+        known = None if previous is None else previous.explicit_keys
+        profile = profile_of_keys(
+            series.key, window.hashes, window.load, 4096, threshold=least, listed=known
+        )
+        if previous is not None:
+            for name, strategy in STRATEGIES.items():
+                other = strategy(profile, previous, channels)
+                if len(other.split):
+                    continue
+                budget = sum_moved(profile, previous, other)
+                ours = frontier(profile, previous, channels, budget=budget)
+                assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)
+                even, theirs = (
+                    imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other)
+                )
+                assert even <= theirs * (1 + CLOSE), name
+        previous = scan(profile, previous, channels)

@@ -27,9 +27,11 @@ class Assignment:
     home : int32 (n,): where each item's state is; -1: it has none, and moves for free
     at : int32 (n,): where each item is to be; changed in place
     fair : float64 (N,): fair share of the load of each channel; 0: closed
+    fixed : bool (n,): items that no search may move
 
     Kept up to date: `loads`, float64 (N,), the load of each channel; `bytes`, those of the items
-    that are away from home; and `on`, for each channel its items that have load, least first.
+    that are away from home; and `on`, for each channel its items that have load and are not
+    fixed, least first.
     """
 
     load: Floats
@@ -37,6 +39,7 @@ class Assignment:
     home: Ints
     at: Ints
     fair: Floats
+    fixed: npt.NDArray[np.bool_] | None = None
     loads: Floats = field(init=False)
     charged: Floats = field(init=False)
     divisor: Floats = field(init=False)
@@ -48,7 +51,7 @@ class Assignment:
         self.charged = self.sizes * (self.home >= 0)
         self.divisor = np.where(self.fair > 0, self.fair, np.inf)
         self.bytes = float(self.charged[self.at != self.home].sum())
-        loaded = np.flatnonzero(self.load > 0)
+        loaded = np.flatnonzero((self.load > 0) & (True if self.fixed is None else ~self.fixed))
         loaded = loaded[np.lexsort((loaded, self.load[loaded], self.at[loaded]))]
         ends = np.searchsorted(self.at[loaded], np.arange(1, len(self.fair)))
         self.on = np.split(loaded, ends)
@@ -112,4 +115,38 @@ def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:
         heapq.heapreplace(heap, (height + weight / fair[target], target))
         at[item] = target
     at[idle_keys] = at[tail[idle_keys]]
+    return at
+
+
+def gathered(at: Ints, home: Ints, kinds: Floats) -> Ints:
+    """The same plan with other slots where slots are alike: those nearest to the others that leave
+    the same channel, so that moves are runs of neighbours, which touch fewer files.
+
+    Parameters
+    ----------
+    at, home : int32 (S,): where each slot is to be, and is
+    kinds : float64 (R, S): slots of one channel that agree in all are alike
+
+    Returns
+    -------
+    int32 (S,)
+    """
+    moved = (at != home) & (home >= 0)
+    near = np.flatnonzero(np.isin(kinds[0], kinds[0][moved]) & np.isin(home, home[moved]))
+    if not len(near):
+        return at
+    at = at.copy()
+    rows = np.vstack([home[near].astype(np.float64), kinds[:, near]]).T
+    _, kind = np.unique(rows, axis=0, return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    for alike in np.split(near[order], np.flatnonzero(np.diff(kind[order])) + 1):
+        going = alike[moved[alike]]
+        if 0 < len(going) < len(alike):
+            source = home[alike[0]]
+            others = np.setdiff1d(np.flatnonzero(moved & (home == source)), alike)
+            middle = np.median(others if len(others) else going)
+            nearest = alike[np.argsort(np.abs(alike - middle), kind="stable")[: len(going)]]
+            targets = np.sort(at[going])
+            at[going] = source
+            at[np.sort(nearest)] = targets
     return at

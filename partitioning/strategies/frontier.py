@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from partitioning.bounds import least_bytes
 from partitioning.errors import InputError
-from partitioning.function import Channel, PartitioningFunction, successor
+from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.profile import Floats, Profile
-from partitioning.strategies.assignment import Ints
+from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import Path, Task, task_of
+from partitioning.strategies.named import hashes_of, places_of
 
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
 CLOSE = 8e-4
@@ -97,6 +100,9 @@ def frontier(
     max_imbalance: float | None = None,
     budget: float | None = None,
     resources: str = "L",
+    pinned: Mapping[str, str] | None = None,
+    excluded: Sequence[str] | None = None,
+    seconds: float | None = None,
 ) -> PartitioningFunction:
     """The least bytes for `max_imbalance`, or the least imbalance for `budget` bytes.
 
@@ -118,6 +124,10 @@ def frontier(
     budget : bytes of state that may move, net; None: no limit. It comes before `max_imbalance`
     resources : what shall be even: letters of L (load), C (keys: rows of state), B (bytes of
         state) and Q (square of each key's load); "LCL" is Gedik's way to write L and C
+    pinned : channel, by name, that a key is put on; keys are written as plans write them
+    excluded : keys that stay where they are, unless their channel closes
+    seconds : the search ends after so long with the best found; None: when nothing helps, and
+        the same input gives the same function
 
     Raises
     ------
@@ -130,8 +140,25 @@ def frontier(
         raise InputError(f"{max_imbalance} is below 1, perfect balance", "max_imbalance")
     if budget is not None and not budget >= 0:
         raise InputError(f"{budget} is not a number of bytes", "budget")
-    task = task_of(profile, previous, tuple(channels), resources)
+    if seconds is not None and not seconds > 0:
+        raise InputError(f"{seconds} seconds are no time", "seconds", "Give more than 0")
+    check_channels(channels)
+    put = places_of(profile.key, pinned or {}, channels)
+    stay = hashes_of(profile.key, excluded or (), "excluded").tolist()
+    task = task_of(profile, previous, tuple(channels), resources, tuple(put.items()), tuple(stay))
+    if seconds is not None:
+        task = replace(task, deadline=time.monotonic() + seconds)
     at = _picked(task, max_imbalance, np.inf if budget is None else budget)
+    count = profile.slots
+    if not len(task.surprises) and len(task.measures):
+        kinds = np.vstack([task.measures, task.sizes])[:, :count]
+        at[:count] = gathered(at[:count], task.home[:count], kinds)
+    options: dict[str, Any] = {
+        "max_imbalance": max_imbalance,
+        "budget": budget,
+        "resources": resources,
+    }
+    options |= {"pinned": dict(pinned or {}), "excluded": list(excluded or ())}
     heavy = task.profile.heavy.tolist()
     return successor(
         profile.key,
@@ -139,7 +166,7 @@ def frontier(
         channels,
         at[: profile.slots],
         "frontier",
-        {"max_imbalance": max_imbalance, "budget": budget, "resources": resources},
+        {**options, "seconds": seconds},
         dict(zip(heavy, at[profile.slots :].tolist(), strict=True)),
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from partitioning.bounds import floor
 from partitioning.errors import InputError
@@ -59,6 +61,7 @@ class Task:
 
     measures is float64 (R, n), what each item has of each resource, as parts of the total; the
     first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
+    fixed, bool (n,), do not move; a search ends at `deadline` (of `time.monotonic`).
     """
 
     profile: Profile
@@ -70,6 +73,8 @@ class Task:
     start: Ints
     capacities: Floats
     floor: float
+    fixed: npt.NDArray[np.bool_]
+    deadline: float = np.inf
 
     @property
     def fair(self) -> Floats:
@@ -105,10 +110,15 @@ class Task:
                     state.put(item, target)
                 yield step
 
-        return self._walk(steps)
+        return self._walk(steps, np.inf)
 
-    def _walk(self, steps: Callable[[Assignment], Iterable[Step]]) -> Path:
-        state = Assignment(self.load, self.sizes, self.home, self.start.copy(), self.fair)
+    def _walk(
+        self, steps: Callable[[Assignment], Iterable[Step]], deadline: float | None = None
+    ) -> Path:
+        until = self.deadline if deadline is None else deadline
+        state = Assignment(
+            self.load, self.sizes, self.home, self.start.copy(), self.fair, self.fixed
+        )
         at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
         fair /= self.fair.sum()
         others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
@@ -128,6 +138,8 @@ class Task:
             moves.append(step)
             sizes.append(state.bytes)
             imbalances.append(imbalance())
+            if time.monotonic() > until:
+                break
         return Path(self.start, moves, np.array(sizes), np.array(imbalances))
 
 
@@ -137,8 +149,11 @@ def task_of(
     previous: PartitioningFunction | None,
     channels: tuple[Channel, ...],
     resources: str = "L",
+    pinned: tuple[tuple[int, int], ...] = (),
+    excluded: tuple[int, ...] = (),
 ) -> Task:
-    """The items of a profile, from where `previous` has them; parameters as in `frontier`.
+    """The items of a profile, from where `previous` has them; parameters as in `frontier`, but for
+    `pinned`, (hash, channel number) each, and `excluded`, hashes.
 
     Raises
     ------
@@ -146,6 +161,8 @@ def task_of(
     """
     check_channels(channels)
     check_slots(profile, previous)
+    put = dict(pinned)
+    profile = profile.listing(np.array([*put, *excluded], dtype=np.int64))
     if previous is None:
         slots = ring_slots(profile.slots, channels)
         keys = slots[profile.heavy_slots]
@@ -171,6 +188,11 @@ def task_of(
     load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    start = evacuate(now, load, capacities, tail)
+    for h, channel in pinned:
+        start[profile.slots + int(np.searchsorted(profile.heavy, h))] = channel
+    fixed = np.zeros(len(now), dtype=np.bool_)
+    fixed[profile.slots :] = np.isin(profile.heavy, [*put, *excluded])
     return Task(
         profile=profile,
         load=load,
@@ -178,9 +200,10 @@ def task_of(
         measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
         surprises=profile.surprises.reshape(-1, len(now)) / (total or 1.0),
         home=np.full_like(now, NOWHERE) if previous is None else now,
-        start=evacuate(now, load, capacities, tail),
+        start=start,
         capacities=capacities,
         floor=floor(profile, channels),
+        fixed=fixed,
     )
 
 

@@ -67,14 +67,16 @@ def spread(
         return np.where(good & ~stays, worth, 0.0)
 
     at, home = state.at, state.home
+    fixed = np.zeros(len(own), dtype=np.bool_) if state.fixed is None else state.fixed
     pull = (off * inverse).T  # of each channel on each measure, (N, R)
     here = np.einsum("ir,ir->i", items, pull[at])  # on each item where it is
-    largest = np.argsort(-own, kind="stable")[: SWAPPED * len(open_)]
+    largest = np.argsort(np.where(fixed, 0.0, -own), kind="stable")[: SWAPPED * len(open_)]
 
     def swap(channel: int) -> Step:
         """The exchange of one of the channel's items for another's that is worth most, of the
         largest ones."""
-        mine, theirs = largest[at[largest] == channel], largest[at[largest] != channel]
+        loose = largest[~fixed[largest]]
+        mine, theirs = loose[at[loose] == channel], loose[at[loose] != channel]
         if not len(mine) or not len(theirs):
             return []
         to = at[theirs]
@@ -99,11 +101,11 @@ def spread(
             # To it from anywhere, then from it to anywhere.
             change = charged * ((home == at) * 1.0 - (home == channel))
             gain = 2 * (here - items @ pull[channel]) - own * (inverse[channel] + inverse[at])
-            worth = worth_of(gain, change, at == channel)
+            worth = worth_of(gain, change, (at == channel) | fixed)
             item = int(worth.argmax())
             if worth[item] > best:
                 best, step = float(worth[item]), (item, channel)
-            mine = np.flatnonzero(at == channel)
+            mine = np.flatnonzero((at == channel) & ~fixed)
             change = charged[mine, None] * (
                 (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == open_)
             )
