@@ -1,0 +1,172 @@
+"""Gedik 2014, section 5: balance, migration, size and time of partitioning functions.
+
+B. Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB
+Journal 2014. |D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = .1; N grows one by one from 1; all
+is counted key by key. b is the geometric mean over state, computation and communication of
+max/min over alpha (Eq. 11): 1/alpha = .833 is the least; m is state moved at the last step over
+total/N (Eq. 12). Slots stand for the untracked keys: 4,096. keys: those placed by name.
+
+    python -m benchmarks.papers.gedik [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.generator import KEY, hashed_keys, zipf
+from partitioning.hashing import Hashes
+from partitioning.profile import Floats, profile_of_keys
+from partitioning.resources import RESOURCES, delta
+from partitioning.strategies import STRATEGIES
+from partitioning.strategies.gedik_task import UTILITIES
+
+ALPHA, SLOTS = 1.2, 4096
+NAMES = ("uniform", "consistent", "scan", "redist", "readj", "frontier")
+TRACKING = ("scan", "redist", "readj")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of an experiment; defaults as in Table 1."""
+
+    keys: int = 10**6
+    z: float = 1.0
+    channels: int = 10
+    resources: str = "LLL"
+    sigma: float = 0.1
+    utility: str = "APM"
+
+
+@lru_cache(maxsize=2)
+def _stream(keys: int, z: float, seed: int) -> tuple[Floats, Hashes]:
+    return zipf(keys, z), hashed_keys(keys, seed)
+
+
+def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
+    """Measures of one strategy at N = 2, 3, ... channels."""
+    load, hashes = _stream(setting.keys, setting.z, seed)
+    state = RESOURCES[setting.resources[0]](load)
+    costs = [RESOURCES[r](load) for r in setting.resources]
+    options: dict[str, Any] = {}
+    if name in TRACKING:
+        options = {"resources": setting.resources, "sigma": setting.sigma, "alpha": ALPHA}
+        options["utility"] = setting.utility
+    elif name == "frontier":
+        options = {"resources": setting.resources}
+    before: PartitioningFunction | None = None
+    for count in range(1, setting.channels + 1):
+        least = delta(ALPHA, setting.sigma, count, setting.resources, setting.keys) or 1.0
+        known = None if before is None else before.explicit_keys
+        profile = profile_of_keys(
+            KEY, hashes, load, SLOTS, state=state, threshold=least, listed=known
+        )
+        began = time.process_time()
+        after = STRATEGIES[name](profile, before, numbered_channels(count), **options)
+        seconds = time.process_time() - began
+        if before is not None:
+            owners = after.lookup_hashes(hashes)
+            each = []
+            for cost in costs:
+                sums = np.bincount(owners, cost, minlength=count)
+                each.append(float(sums.max() / max(sums.min(), 1e-300)) / ALPHA)
+            moved = state[before.lookup_hashes(hashes) != owners].sum() / state.sum() * count
+            yield {
+                "channels": count,
+                "b": float(np.prod(each) ** (1 / 3)),
+                "b_s": each[0],
+                "b_c": each[1],
+                "b_n": each[2],
+                "m": float(moved),
+                "explicit": len(after.explicit_keys),
+                "seconds": seconds,
+            }
+        before = after
+
+
+#: What the paper says in words (its curves are not printed as numbers), by (figure, x, strategy).
+PUBLISHED = {
+    ("resources", "LLL", "uniform"): "b 1.55, m over 8",
+    ("resources", "LLL", "consistent"): "b 1.75, m below 1",
+    ("resources", "LLL", "scan"): "b 1.32, m 1.23",
+    ("resources", "LLL", "redist"): "b 1.32, m 1.23",
+    ("resources", "LLL", "readj"): "b 1.2, m 1.34",
+    ("resources", "LCL", "scan"): "about 50 keys, under .05 s",
+    ("resources", "LCL", "redist"): "about 50 keys, under .05 s",
+    ("resources", "LCL", "readj"): "about 50 keys, under .05 s",
+    ("channels", "32", "uniform"): "m about 22",
+    ("channels", "32", "consistent"): "b over 2",
+    ("channels", "32", "scan"): "m over 3",
+    ("channels", "32", "redist"): "m about 1.15",
+    ("threshold", "0.008", "readj"): "about 10 s",
+    ("threshold", "0.008", "redist"): "over .5 s",
+    ("domain", "10,000", "uniform"): "m 6.5 to 7.5 over all |D|",
+    ("domain", "10,000", "consistent"): "m below 1",
+    ("domain", "10,000", "scan"): "m 1.25 to 2.2 over all |D|",
+}
+#: Runs of the default settings; sweeps are run once.
+RUNS = 3
+TITLES = {
+    "resources": "Resource functions of state, computation, communication (Fig. 3)",
+    "skew": "Skew z (Fig. 4, 10, 14)",
+    "threshold": "Frequency threshold scaler sigma (Fig. 5, 9, 12)",
+    "channels": "Number of channels N (Fig. 6, 11, 13); LCL",
+    "utility": "Utility function, readj and redist (Fig. 7)",
+    "domain": "Number of keys |D| (Fig. 8); LCL",
+}
+
+
+def experiments(quick: bool) -> Iterator[tuple[str, str, Setting, tuple[str, ...], int]]:
+    """(figure, x, setting, strategies, runs); the last of the steps is reported."""
+    for resources in ("LLL", "LCL") if quick else ("CCL", "LCL", "LLL", "LQL"):
+        z = 0.5 if resources == "LQL" else 1.0
+        label = "LQL, z = .5" if resources == "LQL" else resources
+        yield "resources", label, Setting(resources=resources, z=z), NAMES, 1 if quick else RUNS
+    if quick:
+        return
+    for resources, skews in (("LCL", (0.4, 0.8)), ("LLL", (0.4, 0.8)), ("LQL", (0.25, 0.4))):
+        for z in skews:
+            yield "skew", f"{resources} {z:g}", Setting(resources=resources, z=z), NAMES, 1
+    for sigma in (0.008, 0.03, 0.3, 1.0):
+        setting = Setting(resources="LCL", sigma=sigma)
+        yield "threshold", f"{sigma:g}", setting, (*TRACKING, "frontier"), 1
+    for count in (5, 20, 32):
+        yield "channels", str(count), Setting(resources="LCL", channels=count), NAMES, 1
+    for utility in UTILITIES:
+        setting = Setting(utility=utility)
+        yield "utility", f"LLL {utility}", setting, ("redist", "readj"), 1
+    for keys in (10**4, 10**5):
+        yield "domain", f"{keys:,}", Setting(keys=keys, resources="LCL"), NAMES, 1
+
+
+def main(arguments: list[str]) -> None:
+    """Print a table, or with --json a line for each row."""
+    as_json, shown = "--json" in arguments, ""
+    for figure, x, setting, names, runs in experiments("--quick" in arguments):
+        if figure != shown and not as_json:
+            print(f"\n{TITLES[figure]}\n{'':14}{'':12}{'b':>7}{'b_s':>8}{'b_c':>8}{'b_n':>8}"
+                  f"{'m':>7}{'keys':>7}{'CPU s':>8}   paper")  # fmt: skip
+        shown = figure
+        for name in names:
+            ends = [list(grow(name, setting, seed))[-1] for seed in range(runs)]
+            mean = {key: float(np.mean([end[key] for end in ends])) for key in ends[0]}
+            said = PUBLISHED.get((figure, x, name), "")
+            if as_json:
+                row = {"figure": figure, "x": x, "strategy": name, **mean, "paper": said}
+                print(json.dumps(row), flush=True)
+                continue
+            each = "".join(f"{mean[k]:>8.3f}" for k in ("b", "b_s", "b_c", "b_n"))
+            print(f"{x:14}{name:11}{each}{mean['m']:>7.2f}{mean['explicit']:>7.0f}"
+                  f"{mean['seconds']:>8.3f}   {said}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
