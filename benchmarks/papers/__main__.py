@@ -15,7 +15,7 @@ from pathlib import Path
 QUICK = {
     "gedik": ["--quick"],
     "rivetti": ["2"],
-    "guo_zhou": ["--quick"],
+    "guo_zhou": ["1"],
     "flexd": ["50000"],
     "reshape": [],
 }
