@@ -276,6 +276,17 @@ def test_gedik_stream_with_a_constant_per_key(seed):
     assert load[before.lookup_hashes(hashes) != owners].sum() * 10 <= 1.3
 
 
+def test_beside_a_key_too_heavy_the_rest_comes_even():
+    # Key 0 is more than any channel's share: what the others have is to be even all the same.
+    load = np.append(300.0, np.ones(600))
+    profile = profile_of_keys(KEY, hashed_keys(601), load, 128, state=np.ones(601), threshold=2)
+    previous = successor(KEY, None, numbered_channels(4), [0, 0, 1, 2, 2, 3, 3, 3] * 16, "uneven")
+    after = frontier(profile, previous, numbered_channels(4), resources="LC")
+    heavy = after.lookup_hashes(profile.heavy)[0]
+    others = np.delete(channel_loads(after, profile), heavy)
+    assert others.max() / others.min() < 1.05
+
+
 def test_resources_that_do_not_exist_are_refused():
     profile, previous = by_hand([1, 1], [1, 1], [0, 1], 2)
     with pytest.raises(InputError, match="resources: 'LX' is not made of L, C, Q, B"):

@@ -16,7 +16,7 @@ from partitioning.function import Channel, PartitioningFunction, check_channels,
 from partitioning.profile import Floats, Profile
 from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.descent import ROUNDING
-from partitioning.strategies.frontier_task import Path, Task, task_of
+from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
 
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
@@ -112,10 +112,12 @@ def frontier(
     channel is not its slot's. Without a previous function the search starts from consistent
     hashing, and everything is free.
 
-    Of several resources, every one counts: imbalance is that of the worst. A profile that is a
-    forecast knows by what forecasts were off: without a `max_imbalance` the function is then not
-    as even as it gets on what is expected, but has the least mean square over the past surprises,
-    so that keys that rise together sit apart, and moves nothing that is not worth its bytes.
+    Of several resources, every one counts: imbalance is that of the worst, and without a
+    `max_imbalance` the mean square over all channels and resources is brought down. A profile
+    that is a forecast knows by what forecasts were off: without a `max_imbalance` the function is
+    then not as even as it gets on what is expected, but has the least mean square over the past
+    surprises, so that keys that rise together sit apart, and moves nothing that is not worth its
+    bytes.
 
     Parameters
     ----------
@@ -174,8 +176,11 @@ def frontier(
 def _picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
     """Where each item goes: of the whole path, and of searches made for this very target or
     budget where that path does not end inside both, the best state."""
-    if max_imbalance is None and len(task.surprises):
-        path = task.even_out([WORTH], budget * (1 + ROUNDING), task.surprises)
+    several = len(task.measures) > 1
+    if max_imbalance is None and (several or len(task.surprises)):
+        # One key may set the worst of all: the rest is still to come even.
+        prices = PRICES if several else [WORTH]
+        path = task.even_out(prices, budget * (1 + ROUNDING), task.surprises)
         _check_affordable(path, budget)
         return path.at(len(path.moves) - 1)
     path = _whole(task)
