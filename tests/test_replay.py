@@ -213,3 +213,14 @@ def test_jobs_in_turn_go_on_after_one_that_fails(capsys: pytest.CaptureFixture[s
     said = capsys.readouterr()
     assert said.out.splitlines() == ["evenkeel: exit 2"] * 3
     assert said.err.count("evenkeel: error: ") == 2
+
+
+def test_a_replay_has_an_airflow_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://prod/airflow")
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", "secret")
+    made = replay.airflow_environment(tmp_path, tmp_path)
+    ours = {name: value for name, value in made.items() if name.startswith("AIRFLOW_")}
+    assert ours["AIRFLOW__CORE__LOAD_EXAMPLES"] == "False"
+    assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW_CONN_PROD"} & set(ours)
