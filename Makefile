@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test lint bench lock clean distclean
+.PHONY: help setup run up test lint bench papers papers-quick lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python

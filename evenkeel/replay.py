@@ -189,12 +189,9 @@ def clear(table: Table, folder: Path) -> None:
 def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
     """Of every process: this machine's Spark, and an Airflow that lives in the replay's folder."""
     path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    mine = dict(os.environ)
-    if mine.pop("PYTHONDONTWRITEBYTECODE", None):
-        # Not beside the sources, then; but each process compiling Airflow anew takes minutes.
-        mine["PYTHONPYCACHEPREFIX"] = str(ROOT / ".run" / "pycache")
     return {
-        **mine,
+        # Nothing of another Airflow that this shell is set up for: least of all its database.
+        **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
         **environment(),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONWARNINGS": "ignore",
