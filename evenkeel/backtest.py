@@ -9,14 +9,11 @@ choose a channel for each tuple route every row in the order of the stream.
 
 from __future__ import annotations
 
-import inspect
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from evenkeel.backtest_runs import run
 from evenkeel.windows import Series, Window
@@ -26,7 +23,7 @@ from partitioning.forecast import forecast
 from partitioning.function import DEFAULT_SLOTS, numbered_channels
 from partitioning.hashing import Hashes
 from partitioning.profile import Profile, Sketch, profile_of_keys
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies.options import check_options
 
 #: A key is heavy from this share of one channel's fair load, as in the `learn` job.
 HEAVY_SHARE = 0.01
@@ -175,37 +172,12 @@ def check(strategies: Sequence[str], channels: Sequence[int], options: Options) 
     InputError : an unknown strategy or option, options of a strategy that is not run, 0 channels
     """
     for name in strategies:
-        _check_options(name, options.get(name, {}))
+        check_options(name, options.get(name, {}), "--strategy", "--option")
     for name in options:
         if name not in strategies:
             raise InputError(f"an option of {name!r}, which is not run", "--option")
     if min(channels) < 1:
         raise InputError(f"{min(channels)} channels asked for", "--channels", "Give at least 1")
-
-
-def _check_options(strategy: str, options: Mapping[str, Any]) -> None:
-    if strategy not in STRATEGIES:
-        raise InputError(
-            f"there is no strategy {strategy!r}", "--strategy", f"Allowed: {', '.join(STRATEGIES)}"
-        )
-    function = STRATEGIES[strategy]
-    hints = get_type_hints(function)
-    signature = inspect.signature(function).parameters.values()
-    known = [p.name for p in signature if p.kind is p.KEYWORD_ONLY]
-    for name, value in options.items():
-        if name not in known:
-            allowed = ", ".join(known) or "none"
-            raise InputError(f"{strategy} has no option {name!r}", "--option", f"It has: {allowed}")
-        # A whole number will do for a float; true and false are no numbers.
-        hint = hints[name]
-        every = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        kinds = tuple(get_origin(kind) or kind for kind in every)
-        fits = isinstance(value, kinds) or (type(value) is int and isinstance(float(value), kinds))
-        if isinstance(value, bool):
-            fits = hints[name] is bool
-        if not fits or (isinstance(value, float) and not math.isfinite(value)):
-            kind = getattr(hints[name], "__name__", hints[name])
-            raise InputError(f"{strategy}.{name} cannot be {value!r}", "--option", f"Give a {kind}")
 
 
 def parse_names(text: str, where: str) -> list[str]:

@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     Tag,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -24,6 +25,7 @@ from pydantic import (
 from partitioning.errors import InputError
 from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
 from partitioning.strategies import STRATEGIES
+from partitioning.strategies.options import check_options
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 
@@ -145,6 +147,16 @@ class TableSpec(Strict):
         if strategy not in STRATEGIES:
             raise ValueError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
         return strategy
+
+    @field_validator("options")
+    @classmethod
+    def _allowed(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "strategy" in info.data:
+            try:
+                check_options(info.data["strategy"], options)
+            except InputError as error:
+                raise ValueError(f"{error.what}. {error.fix}") from error
+        return options
 
     @model_validator(mode="after")
     def _names_do_not_clash(self) -> TableSpec:

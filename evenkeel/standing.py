@@ -15,7 +15,7 @@ from evenkeel.data_docs import Page, pages
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.table import Table
 from partitioning.bounds import floor
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.plan import Plan
 from partitioning.profile import Floats, Profile
@@ -156,11 +156,20 @@ def newest_profile(registry: Registry) -> Learned:
 
 
 def epoch_plan(registry: Registry, number: int) -> Plan | None:
-    """The plan that led to an epoch; None for one that was bootstrapped, or that lost it."""
+    """The plan that led to an epoch; None for one that was bootstrapped, or that lost it.
+
+    Raises
+    ------
+    DamagedError : it is torn, or not the plan whose digest the epoch carries
+    """
     name = f"epochs/{number:08d}/plan.json"
     if not registry.store.exists(name):
         return None
-    return Plan.from_dict(registry.store.read_json(name), registry.store.path(name))
+    where = registry.store.path(name)
+    plan = Plan.from_dict(registry.store.read_json(name), where)
+    if plan.digest != registry.epoch(number).plan_digest:
+        raise DamagedError("is not the plan that led to this epoch: it was edited", where)
+    return plan
 
 
 def _newest(found: list[Page]) -> list[Page]:

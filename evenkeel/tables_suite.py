@@ -11,7 +11,7 @@ from typing import Any
 from evenkeel.expectations import WARNING, Check, check
 from evenkeel.pages import bytes_text
 
-#: Bytes written may exceed the prediction by this share: what DESIGN.md promises of `migrate`.
+#: Bytes written may exceed the prediction by this share, as docs/BENCHMARKS.md promises.
 CLOSE = 0.02
 #: ... and from this share on, the UPDATE has written rows that were not to move, as it does
 #: without deletion vectors (10 times as much, measured).

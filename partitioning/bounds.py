@@ -16,8 +16,6 @@ def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False
 
     Otherwise the heaviest key sits whole on some channel, at best the one with most capacity.
     Only keys that the profile lists are known; 1.0 where there is no load.
-
-    Source: DESIGN.md, "Words".
     """
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     total = float(profile.load.sum())

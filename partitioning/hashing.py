@@ -105,7 +105,7 @@ def key_hash(columns: Sequence[Any], types: Sequence[str]) -> Hashes:
     ------
     InputError : an unknown type, columns of different lengths, or values that do not fit a type
 
-    Source: DESIGN.md, "The partitioning function"; XXH64 by Y. Collet.
+    Source: docs/ARCHITECTURE.md, "The function"; XXH64 by Y. Collet.
     """
     if len(columns) != len(types):
         raise InputError(f"{len(columns)} key columns given where {len(types)} are declared")

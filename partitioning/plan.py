@@ -21,6 +21,7 @@ from partitioning.profile import Floats, Profile
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.frontier import trace
 from partitioning.strategies.hashing import uniform
+from partitioning.strategies.options import check_options
 
 FORMAT = 1
 
@@ -108,7 +109,8 @@ def make_plan(
     budget: float | None = None,
     tables: Mapping[str, int] | None = None,
 ) -> Plan:
-    """Build the next function and say what it takes to get there. Pure and deterministic.
+    """Build the next function and say what it takes to get there. Pure, and deterministic unless
+    frontier is given `seconds`.
 
     Parameters
     ----------
@@ -122,16 +124,10 @@ def make_plan(
     """
     channels = tuple(channels)
     given = dict(options or {})
-    if strategy not in STRATEGIES:
-        raise InputError(
-            f"there is no strategy {strategy!r}", "strategy", f"Allowed: {', '.join(STRATEGIES)}"
-        )
+    check_options(strategy, given)
     if strategy == "frontier":
         given = {"max_imbalance": max_imbalance, "budget": budget, **given}
-    try:
-        function = STRATEGIES[strategy](profile, previous, channels, **given)
-    except TypeError as error:
-        raise InputError(f"strategy {strategy}: {error}", "options") from error
+    function = STRATEGIES[strategy](profile, previous, channels, **given)
     if len(function.split):
         what = f"{strategy} splits keys, and no state table holds a key in parts yet"
         raise InputError(what, "strategy", "Choose one that does not; compare by backtest")

@@ -81,6 +81,15 @@ def test_an_error_is_one_line_and_exit_2(tables, arguments, message):
     assert message in answer.stderr and answer.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("asked", [["show", "trips"], ["locate", "trips", "ORD,2013-01-01"]])
+def test_an_edited_epoch_is_refused(tables, asked):
+    file = tables[0] / "registry/epochs/00000000/epoch.json"
+    file.write_text(file.read_text().replace("uniform", "unlucky"))
+    answer = evenkeel(tables[0], *asked)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "epoch.json" in answer.stderr and "digest" in answer.stderr
+
+
 def test_help_names_every_command(tables):
     text = evenkeel(tables[0], "--help").stdout
     assert all(command in text for command in ("check", "epochs", "show", "locate", "backtest"))

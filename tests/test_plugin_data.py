@@ -16,7 +16,7 @@ from evenkeel.pages import bytes_text, read_bytes
 from evenkeel.params import Params, channels_for
 from evenkeel.quality import over_epochs
 from evenkeel.spec import load_spec
-from evenkeel.standing import newest_profile, run_names, standing
+from evenkeel.standing import epoch_plan, newest_profile, run_names, standing
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import numbered_channels, successor
@@ -161,6 +161,15 @@ def test_a_torn_epoch_is_told_in_its_row(shop: Shop) -> None:
     assert rows[1].epoch is None and "epoch.json" in str(rows[1].problem)
     with pytest.raises(DamagedError):
         shop.registry.epoch(1)
+
+
+def test_an_edited_plan_is_not_taken_for_the_one_that_ran(shop: Shop) -> None:
+    name = "epochs/00000001/plan.json"
+    assert epoch_plan(shop.registry, 1) is not None
+    plan = shop.registry.store.read_json(name)
+    shop.registry.store.write_json(name, plan | {"state_bytes": 1.0})
+    with pytest.raises(DamagedError, match="not the plan that led to this epoch"):
+        epoch_plan(shop.registry, 1)
 
 
 def test_a_split_key_lives_on_all_its_channels() -> None:

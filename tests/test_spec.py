@@ -98,6 +98,8 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"decay": 2}, "decay: .*less than or equal to 1"),
         ({"decay": "often"}, "decay: .*'auto'"),
         ({"strategy": "magic"}, "strategy: .*'magic'.*frontier"),
+        ({"options": {"resorces": "L"}}, "options: .*no option 'resorces'. It has: .*resources"),
+        ({"options": {"seconds": "long"}}, "options: .*frontier.seconds cannot be 'long'"),
         ({"trigger": 1.01, "max_imbalance": 1.5}, "max_imbalance may not be over trigger"),
         ({"input": {"path": "x", "format": "orc"}}, "input.format: .*'parquet'.*got 'orc'"),
         ({"table": "a b"}, "table: .*pattern"),

@@ -135,8 +135,6 @@ def frontier(
     ------
     InputError : unusable channels or options, a previous function with another S, or a budget
         that does not empty the channels to be emptied
-
-    Source: DESIGN.md, "Strategies".
     """
     if max_imbalance is not None and not max_imbalance >= 1:
         raise InputError(f"{max_imbalance} is below 1, perfect balance", "max_imbalance")

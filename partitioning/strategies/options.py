@@ -1,0 +1,49 @@
+"""Options of strategies: their keyword arguments, checked before anything is built from them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from partitioning.errors import InputError
+from partitioning.strategies import STRATEGIES
+
+
+def check_options(
+    strategy: str, options: Mapping[str, Any], names: str = "strategy", values: str = "options"
+) -> None:
+    """Refuse a strategy or an option that there is not, and a value of the wrong kind.
+
+    Parameters
+    ----------
+    names, values : where the strategy and its options were given, as errors tell it
+
+    Raises
+    ------
+    InputError : says what there is
+    """
+    if strategy not in STRATEGIES:
+        raise InputError(
+            f"there is no strategy {strategy!r}", names, f"Allowed: {', '.join(STRATEGIES)}"
+        )
+    function = STRATEGIES[strategy]
+    hints = get_type_hints(function)
+    signature = inspect.signature(function).parameters.values()
+    known = [p.name for p in signature if p.kind is p.KEYWORD_ONLY]
+    for name, value in options.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise InputError(f"{strategy} has no option {name!r}", values, f"It has: {allowed}")
+        # A whole number will do for a float; true and false are no numbers.
+        hint = hints[name]
+        every = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        kinds = tuple(get_origin(kind) or kind for kind in every)
+        fits = isinstance(value, kinds) or (type(value) is int and isinstance(float(value), kinds))
+        if isinstance(value, bool):
+            fits = hints[name] is bool
+        if not fits or (isinstance(value, float) and not math.isfinite(value)):
+            kind = getattr(hints[name], "__name__", hints[name])
+            raise InputError(f"{strategy}.{name} cannot be {value!r}", values, f"Give a {kind}")
