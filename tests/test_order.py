@@ -6,7 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partitioning.function import numbered_channels
+from partitioning.generator import KEY, hashed_keys, zipf
 from partitioning.order import safe_order
+from partitioning.plan import make_plan
+from partitioning.profile import profile_of_keys
+from partitioning.strategies.hashing import consistent
 
 
 @st.composite
@@ -67,3 +72,29 @@ def test_only_what_has_to_go_together_does():
     before = np.array([10.0, 8.0, 7.0, 1.0])
     batches = safe_order([0, 1, 2], [1, 0, 3], [6.0, 5.0, 3.0], before, np.ones(4))
     assert batches == [[2], [0, 1]]
+
+
+@given(st.integers(0, 50), st.sampled_from([0.6, 1.0, 1.4]), st.integers(2, 9))
+def test_a_plan_lists_its_moves_in_that_order(seed, skew, count):
+    rng, channels = np.random.default_rng(seed), numbered_channels(count)
+    load = rng.permutation(zipf(500, skew)) * 1e5
+    profile = profile_of_keys(KEY, np.sort(hashed_keys(500, seed)), load, 64, threshold=500.0)
+    previous = consistent(profile, None, channels)
+    plan = make_plan("t", profile, previous, channels)
+    moves = plan.moves
+    now = np.array(plan.loads_before)
+    batches = safe_order(
+        [m.source for m in moves],
+        [m.target for m in moves],
+        [m.load for m in moves],
+        now,
+        np.ones(count),
+    )
+    assert [m for batch in batches for m in batch] == list(range(len(moves)))
+    start = now.max()
+    for batch in batches:
+        for m in batch:
+            now[moves[m].source] -= moves[m].load
+            now[moves[m].target] += moves[m].load
+        assert now.max() <= start * (1 + 1e-6)
+    np.testing.assert_allclose(now, plan.loads_after)
