@@ -1,9 +1,8 @@
 """The Spark face of the partitioning function: one native SQL expression, as text.
 
 The same text routes a DataFrame (`F.expr`) and moves rows (UPDATE, MERGE). It holds no join and
-no Python: slots are an array literal. A slot that holds heavy keys is marked in it, and leads to a
-perfect hash table in two more; other rows never look there. `check_sql` says the same for CHECK
-constraints.
+no Python: slots are an array literal, which leads each row to a cell of a perfect hash table of
+the heavy keys in two more. `check_sql` says the same for CHECK constraints.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ def channel_sql(
 ) -> str:
     """SQL (INT) for the channel of a row; equals `function.lookup` bit for bit.
 
-    An entry of the slots' array is the slot's channel; where the slot holds explicit or split
-    keys, the sign bit is set and the bits above `CHANNEL_BITS` displace the key's cell in the
-    table. There, a split key has the complement of where it begins in `Split.table`.
+    An entry of the slots' array is the slot's channel; the bits above `CHANNEL_BITS` displace the
+    cells of the explicit and split keys in the slot. No other key is in the cell it is led to.
+    For a split key, its cell has the complement of where it begins in `Split.table`.
     Measured against pmod(hash): `python -m benchmarks.routing`.
 
     Parameters
@@ -74,7 +73,7 @@ def channel_sql(
         return f"{_array(function.slots)}[{slot}]"
     table = perfect_hash(keys, len(function.slots))
     entries = function.slots.astype(np.int64)
-    entries[table.slots] |= (table.displacements << CHANNEL_BITS) | np.int64(-(2**63))
+    entries[table.slots] |= table.displacements << CHANNEL_BITS
     owners = np.zeros(len(table.stored), dtype=np.int64)
     explicit = table.cells[np.searchsorted(keys, function.explicit_keys)]
     owners[explicit] = function.explicit_channels
@@ -91,10 +90,8 @@ def channel_sql(
         owner = f"IF({owned} >= 0L, {owned}, {_split_sql(function, owned, h, row)})"
     else:
         owner = f"{_array(owners, 'BIGINT')}[{cell}]"
-    return (
-        f"CAST(IF({entry} >= 0L, {entry}, IF({stored}[{cell}] = {h}, "
-        f"{owner}, {entry} & {_CHANNEL_MASK}L)) AS INT)"
-    )
+    # No shortcut for slots without such keys: what only a branch names, Spark computes again there.
+    return f"CAST(IF({stored}[{cell}] = {h}, {owner}, {entry} & {_CHANNEL_MASK}L) AS INT)"
 
 
 def _split_sql(function: PartitioningFunction, owned: str, h: str, row: str | None) -> str:
