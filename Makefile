@@ -32,7 +32,7 @@ up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for 
 
 test: setup lint ## lint, then every test (ARGS="-k word" for some)
 	@setup/chromium.sh
-	@$(IN_ENV) exec .venv/bin/pytest -q $(ARGS)
+	@$(IN_ENV) exec .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.installed ## style, types and the arrows between packages
 	@.venv/bin/ruff check .

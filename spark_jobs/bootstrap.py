@@ -237,7 +237,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     arguments = parser(__doc__ or "")
     arguments.add_argument(
-        "--end", type=date.fromisoformat, help="build state from the events before this day"
+        "--end",
+        type=date.fromisoformat,
+        help="build state from the events before this day; without it, tables begin empty",
     )
     return run_job(arguments, _body, argv)
 

@@ -100,6 +100,19 @@ class World:
         return self
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file keeps to one worker, and so does a folder: its tests share what is slow to make."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Folders(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = Path(nodeid.split("::", 1)[0])
+            return str(file if file.parent.name == "tests" else file.parent)
+
+    return Folders(config, log)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The jobs' session on two local cores, with a few small shuffles."""
