@@ -15,7 +15,8 @@ from benchmarks.pairs import compare
 from evenkeel.spec import TableSpec
 from partitioning.function import KeyColumn
 from spark_jobs.generate import zipf_rows
-from spark_jobs.learn import HEAVY_SHARE, Passes, sketch_days
+from spark_jobs.learn import HEAVY_SHARE
+from spark_jobs.passes import Passes, sketch_days
 from spark_jobs.session import session
 
 

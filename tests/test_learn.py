@@ -19,8 +19,9 @@ from partitioning.function import KeyColumn
 from partitioning.hashing import key_hash, slot_of
 from partitioning.profile import Profile
 from spark_jobs import learn as job
-from spark_jobs import state
-from spark_jobs.learn import Passes, learn, sketch_days
+from spark_jobs import passes, state
+from spark_jobs.learn import learn
+from spark_jobs.passes import Passes, sketch_days
 from spark_jobs.weigh import weigh
 
 from .conftest import World
@@ -212,7 +213,7 @@ def test_member_sql_is_set_membership(spark):
     for members in ([], [0], [63, 64, 127], [5, 999, 1000, 65535]):
         values = sorted({0, 1, 5, 62, 63, 64, 65, 127, 128, 999, 1000, 65534, 65535})
         frame = spark.createDataFrame([(v,) for v in values], "v int")
-        found = frame.where(F.expr(job._member_sql("v", np.array(members, dtype=np.int64))))
+        found = frame.where(F.expr(passes._member_sql("v", np.array(members, dtype=np.int64))))
         assert [r.v for r in found.collect()] == members
 
 
