@@ -43,7 +43,7 @@ lint: .venv/.installed ## style, types and the arrows between packages
 bench: setup ## run the benchmarks
 	@$(IN_ENV) exec $(PY) -m benchmarks $(ARGS)
 
-papers: setup ## run every experiment of the papers and put its figures into docs/PAPERS.md (an hour at most)
+papers: setup ## run every experiment of the papers and put its figures into docs/PAPERS.md
 	@$(IN_ENV) exec $(PY) -m benchmarks.papers $(ARGS)
 
 papers-quick: setup ## the same on less, printed only (minutes)

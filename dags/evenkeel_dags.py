@@ -13,7 +13,7 @@ from pendulum import datetime
 
 from dags import operators as op
 from evenkeel.catalog import load_catalog, tables_folder
-from evenkeel.spec import STRATEGIES, TableSpec
+from evenkeel.spec import WHOLE, TableSpec
 
 RUN, DIGEST = "{{ run_id }}", "{{ ti.xcom_pull(task_ids='plan') }}"
 COMMON = {"start_date": datetime(2024, 1, 1), "catchup": False, "max_active_runs": 1}
@@ -43,7 +43,7 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
         "strategy": Param(
             None,
             type=["null", "string"],
-            enum=[None, *STRATEGIES],
+            enum=[None, *WHOLE],
             title="Strategy",
             description=f"How the next function is built. Default: {spec.strategy}.",
             section=AIM,

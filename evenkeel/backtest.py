@@ -2,9 +2,9 @@
 
 For each window: learn it exactly, build from the strategy's own previous function, score on the
 next. State is taken to be what the window left behind: as many bytes a key as it had load. Our
-own strategy plans for the forecast of the next window, made from all windows so far, as `learn`
-does; those of the papers plan for the window learned. Strategies that
-choose a channel for each tuple route every row in the order of the stream.
+own strategy plans for the forecast of the next window, made from all windows so far, as a spec
+with `decay: auto` has it; those of the papers plan for the window learned. Strategies that choose
+a channel for each tuple route every row in the order of the stream.
 """
 
 from __future__ import annotations
@@ -117,8 +117,12 @@ def _series(
     seen: dict[str, list[Sketch]] = {name: [] for name in strategies}
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
         least = floor(_learn(series, unseen, count, slots), owners)
+        plain = _learn(series, window, count, slots)
         for name in strategies:
-            profile = _learn(series, window, count, slots, runs[name].listed)
+            listed = runs[name].listed
+            # Those that place no key by name share one profile.
+            named = listed is not None and len(listed)
+            profile = _learn(series, window, count, slots, listed) if named else plain
             seen[name].append(profile.sketch())
             if forecasts is Forecasts.oracle:
                 profile = _told(profile, _learn(series, unseen, count, slots, profile.heavy))

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from evenkeel import backtest as tests
+from evenkeel.backtest import Forecasts
 from partitioning.errors import InputError
 
 
@@ -17,15 +19,6 @@ class Lines(StrEnum):
 
     table = "table"
     jsonl = "jsonl"
-
-
-class Planned(StrEnum):
-    """What strategies plan for; see `evenkeel.backtest.Forecasts`."""
-
-    own = "own"
-    none = "none"
-    all = "all"
-    oracle = "oracle"
 
 
 def backtest(
@@ -49,12 +42,12 @@ def backtest(
         list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
     ] = None,
     forecast: Annotated[
-        Planned,
+        Forecasts,
         typer.Option(
             help="who plans for a forecast of the next window, not for the one learned: frontier "
             "of its own, none, or all; oracle tells all the next window itself"
         ),
-    ] = Planned.own,
+    ] = Forecasts.own,
     limit: Annotated[int | None, typer.Option(metavar="ROWS", help="rows to read at most")] = None,
     format: Annotated[
         Lines, typer.Option(help="table of means for people, a line a score for machines")
@@ -64,7 +57,6 @@ def backtest(
     ] = None,
 ) -> None:
     """Compare strategies on past data: each function is scored on the next, unseen window."""
-    from evenkeel import backtest as tests
     from evenkeel.backtest_view import followed, show
     from evenkeel.windows import read_series
 
@@ -85,8 +77,7 @@ def backtest(
     for note in series.notes:
         sys.stderr.write(f"evenkeel: {note}\n")
     total = (len(series.windows) - 1) * len(names) * len(counts)
-    told = tests.Forecasts(forecast)
-    scores = followed(tests.backtest(series, names, counts, options, forecasts=told), total)
+    scores = followed(tests.backtest(series, names, counts, options, forecasts=forecast), total)
     kept = []
     for score in scores:
         kept.append(score)

@@ -100,7 +100,7 @@ def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
         layers.append(
             text_mark(name, width - LEFT - _RIGHT, place, color, "left", 6, weight=weight)
         )
-    return draw({"layer": layers}, width, _HEIGHT, told="Imbalance of each strategy", right=_RIGHT)
+    return draw({"layer": layers}, width, _HEIGHT, told="Imbalance over the windows", right=_RIGHT)
 
 
 def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
@@ -139,7 +139,9 @@ def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
             }
         )  # fmt: skip
         layers.append(text_mark(name, moved * across, place, MUTED, "left", 8))
-    return draw({"layer": layers}, width, _HEIGHT, told="Imbalance of each strategy", right=_RIGHT)
+    return draw(
+        {"layer": layers}, width, _HEIGHT, told="Imbalance against load moved", right=_RIGHT
+    )
 
 
 def _by_strategy(scores: Sequence[Score]) -> dict[str, list[Score]]:

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from evenkeel.backtest_command import backtest
-from evenkeel.keys import key_columns
 from evenkeel.spec import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError
 from partitioning.function import canonical_json
 from partitioning.hashing import key_hash, slot_of
+from partitioning.keys import key_columns
 
 app = typer.Typer(
     name="evenkeel",

@@ -20,7 +20,7 @@ from evenkeel.epochs import Epoch, Registry
 from evenkeel.spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function import Channel
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import WHOLE
 
 
 class Params(BaseModel):
@@ -54,8 +54,8 @@ class Params(BaseModel):
     @field_validator("strategy")
     @classmethod
     def _known(cls, name: str | None) -> str | None:
-        if name is not None and name not in STRATEGIES:
-            raise ValueError(f"allowed: {', '.join(STRATEGIES)}")
+        if name is not None and name not in WHOLE:
+            raise ValueError(f"allowed: {', '.join(WHOLE)}")
         return name
 
     @model_validator(mode="after")

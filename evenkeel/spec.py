@@ -24,7 +24,7 @@ from pydantic import (
 
 from partitioning.errors import InputError
 from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import SPLITTING, WHOLE
 from partitioning.strategies.options import check_options
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
@@ -144,8 +144,9 @@ class TableSpec(Strict):
     @field_validator("strategy")
     @classmethod
     def _known(cls, strategy: str) -> str:
-        if strategy not in STRATEGIES:
-            raise ValueError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
+        if strategy not in WHOLE:
+            wrong = "splits keys" if strategy in SPLITTING else "is no strategy"
+            raise ValueError(f"{strategy!r} {wrong}; allowed: {', '.join(WHOLE)}")
         return strategy
 
     @field_validator("options")

@@ -64,6 +64,7 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     `decay` (exponential smoothing), of its share of the window. Extremes are chance in part and
     will not last: tails are drawn to their mean, and keys to 0, by the least-squares slope of
     what came on what was foretold.
+
     Parameters
     ----------
     sketches : one a window, oldest first; those without load count for nothing

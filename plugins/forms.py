@@ -20,7 +20,7 @@ from evenkeel.report import channel_names, pictures, plan_facts
 from evenkeel.standing import newest_profile
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import WHOLE
 from plugins import runs
 from plugins.access import (
     REBALANCE,
@@ -145,7 +145,7 @@ def _rebalance(
         given=given,
         wrong=wrong,
         problems=missing,
-        strategies=list(STRATEGIES),
+        strategies=WHOLE,
         preview=preview,
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),

@@ -15,12 +15,12 @@ from evenkeel.charts import NARROW, WIDE
 from evenkeel.data_docs import pages
 from evenkeel.epoch_chart import epochs_svg
 from evenkeel.history import Past, Stay, owner_names, past, stays
-from evenkeel.keys import key_columns
 from evenkeel.report import pictures
 from evenkeel.standing import Standing, run_names, standing
 from partitioning.errors import EvenkeelError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, key_hash, slot_of
+from partitioning.keys import key_columns
 from plugins.access import ReadableTable
 from plugins.web import page, sort
 

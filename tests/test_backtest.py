@@ -20,13 +20,9 @@ from partitioning.function import KeyColumn, numbered_channels, successor
 from partitioning.hashing import key_hash
 from partitioning.metrics import moved_shares
 from partitioning.profile import profile_of_keys
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import SPLITTING, STRATEGIES
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-#: Strategies that split keys of these words.
-SPLITTING = {
-    "dkg_pkg", "pkg", "dchoices", "wchoices", "flexd", "pstream", "dalton", "sbr", "flowjoin",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -121,6 +121,7 @@ def test_params_take_the_place_of_the_spec(shop: Shop) -> None:
     ("wrong", "said"),
     [
         ({"strategy": "magic"}, "strategy: allowed: uniform, "),
+        ({"strategy": "wchoices"}, "strategy: allowed: uniform, "),
         ({"channels": 0}, "channels: Input should be greater than or equal to 1 (got 0)"),
         ({"channels": "many"}, "channels: "),
         ({"budget": -1}, "budget: "),

@@ -11,7 +11,7 @@ from partitioning.function import Channel, PartitioningFunction, numbered_channe
 from partitioning.generator import zipf_profile
 from partitioning.metrics import channel_loads
 from partitioning.profile import Profile
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.hashing import consistent, uniform
 
 SLOTS = 256
@@ -89,6 +89,13 @@ def test_next_function_is_whole(strategy, profile, first, channels):
         function = strategy(profile, previous, channels)
         check(function, profile, channels)
         assert (function.epoch, function.parent) == (1, previous.digest), name
+
+
+def test_only_those_that_say_so_split_keys():
+    profile = zipf_profile(5000, 1.5, slots=SLOTS, threshold=0.002)
+    start = uniform(profile, None, numbered_channels(20))
+    split = {n for n, f in STRATEGIES.items() if len(f(profile, start, start.channels).split)}
+    assert split == SPLITTING == set(STRATEGIES) - set(WHOLE)
 
 
 def test_equal_input_gives_equal_function(strategy, profile):

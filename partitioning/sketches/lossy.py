@@ -7,7 +7,7 @@ section 4.1.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -55,24 +55,11 @@ class LossyCounting(Counted):
             raise InputError(f"{delta} is not {self.epsilon} to 1", "delta")
         return self.keys[self.counts >= (delta - self.epsilon) * self.total]
 
-    @classmethod
-    def merged(cls, sketches: Sequence[LossyCounting]) -> LossyCounting:
-        """One for all their streams together.
-
-        Raises
-        ------
-        InputError : none, or of different epsilons
-        """
-        if len({s.epsilon for s in sketches}) != 1:
-            raise InputError("sketches of one epsilon can be merged, and of no other", "epsilon")
-        result = cls(sketches[0].epsilon)
-        for sketch in sketches:
-            before = result.missed
-            result.errors = result.errors + sketch.missed
-            result.total += sketch.total
-            result.rows += sketch.rows
-            result._join(sketch.keys, sketch.counts, before + sketch.errors, before + sketch.missed)
-        return result
+    def _take(self, other: Self) -> None:
+        before = self.missed
+        self.errors = self.errors + other.missed
+        self.total += other.total
+        self._join(other.keys, other.counts, before + other.errors, before + other.missed)
 
 
 class SlidingLossyCounting:

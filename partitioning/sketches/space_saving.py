@@ -7,11 +7,10 @@ data streams", ICDT 2005; P. Agarwal et al., "Mergeable summaries", PODS 2012.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
-from partitioning.errors import InputError
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats
 from partitioning.sketches.counted import Counted, counts_of
@@ -48,20 +47,7 @@ class SpaceSaving(Counted):
             both, counts = both[counts > 0], counts[counts > 0]
         self.keys, self.counts = both, counts
 
-    @classmethod
-    def merged(cls, sketches: Sequence[SpaceSaving]) -> SpaceSaving:
-        """One for all their streams together.
-
-        Raises
-        ------
-        InputError : none, or of different epsilons
-        """
-        if len({s.epsilon for s in sketches}) != 1:
-            raise InputError("sketches of one epsilon can be merged, and of no other", "epsilon")
-        result = cls(sketches[0].epsilon)
-        for sketch in sketches:
-            result.total += sketch.total
-            result.rows += sketch.rows
-            result._missed += sketch._missed
-            result._add(sketch.keys, sketch.counts)
-        return result
+    def _take(self, other: Self) -> None:
+        self.total += other.total
+        self._missed += other._missed
+        self._add(other.keys, other.counts)

@@ -1,6 +1,6 @@
 """Hot keys spread over channels as they grow, others hashed: FlexD, and what it is compared with.
 
-"FlexD: a lightweight stream partitioning method" with progressive splitting (papers/flexd); PStream
+"FlexD: a lightweight stream partitioning method" with progressive splitting, section 4; PStream
 (Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) as FlexD's authors describe them, and
 Dalton's reward as its authors published it with their code.
 

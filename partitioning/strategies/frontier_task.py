@@ -92,12 +92,10 @@ class Task:
         """All measures and surprises at once, as `spread` does, at falling prices."""
         measures = np.concatenate([self.measures, surprises])
         totals = np.repeat([1.0, 0.0], [len(self.measures), len(surprises)])
-        weights = np.ones(len(measures))
         sure = len(surprises) == 0
         return self._walk(
             lambda state: chain.from_iterable(
-                spread(state, measures, totals, weights, price, budget, dense=sure)
-                for price in prices
+                spread(state, measures, totals, price, budget, dense=sure) for price in prices
             )
         )
 

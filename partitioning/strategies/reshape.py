@@ -1,7 +1,7 @@
 """Reshape's two ways to take load off a skewed channel, by key and by record, and its baselines.
 
 A. Kumar et al., "Reshape: adaptive result-aware skew handling for exploratory analysis on big
-data" (papers/reshape): sbk, sbr; M. Shah et al., "Flux", ICDE 2003: flux; W. Roediger et al.,
+data", sections 2.2 and 3.1: sbk, sbr; M. Shah et al., "Flux", ICDE 2003: flux; W. Roediger et al.,
 "Flow-Join", ICDE 2016: flowjoin. `skew` decides who is skewed and who helps.
 
 The papers act while a job runs. Here each window is one iteration from the previous function, the

@@ -1,7 +1,7 @@
 """Who is overloaded, who helps, and when to act: the decisions of Reshape, free of any engine.
 
 A. Kumar et al., "Reshape: adaptive result-aware skew handling for exploratory analysis on big
-data" (papers/reshape). Workloads are in any one unit: tuples waiting, tuples received.
+data", sections 2.1, 4.3 and 6.2. Workloads are in any one unit: tuples waiting, tuples received.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ def spread(
     state: Assignment,
     measures: Floats,
     totals: Floats,
-    weights: Floats,
     price: float,
     budget: float = np.inf,
     *,
@@ -35,7 +34,7 @@ def spread(
     measure; yields each step after it is made in `state`.
 
     Unevenness is the mean square, over the channels by their fair share, of how far each is off
-    that share, summed over the measures by weight. The channel that adds most to it gives or
+    that share, summed over the measures. The channel that adds most to it gives or
     takes the item that lowers it most per byte, if that is worth the price.
     Bytes first is right where every measure must come even; where some are chance, large items
     that settle much at once leave less to it.
@@ -44,7 +43,6 @@ def spread(
     ----------
     measures : float64 (R, n): what each item has of each measure, as parts of its total
     totals : float64 (R,): 1, or 0 for a measure that shall come out at nothing everywhere
-    weights : float64 (R,)
     price : unevenness that moving all bytes is worth
     budget : `state.bytes` stays within this
     dense : choose by what is gained per byte; else by what is gained, less the price
@@ -54,8 +52,8 @@ def spread(
     inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
     off = np.array([np.bincount(state.at, m, minlength=len(fair)) for m in measures])
     off -= totals[:, None] * fair
-    own = weights @ np.square(measures)  # an item's unevenness, were it alone on a fair share of 1
-    items = np.ascontiguousarray(measures.T * weights)
+    own = np.square(measures).sum(axis=0)  # unevenness of an item alone on a fair share of 1
+    items = np.ascontiguousarray(measures.T)
     charged = state.charged
     whole = float(charged.sum()) or 1.0
 
@@ -95,7 +93,7 @@ def spread(
         return [(int(mine[i]), int(to[j])), (int(theirs[j]), channel)]
 
     for _ in range(MOVES * len(own)):
-        uneven = np.square(off).T @ weights * inverse
+        uneven = np.square(off).sum(axis=0) * inverse
         best, step = 0.0, (0, 0)
         for channel in open_[np.argsort(-uneven[open_], kind="stable")].tolist():
             # To it from anywhere, then from it to anywhere.
