@@ -11,7 +11,7 @@ import numpy as np
 from partitioning.function import Channel, PartitioningFunction
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Profile
-from partitioning.strategies.frontier import trace
+from partitioning.strategies.curve import trace
 
 #: A gain in imbalance below this is noise, not balance.
 LEAST_GAIN = 0.005

@@ -19,7 +19,7 @@ from partitioning.metrics import channel_loads, imbalance
 from partitioning.moves import Move, moves_between
 from partitioning.profile import Floats, Profile
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.frontier import trace
+from partitioning.strategies.curve import trace
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.options import check_options
 

@@ -13,15 +13,16 @@ from evenkeel.windows import read_series
 from partitioning.bounds import floor, least_bytes
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, numbered_channels, successor
-from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
-from partitioning.hashing import Hashes, slot_of
+from partitioning.generator import KEY, PRESETS, hashed_keys, key_of_rank, zipf, zipf_profile
+from partitioning.hashing import Hashes, key_hash, slot_of
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.plan import make_plan
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import STRATEGIES, WHOLE
 from partitioning.strategies.assignment import Assignment
-from partitioning.strategies.frontier import _whole, frontier, trace
+from partitioning.strategies.curve import trace, whole_path
+from partitioning.strategies.frontier import frontier
 from partitioning.strategies.frontier_task import task_of
 from partitioning.strategies.gedik import scan
 from partitioning.strategies.hashing import consistent, uniform
@@ -352,25 +353,25 @@ def test_bad_options_are_refused(options):
         frontier(profile, previous, numbered_channels(2), **options)
 
 
+def no_other_is_more_even(profile, previous, channels) -> None:
+    """At each other strategy's own bytes, which it keeps to, frontier is at least as even."""
+    for name in WHOLE:
+        other = STRATEGIES[name](profile, previous, channels)
+        budget = sum_moved(profile, previous, other)
+        ours = frontier(profile, previous, channels, budget=budget)
+        assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)
+        even, theirs = (imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other))
+        assert even <= theirs * (1 + CLOSE), name
+
+
 @pytest.mark.parametrize("z", [0.5, 1.0, 1.2])
 @pytest.mark.parametrize("row_bytes", [None, 100.0], ids=["linear state", "one row a key"])
 @pytest.mark.parametrize(("before", "now"), [(5, 6), (10, 10), (12, 10), (20, 21)])
 def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
     profile = zipf_profile(20_000, z, slots=1024, threshold=0.001, row_bytes=row_bytes)
-    channels = numbered_channels(now)
     for start in (consistent, uniform):
         previous = start(profile, None, numbered_channels(before))
-        for name, strategy in STRATEGIES.items():
-            other = strategy(profile, previous, channels)
-            if len(other.split):  # frontier splits no key
-                continue
-            budget = sum_moved(profile, previous, other)
-            ours = frontier(profile, previous, channels, budget=budget)
-            assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)
-            even, theirs = (
-                imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other)
-            )
-            assert even <= theirs * (1 + CLOSE), name
+        no_other_is_more_even(profile, previous, numbered_channels(now))
 
 
 def sum_moved(profile: Profile, before: PartitioningFunction, after: PartitioningFunction) -> float:
@@ -411,7 +412,7 @@ def test_gedik_default_stream(seed):
 @given(problems(same_channels=True))
 def test_every_prefix_of_the_steps_is_no_worse_than_the_start(problem):
     # A swap is one step: half of it alone can be worse, and is no point of the curve.
-    path = _whole(task_of(problem.profile, problem.previous, problem.channels))
+    path = whole_path(task_of(problem.profile, problem.previous, problem.channels))
     start = problem.imbalance(problem.previous)
     for step in range(len(path.moves)):
         at = path.at(step)
@@ -531,24 +532,31 @@ def test_on_real_data_no_other_is_more_even_at_its_own_bytes(file, key, cut):
     if not path.exists():
         pytest.skip(f"{path} is not there")
     series = read_series(str(path), [key], **cut)
-    channels = numbered_channels(10)
     previous = None
     for window in series.windows[:3]:
-        least = 0.001 * float(window.load.sum())
-        known = None if previous is None else previous.explicit_keys
-        profile = profile_of_keys(
-            series.key, window.hashes, window.load, 4096, threshold=least, listed=known
-        )
-        if previous is not None:
-            for name, strategy in STRATEGIES.items():
-                other = strategy(profile, previous, channels)
-                if len(other.split):
-                    continue
-                budget = sum_moved(profile, previous, other)
-                ours = frontier(profile, previous, channels, budget=budget)
-                assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)
-                even, theirs = (
-                    imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other)
-                )
-                assert even <= theirs * (1 + CLOSE), name
-        previous = scan(profile, previous, channels)
+        previous = next_is_no_less_even(series.key, window.hashes, window.load, previous)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_on_made_up_streams_no_other_is_more_even_at_its_own_bytes(preset):
+    stream, previous = PRESETS[preset], None
+    random = np.random.default_rng(stream.seed)
+    for number in range(stream.windows):
+        load = zipf(stream.keys, stream.z)
+        keys = key_of_rank(stream, np.arange(stream.keys), number)
+        if stream.hot and number >= stream.hot[0]:
+            load = load * (1 - stream.hot[1]) + (keys == stream.hot_key) * stream.hot[1]
+        if stream.vanish and number >= stream.vanish:
+            load = load * (keys != stream.vanished_key)
+        came = random.poisson(load * stream.rows).astype(float)
+        previous = next_is_no_less_even(KEY, key_hash([keys], ["bigint"]), came, previous)
+
+
+def next_is_no_less_even(key, hashes, load, previous) -> PartitioningFunction:
+    known = None if previous is None else previous.explicit_keys
+    least = 0.001 * float(load.sum())
+    profile = profile_of_keys(key, hashes, load, 4096, threshold=least, listed=known)
+    if previous is None:  # a preset of one window: from hashing
+        previous = uniform(profile, None, numbered_channels(10))
+    no_other_is_more_even(profile, previous, numbered_channels(10))
+    return scan(profile, previous, numbered_channels(10))

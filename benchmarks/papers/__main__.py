@@ -18,6 +18,7 @@ QUICK = {
     "guo_zhou": ["1"],
     "flexd": ["50000"],
     "reshape": [],
+    "dicer": ["50"],
 }
 PAPERS = Path(__file__).resolve().parents[2] / "docs" / "PAPERS.md"
 

@@ -4,92 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from partitioning.bounds import least_bytes
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
-from partitioning.profile import Floats, Profile
+from partitioning.metrics import imbalance
+from partitioning.profile import Profile, sums_by
 from partitioning.strategies.assignment import Ints, gathered
+from partitioning.strategies.curve import CLOSE, picked
 from partitioning.strategies.descent import ROUNDING
-from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
+from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
-
-#: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
-CLOSE = 8e-4
-#: Points of the lower bound.
-GRID = 64
-#: The search begins again from its own result so often at most, until nothing more is found.
-PASSES = 8
-#: Mean square imbalance that moving all state must save where the next window is uncertain.
-WORTH = 0.005
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """What balance costs.
-
-    Parameters
-    ----------
-    bytes, imbalance : float64 (m,): feasible functions, bytes rising and imbalance falling
-    bound_bytes, bound_imbalance : float64 (g,): no function moves less for that imbalance
-    floor : no function without splitting has less imbalance
-    """
-
-    bytes: Floats
-    imbalance: Floats
-    bound_bytes: Floats
-    bound_imbalance: Floats
-    floor: float
-
-
-@lru_cache(maxsize=4)
-def _whole(task: Task) -> Path:
-    """The path to as even as it gets, such that planning again from there finds nothing."""
-    path = task.search(task.floor, task.floor * (1 + CLOSE))
-    for _ in range(PASSES):
-        end = path.pareto()[-1]
-        at = path.at(end)
-        again = replace(task, start=at, home=at).search(task.floor, task.floor * (1 + CLOSE))
-        if again.imbalance.min() >= path.imbalance[end]:
-            break
-        path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
-    return path
-
-
-def trace(
-    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
-) -> Curve:
-    """Imbalance against bytes moved, from where `previous` leaves the load to as even as it gets.
-
-    Channels that are dropped or have capacity 0 are emptied first, so that the curve may begin
-    above 0 bytes. Without a previous function there is no state to move: one point, at 0 bytes.
-
-    Parameters
-    ----------
-    profile : what is known of the load and the state
-    previous : the function in force, or None
-    channels : the N owners to be
-
-    Raises
-    ------
-    InputError : unusable channels, or a previous function with another S
-    """
-    task = task_of(profile, previous, tuple(channels))
-    path = _whole(task)
-    kept = path.pareto()
-    grid = np.linspace(max(float(path.imbalance[0]), task.floor), task.floor, GRID)
-    return Curve(
-        bytes=path.bytes[kept],
-        imbalance=path.imbalance[kept],
-        bound_bytes=least_bytes(task.load, task.sizes, task.home, task.capacities, grid),
-        bound_imbalance=grid,
-        floor=task.floor,
-    )
+from partitioning.strategies.sharing import HARD, afforded, poured, shares_before, split_task
 
 
 def frontier(
@@ -103,6 +32,7 @@ def frontier(
     pinned: Mapping[str, str] | None = None,
     excluded: Sequence[str] | None = None,
     seconds: float | None = None,
+    splitting: bool = False,
 ) -> PartitioningFunction:
     """The least bytes for `max_imbalance`, or the least imbalance for `budget` bytes.
 
@@ -121,7 +51,7 @@ def frontier(
 
     Parameters
     ----------
-    profile, previous, channels : as in `trace`
+    profile, previous, channels : as in `curve.trace`
     max_imbalance : stop here; None, or out of reach: as even as it gets
     budget : bytes of state that may move, net; None: no limit. It comes before `max_imbalance`
     resources : what shall be even: letters of L (load), C (keys: rows of state), B (bytes of
@@ -130,6 +60,8 @@ def frontier(
     excluded : keys that stay where they are, unless their channel closes
     seconds : the search ends after so long with the best found; None: when nothing helps, and
         the same input gives the same function
+    splitting : keys too heavy to stay whole are shared by several channels, by weights that fill
+        the room that slots and whole keys leave. No state table holds a key in parts: for backtests
 
     Raises
     ------
@@ -148,8 +80,14 @@ def frontier(
     task = task_of(profile, previous, tuple(channels), resources, tuple(put.items()), tuple(stay))
     if seconds is not None:
         task = replace(task, deadline=time.monotonic() + seconds)
-    at = _picked(task, max_imbalance, np.inf if budget is None else budget)
-    count = profile.slots
+    limit, count = np.inf if budget is None else budget, profile.slots
+    shared: dict[int, dict[int, float]] = {}
+    if splitting:
+        if len(set(resources)) > 1:
+            raise InputError("splitting evens out one resource", "resources", "Give one, say L")
+        at, shared = _shared(task, previous, max_imbalance or 1 + CLOSE, limit)
+    else:
+        at = picked(task, max_imbalance, limit)
     if not len(task.surprises) and len(task.measures):
         kinds = np.vstack([task.measures, task.sizes])[:, :count]
         at[:count] = gathered(at[:count], task.home[:count], kinds)
@@ -159,53 +97,43 @@ def frontier(
         "resources": resources,
     }
     options |= {"pinned": dict(pinned or {}), "excluded": list(excluded or ())}
+    options |= {"seconds": seconds} | ({"splitting": True} if splitting else {})
     heavy = task.profile.heavy.tolist()
     return successor(
         profile.key,
         previous,
         channels,
-        at[: profile.slots],
+        at[:count],
         "frontier",
-        {**options, "seconds": seconds},
-        dict(zip(heavy, at[profile.slots :].tolist(), strict=True)),
+        options,
+        {h: c for h, c in zip(heavy, at[count:].tolist(), strict=True) if h not in shared},
+        shared,
     )
 
 
-def _picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
-    """Where each item goes: of the whole path, and of searches made for this very target or
-    budget where that path does not end inside both, the best state."""
-    several = len(task.measures) > 1
-    if max_imbalance is None and (several or len(task.surprises)):
-        # One key may set the worst of all: the rest is still to come even.
-        prices = PRICES if several else [WORTH]
-        path = task.even_out(prices, budget * (1 + ROUNDING), task.surprises)
-        _check_affordable(path, budget)
-        return path.at(len(path.moves) - 1)
-    path = _whole(task)
-    _check_affordable(path, budget)
-    budget *= 1 + ROUNDING
-    goal = max_imbalance or 0.0
-    aim = max(goal, task.floor)
-    paths = [path]
-    if goal >= task.floor:
-        paths.append(task.search(aim, goal * (1 - 2 * ROUNDING), budget))
-    elif path.bytes.max() > budget:
-        paths.append(task.search(aim, aim * (1 + CLOSE), budget))
-    # Over the goal, less imbalance is better; within it, fewer bytes are.
-    reached = goal * (1 + ROUNDING)
-    _, _, best, step = min(
-        (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
-        for i, p in enumerate(paths)
-        for k in range(len(p.bytes))
-        if p.bytes[k] <= budget
-    )
-    return paths[best].at(step)
-
-
-def _check_affordable(path: Path, budget: float) -> None:
-    if path.bytes[0] > budget * (1 + ROUNDING):
-        raise InputError(
-            f"emptying the channels that go takes {path.bytes[0]:.0f} bytes, over {budget:.0f}",
-            "budget",
-            "Raise the budget or keep the channels",
-        )
+def _shared(
+    task: Task, previous: PartitioningFunction | None, goal: float, budget: float
+) -> tuple[Ints, dict[int, dict[int, float]]]:
+    """Where each item goes, and the share of each channel of each split key, by its hash."""
+    best = np.inf
+    for part in (1.0, HARD):
+        rest, items = split_task(task, previous, goal, part)
+        at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget)
+        loads = sums_by(at, rest.load, len(rest.fair))
+        before = shares_before(task, previous, items)
+        after = poured(loads, rest.fair, task.load[items], before, goal)
+        moved = float(rest.sizes[(at != rest.home) & (rest.home >= 0)].sum())
+        after = afforded(before, after, task.sizes[items], budget - moved)
+        reached = imbalance(loads + task.load[items] @ after, task.capacities)
+        if reached < best:
+            best, hashes = reached, task.profile.heavy[items - task.profile.slots].tolist()
+            found = (
+                at,
+                {
+                    h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
+                    for h, s in zip(hashes, after, strict=True)
+                },
+            )
+        if reached <= goal * (1 + ROUNDING):
+            break
+    return found

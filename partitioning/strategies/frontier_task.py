@@ -61,7 +61,8 @@ class Task:
 
     measures is float64 (R, n), what each item has of each resource, as parts of the total; the
     first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
-    fixed, bool (n,), do not move; a search ends at `deadline` (of `time.monotonic`).
+    fixed, bool (n,), do not move; a search ends at `deadline` (of `time.monotonic`). `poured` is
+    the load of split keys, which fills what room the items leave.
     """
 
     profile: Profile
@@ -75,12 +76,14 @@ class Task:
     floor: float
     fixed: npt.NDArray[np.bool_]
     deadline: float = np.inf
+    poured: float = 0.0
 
     @property
     def fair(self) -> Floats:
         """Fair share of the load of each channel, (N,)."""
         # Where there is no load, a share in proportion keeps the arithmetic finite.
-        return self.capacities / self.capacities.sum() * (float(self.load.sum()) or 1.0)
+        total = float(self.load.sum()) + self.poured or 1.0
+        return self.capacities / self.capacities.sum() * total
 
     def search(self, aim: float, stop: float, budget: float = np.inf) -> Path:
         """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
@@ -165,7 +168,7 @@ def task_of(
         slots = ring_slots(profile.slots, channels)
         keys = slots[profile.heavy_slots]
     else:
-        profile = profile.listing(previous.explicit_keys)
+        profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
         slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
     now = np.concatenate([slots, keys])
     load, sizes, rows = (

@@ -36,7 +36,7 @@ def fill(levels: Floats, steps: Floats, count: int) -> Ints:
     """
     # A candidate's j-th tuple comes when it stands at level + j step; the `count` lowest come. So
     # do all that begin a largest step or more below the water's surface; the rest are few.
-    least = _surface(levels, 1 / steps, count) - (steps.max() - steps)
+    least = surface(levels, 1 / steps, count) - (steps.max() - steps)
     got = np.floor((least - levels) / steps - 1e-9).clip(min=0).astype(np.int64)
     rest = count - int(got.sum())
     if (steps == steps[0]).all():
@@ -50,10 +50,10 @@ def fill(levels: Floats, steps: Floats, count: int) -> Ints:
 def pour(levels: Floats, capacities: Floats, load: float) -> Floats:
     """Load of each candidate, float64 (m,), if it is poured like water: `fill` for tuples without
     size. Levels are load over capacity."""
-    return np.maximum(_surface(levels, capacities, load) - levels, 0) * capacities
+    return np.maximum(surface(levels, capacities, load) - levels, 0) * capacities
 
 
-def _surface(levels: Floats, widths: Floats, volume: float) -> float:
+def surface(levels: Floats, widths: Floats, volume: float) -> float:
     """Height of the water that so much of it comes to."""
     order = np.argsort(levels, kind="stable")
     low, wide = levels[order], widths[order]

@@ -1,0 +1,129 @@
+"""The whole curve of imbalance against bytes moved, and the best point of it for what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from partitioning.bounds import least_bytes
+from partitioning.errors import InputError
+from partitioning.function import Channel, PartitioningFunction
+from partitioning.profile import Floats, Profile
+from partitioning.strategies.assignment import Ints
+from partitioning.strategies.descent import ROUNDING
+from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
+
+#: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
+CLOSE = 8e-4
+#: Points of the lower bound.
+GRID = 64
+#: The search begins again from its own result so often at most, until nothing more is found.
+PASSES = 8
+#: Mean square imbalance that moving all state must save where the next window is uncertain.
+WORTH = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What balance costs.
+
+    Parameters
+    ----------
+    bytes, imbalance : float64 (m,): feasible functions, bytes rising and imbalance falling
+    bound_bytes, bound_imbalance : float64 (g,): no function moves less for that imbalance
+    floor : no function without splitting has less imbalance
+    """
+
+    bytes: Floats
+    imbalance: Floats
+    bound_bytes: Floats
+    bound_imbalance: Floats
+    floor: float
+
+
+@lru_cache(maxsize=4)
+def whole_path(task: Task) -> Path:
+    """The path to as even as it gets, such that planning again from there finds nothing."""
+    path = task.search(task.floor, task.floor * (1 + CLOSE))
+    for _ in range(PASSES):
+        end = path.pareto()[-1]
+        at = path.at(end)
+        again = replace(task, start=at, home=at).search(task.floor, task.floor * (1 + CLOSE))
+        if again.imbalance.min() >= path.imbalance[end]:
+            break
+        path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
+    return path
+
+
+def trace(
+    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+) -> Curve:
+    """Imbalance against bytes moved, from where `previous` leaves the load to as even as it gets.
+
+    Channels that are dropped or have capacity 0 are emptied first, so that the curve may begin
+    above 0 bytes. Without a previous function there is no state to move: one point, at 0 bytes.
+
+    Parameters
+    ----------
+    profile : what is known of the load and the state
+    previous : the function in force, or None
+    channels : the N owners to be
+
+    Raises
+    ------
+    InputError : unusable channels, or a previous function with another S
+    """
+    task = task_of(profile, previous, tuple(channels))
+    path = whole_path(task)
+    kept = path.pareto()
+    grid = np.linspace(max(float(path.imbalance[0]), task.floor), task.floor, GRID)
+    return Curve(
+        bytes=path.bytes[kept],
+        imbalance=path.imbalance[kept],
+        bound_bytes=least_bytes(task.load, task.sizes, task.home, task.capacities, grid),
+        bound_imbalance=grid,
+        floor=task.floor,
+    )
+
+
+def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
+    """Where each item goes: of the whole path, and of searches made for this very target or
+    budget where that path does not end inside both, the best state."""
+    several = len(task.measures) > 1
+    if max_imbalance is None and (several or len(task.surprises)):
+        # One key may set the worst of all: the rest is still to come even.
+        prices = PRICES if several else [WORTH]
+        path = task.even_out(prices, budget * (1 + ROUNDING), task.surprises)
+        _check_affordable(path, budget)
+        return path.at(len(path.moves) - 1)
+    path = whole_path(task)
+    _check_affordable(path, budget)
+    budget *= 1 + ROUNDING
+    goal = max_imbalance or 0.0
+    aim = max(goal, task.floor)
+    paths = [path]
+    if goal >= task.floor:
+        paths.append(task.search(aim, goal * (1 - 2 * ROUNDING), budget))
+    elif path.bytes.max() > budget:
+        paths.append(task.search(aim, aim * (1 + CLOSE), budget))
+    # Over the goal, less imbalance is better; within it, fewer bytes are.
+    reached = goal * (1 + ROUNDING)
+    _, _, best, step = min(
+        (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
+        for i, p in enumerate(paths)
+        for k in range(len(p.bytes))
+        if p.bytes[k] <= budget
+    )
+    return paths[best].at(step)
+
+
+def _check_affordable(path: Path, budget: float) -> None:
+    if path.bytes[0] > budget * (1 + ROUNDING):
+        raise InputError(
+            f"emptying the channels that go takes {path.bytes[0]:.0f} bytes, over {budget:.0f}",
+            "budget",
+            "Raise the budget or keep the channels",
+        )
