@@ -180,8 +180,9 @@ def task_of(
         )
     )
     total = float(load.sum())
-    squares = np.square(load) / np.maximum(rows, 1.0)
-    squares[: profile.slots] *= _unlike(profile, load, rows)
+    squares = np.square(load)
+    tails = slice(0, profile.slots)
+    squares[tails] = _squares(load[tails], rows[tails])
     every = {"L": load, "C": rows, "Q": squares, "B": sizes}
     if not resources or set(resources) - set(every):
         raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
@@ -208,10 +209,18 @@ def task_of(
     )
 
 
-def _unlike(profile: Profile, load: Floats, rows: Floats) -> float:
-    """Mean square over squared mean of the keys of the tails: of Zipf's law of 1/2, whose largest
-    key has the profile's error; 1 where all are alike."""
-    keys, total = float(rows[: profile.slots].sum()), float(load[: profile.slots].sum())
-    if total == 0 or keys == 0 or profile.error == 0:
-        return 1.0
-    return max(1.0, float(np.log(2 * profile.error * keys / total)) / 2)
+def _squares(load: Floats, rows: Floats) -> Floats:
+    """Sum of squares of the keys that are not listed, float64 (S,), by the load and the number of
+    those in each slot: its regression on both.
+
+    How far slots of so many keys are off the mean load tells the moments of a single key's.
+    """
+    filled = rows > 0
+    if not filled.any():
+        return np.zeros(len(load))
+    mean = float(load.sum() / rows.sum())
+    over = load - rows * mean
+    second, third = (float((over[filled] ** k / rows[filled]).mean()) for k in (2, 3))
+    slope = 2 * mean + max(third, 0.0) / second if second > 0 else 0.0
+    expected: Floats = rows * (second + mean**2) + slope * over
+    return np.maximum(expected, np.square(load) / np.maximum(rows, 1.0))

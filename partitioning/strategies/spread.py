@@ -8,15 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.profile import Floats
-from partitioning.strategies.assignment import Assignment
+from partitioning.strategies.assignment import Assignment, Indices
 from partitioning.strategies.descent import Step
 
 #: Moves for each item, at most: far more than any search has taken.
 MOVES = 8
 #: A move must lower the unevenness by this much to count as one.
 LEAST_GAIN = 1e-9
-#: Largest items, times the channels, that exchanges are sought among.
+#: Items, times the channels, that exchanges are sought among.
 SWAPPED = 32
+#: Channels, the most uneven ones, whose items are exchanged where nothing else helps.
+UNEVEN = 16
 #: Moves of less than this part of all bytes count as of this much.
 LEAST_PART = 1e-6
 
@@ -68,12 +70,25 @@ def spread(
     fixed = np.zeros(len(own), dtype=np.bool_) if state.fixed is None else state.fixed
     pull = (off * inverse).T  # of each channel on each measure, (N, R)
     here = np.einsum("ir,ir->i", items, pull[at])  # on each item where it is
-    largest = np.argsort(np.where(fixed, 0.0, -own), kind="stable")[: SWAPPED * len(open_)]
+    loose = np.flatnonzero(~fixed)
+    largest = loose[np.argsort(-own[loose], kind="stable")][: SWAPPED * len(open_)]
 
-    def swap(channel: int) -> Step:
-        """The exchange of one of the channel's items for another's that is worth most, of the
-        largest ones."""
-        loose = largest[~fixed[largest]]
+    def suited(channel: int) -> Indices:
+        """Items that would gain most in exchange for a mean one, the channel's and others'."""
+        on = [loose[at[loose] == c] for c in range(len(fair))]
+        means = [items[mine].mean(axis=0) if len(mine) else 0.0 for mine in on]
+        found = []
+        for other in open_[open_ != channel].tolist():
+            pulled = pull[channel] - pull[other]
+            for one, mate, toward in ((channel, other, pulled), (other, channel, -pulled)):
+                off_mean = np.square(items[on[one]] - means[mate]).sum(axis=1)
+                gain = 2 * items[on[one]] @ toward
+                gain -= off_mean * (inverse[channel] + inverse[other])
+                found.append(on[one][np.argsort(-gain, kind="stable")[:SWAPPED]])
+        return np.unique(np.concatenate([largest[:0], *found]))
+
+    def swap(channel: int, loose: Indices) -> Step:
+        """The exchange of one of the channel's items for another's that is worth most."""
         mine, theirs = loose[at[loose] == channel], loose[at[loose] != channel]
         if not len(mine) or not len(theirs):
             return []
@@ -95,7 +110,8 @@ def spread(
     for _ in range(MOVES * len(own)):
         uneven = np.square(off).sum(axis=0) * inverse
         best, step = 0.0, (0, 0)
-        for channel in open_[np.argsort(-uneven[open_], kind="stable")].tolist():
+        order = open_[np.argsort(-uneven[open_], kind="stable")].tolist()
+        for channel in order:
             # To it from anywhere, then from it to anywhere.
             change = charged * ((home == at) * 1.0 - (home == channel))
             gain = 2 * (here - items @ pull[channel]) - own * (inverse[channel] + inverse[at])
@@ -116,10 +132,12 @@ def spread(
             if best > 0:
                 found = [step]
                 break
-            if found := swap(channel):
+            if found := swap(channel, largest):
                 break
         else:
-            return
+            found = next(filter(None, (swap(c, suited(c)) for c in order[:UNEVEN])), [])
+            if not found:
+                return
         pair = [int(at[found[0][0]]), found[0][1]]
         for item, target in found:
             change_by = np.where(np.array(pair) == target, 1.0, -1.0)
