@@ -25,7 +25,7 @@ from evenkeel.drawing import (
     text_mark,
     thin,
 )
-from evenkeel.pages import UNITS, bytes_text, count_text, imbalance_text
+from evenkeel.pages import byte_unit, bytes_text, count_text, imbalance_text
 
 WIDE = 900
 NARROW = 350
@@ -124,14 +124,14 @@ def curve_svg(
     width : WIDE or NARROW, in pixels
     """
     right, height = 104, 280
+    curve = _through(curve, chosen)
     every = [*curve, *bound, chosen]
     top = max([i for _, i in every] + [v for _, v in levels])
     bottom = min([i for _, i in every] + [v for _, v in levels])
     margin = max((top - bottom) * 0.06, 0.004)
     low, high = max(bottom - margin, 0.0), top + margin
     most = max([b for b, _ in every] + [1.0]) * 1.02
-    unit = bytes_text(max(most, 2.0)).split("\u00a0")[1]
-    scale = 1000.0 ** UNITS.index(unit)
+    unit, scale = byte_unit(most)
     x = {
         "field": "bytes",
         "type": "quantitative",
@@ -198,6 +198,18 @@ def curve_svg(
     layers.append(text_mark(text, chosen[0] * across, place, INK, side, gap, weight=600))
     told = f"Imbalance against bytes moved; chosen: {text}"
     return draw({"layer": layers}, width, height, told=told, right=right)
+
+
+def _through(
+    curve: Sequence[tuple[float, float]], chosen: tuple[float, float]
+) -> list[tuple[float, float]]:
+    """What can be had, where what was chosen can be: a way back, or another strategy, may beat the
+    curve, which is traced by one of them."""
+    size, value = chosen
+    before = [(b, i) for b, i in curve if b <= size]
+    if not curve or (before and before[-1][1] <= value):
+        return list(curve)
+    return [*before, chosen, *((b, i) for b, i in curve if b > size and i < value)]
 
 
 def _ranked(old: list[float], new: list[float], fair: list[float], width: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenkeel.epochs import Registry
+from partitioning.decide import Pace
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 
@@ -27,11 +28,14 @@ def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
     return seconds / rows * profile.events / load
 
 
-def bytes_per_second(registry: Registry) -> float | None:
-    """Bytes of state that a second of migration moves, from the newest epochs; None: unmeasured."""
+def pace(registry: Registry) -> Pace | None:
+    """How fast state moves, from the newest epochs' migrations: their bytes over their seconds, and
+    no less than the quickest of them took; None: unmeasured."""
     measured = _migrations(registry)
     size, seconds = sum(b for b, _ in measured), sum(s for _, s in measured)
-    return size / seconds if size and seconds else None
+    if not size or not seconds:
+        return None
+    return Pace(size / seconds, min(s for _, s in measured))
 
 
 def _migrations(registry: Registry) -> list[tuple[float, float]]:
@@ -51,28 +55,27 @@ def _migrations(registry: Registry) -> list[tuple[float, float]]:
 class Price:
     """What a plan costs in time, by what windows and migrations took so far; None: unmeasured.
 
-    seconds : that moving takes: no less than the quickest migration took, however little moves
+    seconds : that moving takes, as for `decide`
     saved : that each window waits less for the fullest channel
     windows : after so many the move has paid for itself; infinite where it saves nothing
+    rate : bytes of state that earlier migrations moved in a second
     """
 
-    seconds: float | None
-    saved: float | None
-    windows: float | None
+    seconds: float | None = None
+    saved: float | None = None
+    windows: float | None = None
+    rate: float | None = None
 
 
 def price(registry: Registry, plan: Plan, profile: Profile | None) -> Price:
     """Predict what a plan costs and saves, from earlier runs."""
-    rate = bytes_per_second(registry)
+    measured = pace(registry)
+    seconds = measured and measured.seconds(plan.bytes)
     per_load = seconds_per_load(registry, profile) if profile is not None else None
-    seconds = None
-    if rate is not None:
-        seconds = max(plan.bytes / rate, min(s for _, s in _migrations(registry)))
-    saved = None
+    saved = windows = None
     if per_load is not None:
         fair = sum(plan.loads_before) / len(plan.function.channels)
         saved = (plan.imbalance_before - plan.imbalance_after) * fair * per_load
-    windows = None
     if seconds is not None and saved is not None:
         windows = seconds / saved if saved > 0 else float("inf")
-    return Price(seconds, saved, windows)
+    return Price(seconds, saved, windows, measured and measured.bytes_per_second)

@@ -18,6 +18,8 @@ from markupsafe import escape
 
 #: Points of a line: more cannot be told apart.
 MOST_POINTS = 400
+#: A line of more points has no dots.
+MOST_DOTS = 40
 #: Margins of every picture, in pixels.
 LEFT, BOTTOM, TOP = 46, 40, 12
 #: Labels stand so far apart at least, in pixels.
@@ -50,13 +52,17 @@ def line_mark(
     step: bool = False,
     dash: list[int] | None = None,
     thick: float = 2,
+    points: int = 0,
 ) -> Spec:
-    """A line through the points of `data`, in steps where each value holds until the next."""
+    """A line through the points of `data`, in steps where each value holds until the next; with
+    dots on it where it has `points`, and few."""
     mark: Spec = {"type": "line", "color": color, "strokeWidth": thick, "clip": False}
     if step:
         mark["interpolate"] = "step-after"
     if dash:
         mark |= {"strokeDash": dash, "strokeWidth": 1.25}
+    if 0 < points <= MOST_DOTS:
+        mark["point"] = {"color": color, "size": 36, "strokeDash": [1, 0], "opacity": 1}
     return {
         "data": data,
         "mark": mark,

@@ -41,6 +41,12 @@ def bytes_text(size: float) -> str:
     return f"{size:.{digits}f}{_GAP}{unit}"
 
 
+def byte_unit(most: float) -> tuple[str, float]:
+    """The unit that an axis up to `most` bytes is written in, and its bytes."""
+    unit = bytes_text(max(most, 2.0)).split(_GAP)[1]
+    return unit, 1000.0 ** UNITS.index(unit)
+
+
 def read_bytes(text: str) -> int:
     """Bytes as people write them: 812, 1,000,000, 10 MB.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evenkeel.costs import bytes_per_second, seconds_per_load
+from evenkeel.costs import pace, seconds_per_load
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.params import Params, channels_for
 from evenkeel.spec import TableSpec
@@ -24,7 +24,7 @@ def decision_for(
         max_imbalance=_aim(spec, params),
         horizon=spec.horizon,
         seconds_per_load=seconds_per_load(registry, profile),
-        bytes_per_second=bytes_per_second(registry),
+        pace=pace(registry),
     )
     return decide_on(
         profile,

@@ -18,21 +18,39 @@ LEAST_GAIN = 0.005
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How fast state moves, as earlier migrations measured it.
+
+    Parameters
+    ----------
+    bytes_per_second : of state that moves
+    least_seconds : that a migration takes however little it moves
+    """
+
+    bytes_per_second: float
+    least_seconds: float = 0.0
+
+    def seconds(self, size: float) -> float:
+        """That moving `size` bytes takes."""
+        return max(size / self.bytes_per_second, self.least_seconds)
+
+
+@dataclass(frozen=True)
 class Policy:
     """When to act.
 
     trigger is the imbalance from which a rebalance is considered, max_imbalance what it aims at
     (between the two nothing happens: hysteresis), horizon the number of windows over which the
     straggler time saved must exceed the time of moving. seconds_per_load (measured when windows
-    are applied) and bytes_per_second (measured by earlier migrations) may be unknown: then
-    saving and cost are not compared.
+    are applied) and pace (measured by earlier migrations) may be unknown: then saving and cost
+    are not compared.
     """
 
     trigger: float
     max_imbalance: float
     horizon: int
     seconds_per_load: float | None = None
-    bytes_per_second: float | None = None
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +86,10 @@ def decide(
     point = int(good[0]) if len(good) else len(curve.imbalance) - 1
     reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
     saved = cost = None
-    if policy.seconds_per_load is not None and policy.bytes_per_second is not None:
+    if policy.seconds_per_load is not None and policy.pace is not None:
         fair = float(profile.load.sum()) / len(function.channels)
         saved = (now - reachable) * fair * policy.seconds_per_load * policy.horizon
-        cost = size / policy.bytes_per_second
+        cost = policy.pace.seconds(size)
 
     def answer(rebalance: bool, reason: str) -> Decision:
         return Decision(rebalance, reason, now, reachable, curve.floor, size, saved, cost)

@@ -12,6 +12,7 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from evenkeel.charts import loads_svg
@@ -52,19 +53,24 @@ async def headers(request: Request, proceed: Callable[[Request], Awaitable[Respo
 
 @app.exception_handler(StarletteHTTPException)
 async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
-    """A page that says what is wrong."""
-    login = None
+    """A page that says what is wrong; it carries its styles itself where nothing else is served."""
+    login = styles = None
     if error.status_code == 401:
         login = get_auth_manager().get_url_login(next_url=request.url.path)
+        styles = Markup(web.style())
     heading = HEADINGS.get(error.status_code, "That does not work")
-    return web.page(
+    answer = web.page(
         request,
         "error.html.j2",
         error.status_code,
         heading=heading,
         message=str(error.detail),
         login=login,
+        styles=styles,
     )
+    if styles:
+        answer.headers["Content-Security-Policy"] = web.DOCUMENT_POLICY
+    return answer
 
 
 @app.exception_handler(RequestValidationError)

@@ -9,17 +9,10 @@ from evenkeel.comparison import compare
 from evenkeel.standing import newest_profile
 from partitioning.errors import EvenkeelError
 from plugins.access import ReadableTable
-from plugins.plans import FIRST, MOST
+from plugins.plans import FIRST, MOST, MOVED
 from plugins.web import page, sort
 
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
-COLUMNS = {
-    "name": lambda m: m.name,
-    "source": lambda m: m.source,
-    "target": lambda m: m.target,
-    "load": lambda m: m.load,
-    "bytes": lambda m: m.bytes,
-}
 
 
 @router.get("/compare", response_class=HTMLResponse)
@@ -43,7 +36,7 @@ def comparison(
     except EvenkeelError as error:
         problems.append(str(error))
     result = compare(registry, old, new, profile)
-    moves = sort(request, result.moves, COLUMNS, "-load")
+    moves = sort(request, result.moves, MOVED, "-load")
     longer = max(result.old.function.channels, result.new.function.channels, key=len)
     return page(
         request,

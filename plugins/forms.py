@@ -11,15 +11,14 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sqlalchemy.orm import Session
 
-from evenkeel.costs import bytes_per_second, price
 from evenkeel.history import past
 from evenkeel.pages import read_bytes
 from evenkeel.params import Params
 from evenkeel.planning import decision_for, plan_back, plan_next
-from evenkeel.report import channel_names, pictures, plan_facts
-from evenkeel.standing import newest_profile
+from evenkeel.standing import Learned, newest_profile
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
+from partitioning.plan import Plan
 from partitioning.strategies import WHOLE
 from plugins import runs
 from plugins.access import (
@@ -33,6 +32,7 @@ from plugins.access import (
     own_form,
     table_to_run,
 )
+from plugins.plans import told
 from plugins.web import page
 
 #: Moves that a preview lists; epochs at first sight.
@@ -129,10 +129,10 @@ def _rebalance(
     params, wrong = read_params(given)
     wrong = problems or wrong
     preview: dict[str, Any] | None = None
-    missing = []
+    missing: list[str] = []
     if params is not None:
         try:
-            preview = _preview(found, params)
+            preview = _preview(found, params, missing)
         except EvenkeelError as error:
             missing.append(str(error))
     dag = f"{REBALANCE}{found.spec.table}"
@@ -155,12 +155,12 @@ def _rebalance(
     )
 
 
-def _preview(found: Table, params: Params) -> dict[str, Any]:
+def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any]:
     spec, registry = found.spec, found.registry
     epoch, learned = registry.current(), newest_profile(registry)
     plan = plan_next(spec, registry, epoch, learned.profile, params, learned.tables)
     decision = decision_for(spec, registry, epoch, learned.profile, params)
-    return {**_shown(found, plan, learned), "decision": decision}
+    return {**_shown(found, plan, learned, problems), "decision": decision}
 
 
 def _roll_back(
@@ -175,7 +175,7 @@ def _roll_back(
     current = registry.current()
     every = request.query_params.get("every") == "true"
     preview = target = None
-    missing = []
+    missing: list[str] = []
     if given.get("epoch"):
         target = registry.epoch(_number(given["epoch"]))
         if target.number == current.number:
@@ -185,7 +185,7 @@ def _roll_back(
             try:
                 learned = newest_profile(registry)
                 plan = plan_back(found.spec, current, learned.profile, target, learned.tables)
-                preview = _shown(found, plan, learned)
+                preview = _shown(found, plan, learned, missing)
             except EvenkeelError as error:
                 missing.append(str(error))
     dag = f"{ROLL_BACK}{found.spec.table}"
@@ -209,16 +209,11 @@ def _roll_back(
     )
 
 
-def _shown(found: Table, plan: Any, learned: Any) -> dict[str, Any]:
+def _shown(found: Table, plan: Plan, learned: Learned, problems: list[str]) -> dict[str, Any]:
     return {
-        "plan": plan,
+        **told(found.registry, plan, learned.profile, problems),
         "learned": learned,
-        "facts": plan_facts(plan),
-        "pictures": pictures(plan),
-        "price": price(found.registry, plan, learned.profile),
-        "rate": bytes_per_second(found.registry),
-        "names": channel_names(plan)[0],
-        "moves": list(enumerate(plan.moves[:LISTED], 1)),
+        "moves": plan.moves[:LISTED],
     }
 
 

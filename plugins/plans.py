@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -9,8 +11,8 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from evenkeel import steps
-from evenkeel.costs import Price, bytes_per_second, price
-from evenkeel.epochs import Run
+from evenkeel.costs import Price, price
+from evenkeel.epochs import Registry, Run
 from evenkeel.outcome import RunParts, headline, read_run
 from evenkeel.report import channel_names, pictures, plan_facts
 from evenkeel.table import Table
@@ -33,6 +35,11 @@ from plugins.web import document, page, sort
 
 #: Moves at first sight, and all that one page shows.
 FIRST, MOST = 100, 20_000
+#: By what moves are sorted; those of a plan also by their place in it, which stands before each.
+MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load", "bytes")}
+NUMBERED = {"order": itemgetter(0)} | {
+    n: partial(lambda get, row: get(row[1]), get) for n, get in MOVED.items()
+}
 router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["pages"])
 
 
@@ -58,7 +65,14 @@ def plan_page(
     profile = _profile(folder, problems)
     shown: dict[str, Any] = {"plan": None}
     if parts.plan is not None:
-        shown = _plan(request, found, parts.plan, profile, every, problems)
+        moves = sort(request, enumerate(parts.plan.moves, 1), NUMBERED, "order", "moves")
+        shown = {
+            **told(found.registry, parts.plan, profile, problems),
+            "moves": moves[: MOST if every else FIRST],
+            "rejected": None
+            if profile is None
+            else sort(request, rejected(parts.plan, profile), MOVED, "-load", "rejected"),
+        }
     title, sentence, tone = headline(parts)
     return page(
         request,
@@ -114,6 +128,24 @@ def answer(
     return RedirectResponse(request.url.path.removesuffix("/answer"), 303)
 
 
+def told(
+    registry: Registry, plan: Plan, profile: Profile | None, problems: list[str]
+) -> dict[str, Any]:
+    """What every page shows of a plan, be it a preview or one that ran."""
+    cost = Price()
+    try:
+        cost = price(registry, plan, profile)
+    except EvenkeelError as error:
+        problems.append(str(error))
+    return {
+        "plan": plan,
+        "facts": plan_facts(plan),
+        "price": cost,
+        "pictures": pictures(plan),
+        "names": channel_names(plan)[0],
+    }
+
+
 def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> Run:
     """The run's folder; 404 unless it is there, or Airflow has such a run (it may have left
     nothing yet). The name is compared, never used as a path."""
@@ -129,42 +161,3 @@ def _profile(folder: Run, problems: list[str]) -> Profile | None:
     except EvenkeelError as error:
         problems.append(str(error))
     return None
-
-
-def _plan(
-    request: Request,
-    found: Table,
-    plan: Plan,
-    profile: Profile | None,
-    every: bool,
-    problems: list[str],
-) -> dict[str, Any]:
-    """What the page shows of a plan."""
-    told, rate = Price(None, None, None), None
-    try:
-        told = price(found.registry, plan, profile)
-        rate = bytes_per_second(found.registry)
-    except EvenkeelError as error:
-        problems.append(str(error))
-    moves = list(enumerate(plan.moves, 1))
-    ordered = sort(request, moves, MOVES, "order", "moves")
-    return {
-        "plan": plan,
-        "facts": plan_facts(plan),
-        "price": told,
-        "rate": rate,
-        "pictures": pictures(plan),
-        "names": channel_names(plan)[0],
-        "moves": ordered[: MOST if every else FIRST],
-        "rejected": rejected(plan, profile) if profile is not None else None,
-    }
-
-
-MOVES = {
-    "order": lambda row: row[0],
-    "name": lambda row: row[1].name,
-    "source": lambda row: row[1].source,
-    "target": lambda row: row[1].target,
-    "load": lambda row: row[1].load,
-    "bytes": lambda row: row[1].bytes,
-}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from markupsafe import Markup
 
 from evenkeel.charts import NARROW, WIDE
 from evenkeel.data_docs import pages
-from evenkeel.epoch_chart import epochs_svg
+from evenkeel.epoch_chart import epochs_svg, moved_svg
 from evenkeel.history import Past, Stay, owner_names, past, stays
 from evenkeel.report import pictures
 from evenkeel.standing import Standing, run_names, standing
@@ -21,11 +22,12 @@ from partitioning.errors import EvenkeelError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, key_hash, slot_of
 from partitioning.keys import key_columns
+from partitioning.plan import plan_for
 from plugins.access import ReadableTable
 from plugins.web import page, sort
 
-#: Rows of a table at first sight, and all that one page shows; epochs that are read for it.
-FIRST, MOST, EPOCHS = 50, 10_000, 12
+#: Channels and keys at first sight, and all that one page shows; epochs that are read for it.
+FIRST, FIRST_KEYS, MOST, EPOCHS = 50, 10, 10_000, 12
 router = APIRouter(prefix="/tables", tags=["pages"])
 
 
@@ -38,7 +40,7 @@ class HeavyKey:
     load: float
     share: float
     bytes: float
-    placed: bool
+    placed: str
     stays: list[Stay]
 
 
@@ -59,13 +61,13 @@ def table_page(
         spec=found.spec,
         now=now,
         problems=[*now.problems, *(e.problem for e in epochs if e.problem)],
-        pictures=pictures(now.plan) if now.plan else None,
+        pictures=_pictures(now),
         channels=channels[: MOST if every else FIRST],
         channels_count=len(channels),
-        epochs=epochs,
-        epochs_picture=_picture(epochs),
+        epochs=sort(request, epochs, EPOCHS_BY, "-number", "epochs"),
+        epochs_pictures=_past_pictures(epochs),
         epochs_count=len(registry.numbers()) if now.epoch else 0,
-        keys=keys[: MOST if every else FIRST],
+        keys=keys[: MOST if every else FIRST_KEYS],
         keys_count=len(keys),
         key=key,
         answer=_search(now, epochs, key) if key and now.epoch else None,
@@ -75,8 +77,7 @@ def table_page(
 
 
 CHANNELS = {
-    name: partial(lambda row, name: row[name], name=name)
-    for name in ("number", "share", "load", "capacity", "slots", "keys")
+    name: itemgetter(name) for name in ("number", "share", "load", "capacity", "slots", "keys")
 }
 KEYS = {
     "name": lambda row: row.name,
@@ -84,6 +85,17 @@ KEYS = {
     "load": lambda row: row.load,
     "bytes": lambda row: row.bytes,
     "since": lambda row: row.stays[0].epoch if row.stays else -1,
+}
+EPOCHS_BY: dict[str, Callable[[Past], Any]] = {
+    "number": lambda row: row.number,
+    "published": lambda row: row.epoch and row.epoch.published,
+    "strategy": lambda row: row.epoch and row.epoch.function.strategy,
+    "hashing": lambda row: row.plan and row.plan.imbalance_hashing,
+    "before": lambda row: row.plan and row.plan.imbalance_before,
+    "after": lambda row: row.plan and row.plan.imbalance_after,
+    "floor": lambda row: row.plan and row.plan.floor,
+    "moved": lambda row: row.plan and row.plan.bytes,
+    "moves": lambda row: row.plan and len(row.plan.moves),
 }
 
 
@@ -116,7 +128,6 @@ def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
     order = np.argsort(-profile.heavy_load, kind="stable")[:MOST]
     hashes = profile.heavy[order]
     owners = owner_names(function, hashes)
-    placed = np.isin(hashes, _named(function)).tolist()
     total = float(profile.load.sum()) or 1.0
     return [
         HeavyKey(
@@ -125,11 +136,11 @@ def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
             load=float(profile.heavy_load[k]),
             share=float(profile.heavy_load[k]) / total,
             bytes=float(profile.heavy_bytes[k]),
-            placed=by_name,
+            placed=how,
             stays=lived,
         )
-        for k, owner, by_name, lived in zip(
-            order.tolist(), owners, placed, stays(epochs, hashes), strict=True
+        for k, owner, how, lived in zip(
+            order.tolist(), owners, _placed(function, hashes), stays(epochs, hashes), strict=True
         )
     ]
 
@@ -152,23 +163,38 @@ def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
         "problem": None,
         "channel": owner_names(function, hashes)[0],
         "slot": int(slot_of(hashes, len(function.slots))[0]),
-        "placed": bool(np.isin(hashes, _named(function))[0]),
+        "placed": _placed(function, hashes)[0],
         "load": known,
         "stays": lived,
     }
 
 
-def _named(function: PartitioningFunction) -> Hashes:
-    """The keys that are placed by name, whole or split."""
-    return np.concatenate([function.explicit_keys, function.split.keys])
+def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
+    """How each key came to its channel: "split", "by name", or "" where it is with its slot."""
+    named = np.where(np.isin(hashes, function.explicit_keys), "by name", "")
+    return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
 
 
-def _picture(epochs: list[Past]) -> dict[str, Markup] | None:
-    plans = [e.plan for e in reversed(epochs) if e.plan is not None]
-    if len(plans) < 2:
+def _pictures(now: Standing) -> dict[str, dict[str, Markup]] | None:
+    """Of the last rebalance; where there was none, of staying as it is on the newest profile."""
+    if now.plan is not None:
+        return pictures(now.plan)
+    if now.epoch is None or now.learned is None:
         return None
+    function = now.epoch.function
+    return pictures(plan_for(now.table.spec.table, now.learned.profile, function, function))
+
+
+def _past_pictures(epochs: list[Past]) -> list[tuple[str, dict[str, Markup]]]:
+    plans = [e.plan for e in reversed(epochs) if e.plan is not None]
+    if not plans:
+        return []
+    drawn = (("Imbalance of each epoch", epochs_svg), ("State moved for each epoch", moved_svg))
     sizes = (("wide", WIDE), ("narrow", NARROW))
-    return {size: Markup(epochs_svg(plans, width=width)) for size, width in sizes}
+    return [
+        (told, {size: Markup(draw(plans, width=width)) for size, width in sizes})
+        for told, draw in drawn
+    ]
 
 
 def _count(registry: Any) -> int:

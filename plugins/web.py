@@ -63,9 +63,9 @@ def sort_link(request: Request, column: str, text: str, name: str = "sort") -> M
     """A table's heading as a link that sorts by it, the other way round the second time."""
     asked = request.query_params.get(name, "")
     wanted = f"-{column}" if asked == column else column
-    query = {**request.query_params, name: wanted}
+    query = urlencode({**request.query_params, name: wanted})
     mark = {column: " ▲", f"-{column}": " ▼"}.get(asked, "")
-    return Markup('<a href="?{}">{}{}</a>').format(urlencode(query), text, mark)
+    return Markup('<a href="?{}#{}">{}{}</a>').format(query, name, text, mark)
 
 
 def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
@@ -75,10 +75,10 @@ def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
     return Markup(' aria-sort="{}"').format(order) if order else Markup("")
 
 
-def show_all(request: Request) -> Markup:
-    """A link to the same page with every row."""
-    query = {**request.query_params, "every": "true"}
-    return Markup('<a href="?{}">Show all</a>').format(urlencode(query))
+def show_all(request: Request, place: str) -> Markup:
+    """A link to the same page with every row, at the section with the id `place`."""
+    query = urlencode({**request.query_params, "every": "true"})
+    return Markup('<a href="?{}#{}">Show all</a>').format(query, place)
 
 
 def when(moment: datetime | str | None) -> Markup:

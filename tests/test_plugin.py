@@ -15,10 +15,14 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
+from evenkeel.pages import imbalance_text
 from evenkeel.params import Params
 from evenkeel.steps import read_plan
+from partitioning.function import successor
+from partitioning.metrics import channel_loads, imbalance
 from tests.airflow_env import ROOT, airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import ATTACK, Site, made_site, run_name  # noqa: F401  a fixture
+from tests.plugin_site import ATTACK, Site, made_site, profile, run_name  # noqa: F401  a fixture
+from tests.test_steps import KEY, Shop
 
 pytestmark = pytest.mark.airflow
 FILL = {
@@ -62,6 +66,10 @@ def test_nobody_gets_in_without_a_login(site: Site) -> None:
         answer = client.request(method, path, data={"csrf": "x"} if method == "POST" else None)
         assert answer.status_code in (401, 403), path
         assert "Not logged in" in answer.text and "words</" not in answer.text
+    # Where not even styles are served, the page brings its own, and the way in.
+    assert "<style>:root" in answer.text and 'rel="stylesheet"' not in answer.text
+    assert "style-src 'unsafe-inline'" in answer.headers["content-security-policy"]
+    assert re.search(r'<a class="button" href="[^"]*/auth/[^"]*next=', answer.text)
     client.cookies.set("_token", "made.up.token")
     for method, path in routes():
         assert client.request(method, path).status_code in (401, 403), path
@@ -214,6 +222,36 @@ def test_a_key_is_found_with_where_it_lived(site: Site) -> None:
     owner = epoch.function.channels[int(epoch.lookup([ATTACK])[0])].name
     assert f"on channel <strong>{owner}</strong>" in text
     assert "bootstrap" in text
+
+
+def test_before_the_first_rebalance_a_table_shows_what_balance_would_cost(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    text = site.client("vic").get("/evenkeel/tables/words").text
+    assert "What balance would cost" in text and "as it is" in text
+    standing_still = imbalance(
+        channel_loads(shop.registry.current().function, shop.profile), np.ones(4)
+    )
+    assert f"{imbalance_text(standing_still)} for 0\u00a0bytes" in text
+    assert 'aria-label="Heavy keys"' in text and "Imbalance of each epoch" not in text
+
+
+def test_a_split_key_shows_every_channel_and_its_share(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    learned, now = profile(1), shop.registry.current()
+    split = {int(learned.heavy[learned.heavy_names.index("word 1")]): {2: 3.0, 1: 1.0}}
+    made = successor(KEY, now.function, now.function.channels, now.function.slots, "x", split=split)
+    shop.registry.publish(made, now.tables)
+    shop.learn("r", learned)
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    text = site.client("vic").get("/evenkeel/tables/words?key=word+1").text
+    rows = text.split('aria-label="Heavy keys"')[1].split("</table>")[0]
+    assert "<td>2 (75%), 1 (25%), split</td>" in rows
+    assert "on channel <strong>2 (75%), 1 (25%)</strong>, split" in text
 
 
 def test_tables_sort_on_the_server(site: Site) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from evenkeel import steps
+from evenkeel.charts import curve_svg
 from evenkeel.comparison import compare
 from evenkeel.costs import price
+from evenkeel.epoch_chart import epochs_svg, moved_svg
 from evenkeel.history import owner_names, past, stays
 from evenkeel.pages import bytes_text, read_bytes
 from evenkeel.params import Params, channels_for
@@ -170,6 +173,40 @@ def test_an_edited_plan_is_not_taken_for_the_one_that_ran(shop: Shop) -> None:
     shop.registry.store.write_json(name, plan | {"state_bytes": 1.0})
     with pytest.raises(DamagedError, match="not the plan that led to this epoch"):
         epoch_plan(shop.registry, 1)
+
+
+def drawn(svg: str) -> tuple[list[str], list[str]]:
+    """Titles and labels of what is drawn, and where the curve turns."""
+    root = ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    lines = [p for p in root.iter(f"{space}path") if p.findtext(f"{space}title") == "the curve"]
+    told = [t.text or "" for tag in ("title", "text") for t in root.iter(f"{space}{tag}")]
+    return told, [line.get("d", "") for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "through"),
+    [((10.0, 1.5), False), ((15.0, 1.9), False), ((15.0, 1.1), True), ((40.0, 1.0), True)],
+)
+def test_the_curve_goes_through_what_was_chosen_where_that_beats_it(
+    chosen: tuple[float, float], through: bool
+) -> None:
+    curve = [(0.0, 2.0), (10.0, 1.5), (20.0, 1.2), (30.0, 1.05)]
+    levels = [("floor", 1.0), ("hashing", 2.0)]
+    ((line,),) = [drawn(curve_svg(curve, [], chosen, levels))[1]]
+    ((alone,),) = [drawn(curve_svg(curve, [], (chosen[0], 2.0), levels))[1]]
+    assert (line != alone) is through
+
+
+def test_pictures_of_epochs_tell_imbalance_and_bytes(shop: Shop) -> None:
+    plans = [e.plan for e in reversed(past(shop.registry)) if e.plan]
+    assert len(plans) == 2
+    for several in (plans, plans[:1]):
+        told, _ = drawn(moved_svg(several))
+        for plan in several:
+            assert f"epoch {plan.function.epoch}: {bytes_text(plan.bytes)} moved" in told
+        told, _ = drawn(epochs_svg(several))
+        assert {"hashing alone", "before", "after", "floor"} <= set(told)
 
 
 def test_a_split_key_lives_on_all_its_channels() -> None:

@@ -66,7 +66,7 @@ def test_a_preview_plans_what_the_run_would(site: Site) -> None:
     run = site.learned(3)
     try:
         params = Params.of({"max_imbalance": 1.01, "budget": 40_000, "capacities": [1, 1, 2, 1]})
-        shown = forms._preview(open_table(site.shop.spec), params)["plan"]
+        shown = forms._preview(open_table(site.shop.spec), params, [])["plan"]
         assert shown.digest == steps.plan(site.shop.spec, run, params)
         assert [c.capacity for c in shown.function.channels] == [1, 1, 2, 1]
         assert 0 < shown.bytes <= 40_000

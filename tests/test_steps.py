@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from evenkeel import approval, steps
-from evenkeel.costs import bytes_per_second, seconds_per_load
+from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.params import Params, channels_for
 from evenkeel.spec import load_spec
+from partitioning.decide import Pace
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
 from partitioning.function import KeyColumn
 from partitioning.hashing import key_hash
@@ -304,7 +305,8 @@ def test_who_is_asked(shop: Shop) -> None:
 
 def test_costs_are_those_measured(shop: Shop) -> None:
     assert seconds_per_load(shop.registry, shop.profile) is None
-    assert bytes_per_second(shop.registry) is None
+    assert pace(shop.registry) is None
+    assert steps.decide(shop.spec, "r", Params()).cost_seconds is None
     channels = [{"channel": c, "rows": 100, "seconds": 0.5} for c in range(4)]
     shop.registry.store.write_json("windows/2013-01-29.json", {"channels": channels})
     load = float(shop.profile.load.sum())
@@ -312,7 +314,17 @@ def test_costs_are_those_measured(shop: Shop) -> None:
     assert seconds_per_load(shop.registry, shop.profile) == pytest.approx(expected)
     moved = {"tables": {"counts": {"bytes": 300, "seconds": 2.0}}}
     shop.registry.store.write_json("epochs/00000000/migration.json", moved)
-    assert bytes_per_second(shop.registry) == 150
+    assert pace(shop.registry) == Pace(150, 2.0)
+    shop.plan()
+    made = steps.read_plan(shop.registry.run("r"))
+    # What decides and what pages show is one price; however little moves, it has its fixed part.
+    for seconds in (2.0, 1e6):
+        moved["tables"]["counts"]["seconds"] = seconds
+        shop.registry.store.write_json("epochs/00000000/migration.json", moved)
+        found = steps.decide(shop.spec, "r", Params())
+        assert found.cost_seconds == max(found.bytes / (300 / seconds), seconds)
+        alike = replace(made, bytes=found.bytes)
+        assert found.cost_seconds == price(shop.registry, alike, shop.profile).seconds
 
 
 def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -> None:
