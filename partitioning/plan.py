@@ -7,7 +7,7 @@ digest and refuses anything else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -69,7 +69,8 @@ class Plan:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["function"] = self.function.to_dict()
         for name in ("moves", "curve", "bound"):
-            values[name] = [asdict(item) for item in values[name]]
+            # They hold plain values alone: asdict would copy each of them deeply.
+            values[name] = [dict(vars(item)) for item in values[name]]
         for name in ("loads_before", "loads_after", "window"):
             values[name] = list(values[name])
         return {"format": FORMAT, **values, "tables": dict(self.tables)}

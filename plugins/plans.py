@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any
@@ -62,6 +63,9 @@ def plan_page(
         parts = read_run(table, found.registry, folder)
     except EvenkeelError as error:
         problems.append(str(error))
+    if known and known.asked is not None:
+        # Asked again: an answer that was given before counts no more.
+        parts = replace(parts, approval=None)
     profile = _profile(folder, problems)
     shown: dict[str, Any] = {"plan": None}
     if parts.plan is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -35,6 +35,9 @@ ORDER = (
     "learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish",
     "roll_back", "report",
 )  # fmt: skip
+#: Airflow fails a task that is answered before its scheduler has taken in that it asks, a loop or
+#: two later: only then do we offer to answer.
+SETTLED = timedelta(seconds=5)
 APPROVE, REJECT = "Approve", "Reject"
 _ENDED = {"success", "failed"}
 
@@ -78,7 +81,7 @@ def find(session: Session, table: str, name: str) -> AirflowRun | None:
     for task in session.scalars(tasks):
         states[task.task_id] = str(task.state) if task.state else None
         detail = task.hitl_detail if task.task_id == "approve" else None
-        if detail is not None and not detail.response_received:
+        if detail is not None and not detail.response_received and _settled(task):
             asked = detail.body or ""
     return AirflowRun(
         dag=dag,
@@ -90,6 +93,11 @@ def find(session: Session, table: str, name: str) -> AirflowRun | None:
         tasks={t: states[t] for t in ORDER if t in states},
         asked=asked,
     )
+
+
+def _settled(task: TaskInstance) -> bool:
+    since = task.updated_at
+    return since is None or datetime.now(UTC) - since > SETTLED
 
 
 def start(

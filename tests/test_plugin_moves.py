@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -202,7 +203,7 @@ def asking(site: Site) -> Iterator[str]:
                 TaskInstance.task_id == "approve",
             )
         ).one()
-        task.state = "awaiting_input"
+        task.state, task.updated_at = "awaiting_input", datetime.now(UTC) - timedelta(minutes=1)
         session.add(
             HITLDetail(
                 ti_id=task.id,
@@ -236,6 +237,20 @@ def chosen(name: str) -> tuple[list[str] | None, str]:
             .options(joinedload(TaskInstance.hitl_detail))
         ).one()
         return task.hitl_detail.chosen_options, str(task.state)
+
+
+def test_a_question_of_this_very_moment_cannot_be_answered_yet(
+    site: Site, asking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from plugins import runs
+
+    monkeypatch.setattr(runs, "SETTLED", timedelta(minutes=2))
+    client, path = site.client("uma"), f"{HOME}/runs/{asking}"
+    text = client.get(path).text
+    assert "data-follow" in text and 'value="approve"' not in text
+    data = {"csrf": csrf(client, f"{HOME}/rebalance"), "decision": "approve"}
+    assert client.post(f"{path}/answer", data=data).status_code == 409
+    assert chosen(asking) == (None, "awaiting_input")
 
 
 @pytest.mark.parametrize(("decision", "option"), [("approve", "Approve"), ("refuse", "Reject")])

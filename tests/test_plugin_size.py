@@ -1,4 +1,5 @@
-"""A table of 1,000 channels and 10,000 moves: every page comes; how long it takes is printed."""
+"""A table of 1,000 channels and 10,000 moves: every page, and every row of it, takes less than a
+second; how long is printed."""
 
 from __future__ import annotations
 
@@ -39,25 +40,29 @@ def test_pages_of_a_large_table_come(site: Site, tmp_path: Path) -> None:
             f"/runs/{run_name(1)}",
             f"/runs/{run_name(1)}?every=true",
             "/compare",
+            "/compare?every=true",
             "/rebalance?max_imbalance=1.5",
             "/rollback?epoch=0",
             "/quality",
         ):
-            seconds = []
+            walls, cpus = [], []
             for _ in range(2):
-                began = time.monotonic()
+                wall, cpu = time.monotonic(), time.process_time()
                 answer = client.get(home + path)
-                seconds.append(time.monotonic() - began)
+                walls.append(time.monotonic() - wall)
+                cpus.append(time.process_time() - cpu)
                 assert answer.status_code == 200, path
-            told[path] = seconds
+            told[path] = (*walls, min(cpus))
             if path == "?every=true":
                 region = answer.text.split('aria-label="Channels"')[1].split("</table>")[0]
                 assert region.count("<tr>") == CHANNELS + 1
             if "runs" in path and "every" in path:
                 region = answer.text.split('aria-label="Moves"')[1].split("</table>")[0]
                 assert region.count("<tr>") == moves + 1
-        for path, (first, again) in told.items():
-            print(f"{first:6.2f} s, again {again:6.2f} s  {path or '/'}")
+        for path, (first, again, cpu) in told.items():
+            print(f"{first:6.2f} s, again {again:6.2f} s, of CPU {cpu:6.2f} s  {path or '/'}")
+        # Others may be at work on this machine: what the page itself takes is its CPU's time.
+        assert max(cpu for *_, cpu in told.values()) < 1
     finally:
         os.environ["EVENKEEL_TABLES"] = before
         airflow_knows()
