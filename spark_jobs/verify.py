@@ -156,14 +156,15 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         say(f"epoch {migration.after.epoch} is published: nothing to do")
         return dict(migration.run.read_json("verify.json"))
     passages = {name: forward(spark, migration, name, STEP) for name in names}
+    moved = _moved(migration)
     for _ in range(SWEEPS):
         for name, passage in passages.items():
-            _, stands = fence(spark, migration, name)
+            version, stands = fence(spark, migration, name)
             if migration.old in stands:
                 raise FenceError(
                     f"still stands under {migration.old}", passage.where, "Migrate it first"
                 )
-            if migration.new not in stands:
+            if migration.new not in stands and version != moved.get(name):
                 passage.move()
         check(spark, migration)
         reached("measured")
@@ -184,6 +185,16 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     }
     migration.run.write_json("verify.json", record)
     return record
+
+
+def _moved(migration: Migration) -> dict[str, int]:
+    """The version at which migrate left each state table, every row moved: while a table is at
+    it, there is nothing to sweep."""
+    run = migration.run
+    record = run.read_json("migration.json") if run.exists("migration.json") else {}
+    if record.get("digest") != migration.plan.digest:
+        return {}
+    return {name: table["after"] for name, table in record["tables"].items()}
 
 
 def check(spark: SparkSession, migration: Migration) -> None:

@@ -14,6 +14,7 @@ from partitioning.errors import FenceError, GateError
 from spark_jobs import state
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate, record_of
+from spark_jobs.moving import Passage
 from spark_jobs.verify import content, main, measure, total, verify
 from tests.placed import KEYS, Placed, append, copied, crashing_at, meanwhile, placed, planned
 
@@ -63,6 +64,20 @@ def test_seals_what_passes_and_the_epoch_can_be_published(
     with pytest.raises((PySparkException, Py4JJavaError), match="evenkeel_epoch_1"):
         append(spark, home, migration.before, {f"late{i}": i for i in range(50)})
     append(spark, home, migration.after, {f"late{i}": i for i in range(50)})
+
+
+def test_where_nobody_wrote_since_migrate_nothing_is_swept(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[str] = []
+    monkeypatch.setattr(Passage, "move", lambda self: swept.append(self.name))
+    with crashing_at("measured", monkeypatch):
+        verify(spark, migration)
+    assert swept == []
+    append(spark, home, migration.after, {"late": 1})
+    with crashing_at("measured", monkeypatch):
+        verify(spark, migration)
+    assert swept == ["visits"]
 
 
 def test_a_crash_anywhere_is_made_good_by_a_second_run(
