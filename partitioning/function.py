@@ -36,6 +36,8 @@ class KeyColumn:
     type: str
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"{self.name!r} is no name of a key column")
         if self.type not in KEY_TYPES:
             raise InputError(
                 f"type {self.type!r} cannot be a key",

@@ -93,8 +93,11 @@ class Plan:
                 values[name] = tuple(CurvePoint(**p) for p in values[name])
             for name in ("loads_before", "loads_after", "window"):
                 values[name] = tuple(values[name])
-            return cls(**values)
-        except (KeyError, TypeError, ValueError, InputError) as error:
+            made = cls(**values)
+            # A plan is known by its digest: what has none is no plan.
+            _ = made.digest
+            return made
+        except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
             raise DamagedError(f"not a plan ({error})", where) from error
 
 
