@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test lint bench papers papers-quick lock clean distclean
+.PHONY: help setup run up test chaos fuzz lint bench papers papers-quick lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -33,6 +33,12 @@ up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for 
 test: setup lint ## lint, then every test (ARGS="-k word" for some)
 	@setup/chromium.sh
 	@$(IN_ENV) exec .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder $(ARGS)
+
+chaos: setup ## kill, stop and starve every step at 200 points of a seed, and see that nothing is lost
+	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)
+
+fuzz: setup ## 105,000 damaged specs, plans, epochs, profiles, sketches and forms
+	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/test_fuzz.py $(ARGS)
 
 lint: .venv/.installed ## style, types and the arrows between packages
 	@.venv/bin/ruff check .

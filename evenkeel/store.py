@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
 import uuid
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +18,9 @@ import fsspec
 
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import canonical_json
+
+#: As `Store._temporary` names files.
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 class Store:
@@ -77,10 +82,47 @@ class Store:
             with self._fs.open(path, "xb") as file:
                 file.write(data)
 
+    def check_exclusive(self) -> None:
+        """Try whether this store creates a file once only: on that epochs stand.
+
+        Raises
+        ------
+        InputError : it does not, or cannot be written
+        """
+        # Named as what `sweep` takes away, should this be killed.
+        name = f".probe.{uuid.uuid4().hex}"
+        try:
+            self.create(name, b"one")
+            try:
+                self.create(name, b"other")
+            except FileExistsError:
+                return
+            finally:
+                self.remove(name)
+        except OSError as error:
+            raise InputError(f"cannot be written ({error})", self.url) from error
+        raise InputError(
+            "of two that create one file, both succeed: two runs could publish one epoch",
+            self.url,
+            "Put the registry where a create can be exclusive; see docs/OPERATIONS.md",
+        )
+
     def remove(self, name: str) -> None:
         """Remove the file; nothing where there is none."""
         if self.exists(name):
             self._fs.rm_file(self.path(name))
+
+    def sweep(self, hours: float) -> int:
+        """Remove what writes that were killed left beside their places more than so many hours
+        ago; returns how many files. Only local writes leave any."""
+        root, before = Path(self._root), time.time() - hours * 3600
+        if not self._local or not root.is_dir():
+            return 0
+        found = [p for p in root.rglob(".*") if _UNFINISHED.fullmatch(p.name) and p.is_file()]
+        torn = [p for p in found if p.stat().st_mtime < before]
+        for file in torn:
+            file.unlink(missing_ok=True)
+        return len(torn)
 
     def read_json(self, name: str) -> Any:
         """Parsed JSON; DamagedError where it does not parse."""

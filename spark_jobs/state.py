@@ -6,7 +6,9 @@ Its fence is in `constraints`, its history in `commits`.
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -20,8 +22,13 @@ CHANNEL, SLOT = "channel", "slot"
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
 #: How long the log and removed files are kept; the log's must not be the shorter one.
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+#: Says that a table on S3 has one writer at a time; see `check_log_store`.
+ONE_DRIVER = "spark.evenkeel.oneDriver"
 #: Files of a first write that has not committed: a part, or in the log anything but a version.
 _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
+
+#: A commit of Delta's that was not renamed to its version, and Hadoop's checksum of it.
+_TORN = re.compile(r"\.{1,2}\d{20}\.json\..*\.tmp(\.crc)?")
 
 
 def sql_name(path: str) -> str:
@@ -99,6 +106,19 @@ def remove(spark: SparkSession, path: str) -> None:
     where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(where, True)
 
 
+def remove_torn(spark: SparkSession, path: str, hours: float) -> int:
+    """Remove what commits that were killed left in the log more than so many hours ago, which
+    VACUUM passes over; returns how many files."""
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.hadoop.fs.Path(path, "_delta_log")
+    files = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    before, removed = (time.time() - hours * 3600) * 1000, 0
+    for status in files.listStatus(log):
+        if _TORN.fullmatch(status.getPath().getName()) and status.getModificationTime() < before:
+            removed += bool(files.delete(status.getPath(), False))
+    return removed
+
+
 def read_newest(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
     """The table, and a version that it has at least reached when the rows are read.
 
@@ -164,6 +184,26 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
             next(iter(slots)),
             "The number of slots never changes: set it back",
         )
+
+
+def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse state tables on S3 where nothing keeps two drivers' commits apart.
+
+    Raises
+    ------
+    InputError : Delta's own log store for S3 would be used, which knows of its own driver alone
+    """
+    alone = spark.conf.get(ONE_DRIVER, "false") == "true"
+    for part in spec.state.values():
+        scheme = urlsplit(part.path).scheme
+        kept = f"spark.delta.logStore.{scheme}.impl"
+        if scheme in ("s3", "s3a", "s3n") and not (alone or spark.conf.get(kept, None)):
+            raise InputError(
+                "on S3 Delta lets one driver overwrite another's commit",
+                part.path,
+                f"Set {kept} to a log store that does not, or {ONE_DRIVER}=true where no two "
+                "programs ever write at once; see docs/OPERATIONS.md",
+            )
 
 
 def check_owner(spark: SparkSession, path: str, table: str) -> dict[str, str]:

@@ -1,11 +1,15 @@
 """The registry: exclusive creation, digests, fences, and names that may not leave the folder."""
 
 import json
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from evenkeel.epochs import Registry, TableVersion, safe_name
 from partitioning.errors import DamagedError, FenceError, InputError
@@ -155,3 +159,39 @@ def test_a_run_id_becomes_a_folder_name():
     assert safe_name("../../x") == "x" or "/" not in safe_name("../../x")
     with pytest.raises(InputError):
         safe_name("...")
+
+
+def test_what_killed_writes_left_is_swept_and_nothing_else(tmp_path):
+    registry = Registry(str(tmp_path / "registry"))
+    registry.publish(first(), TABLES)
+    folder = tmp_path / "registry" / "epochs" / "00000000"
+    torn = [folder / f".plan.json.{'0a' * 16}", folder / f".epoch.json.{'1b' * 16}"]
+    for file in (*torn, folder / ".keep"):
+        file.write_text("{")
+    assert registry.store.sweep(1) == 0
+    old = time.time() - 2 * 3600
+    for file in [torn[0], *folder.iterdir()]:
+        os.utime(file, (old, old))
+    os.utime(torn[1])
+    assert registry.store.sweep(1) == 1
+    assert sorted(p.name for p in folder.iterdir()) == [torn[1].name, ".keep", "epoch.json"]
+    assert Registry(f"memory://{tmp_path}").store.sweep(0) == 0
+
+
+class Forgetful(MemoryFileSystem):
+    """A store whose exclusive create is none, as an old S3-compatible server's."""
+
+    protocol = "forgetful"
+
+    def open(self, path, mode="rb", **kwargs):
+        return super().open(path, mode.replace("x", "w"), **kwargs)
+
+
+def test_a_store_that_creates_a_file_twice_is_refused(registry):
+    registry.store.check_exclusive()
+    assert registry.store._fs.find(registry.store._root) == []
+    fsspec.register_implementation("forgetful", Forgetful)
+    with pytest.raises(InputError, match="two runs could publish one epoch"):
+        Registry("forgetful://registry").store.check_exclusive()
+    with pytest.raises(InputError, match="cannot be written"):
+        Registry("/proc/evenkeel").store.check_exclusive()

@@ -1,0 +1,100 @@
+"""`make chaos`: hundreds of faults, drawn from a seed; one line each, and how to repeat one."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.chaos.cases import Case, draw
+from tests.chaos.home import Content, World, contents, copied
+from tests.chaos.run import check, recover, rehearse, strike
+from tests.chaos.sessions import Victim, start
+
+#: Cases that one process is killed in the middle of.
+TOGETHER = 8
+KILLS = ("kill", "inside")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--cases", type=int, default=200, help="how many (default: %(default)s)")
+    options.add_argument("--seed", type=int, default=6, help="(default: %(default)s)")
+    options.add_argument("--only", type=int, nargs="*", help="numbers of the cases to repeat")
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="evenkeel-chaos-") as folder:
+        return _all(Path(folder), asked)
+
+
+def _all(folder: Path, asked: argparse.Namespace) -> int:
+    began, spark = time.monotonic(), start()
+    made, points = rehearse(spark, folder / "stages")
+    before = contents(spark, made["sealed"])
+    print(f"{sum(map(len, points.values()))} points in {len(points)} steps", flush=True)
+    chosen = [
+        c for c in draw(points, asked.cases, asked.seed) if not asked.only or c.number in asked.only
+    ]
+    done: Counter[str] = Counter()
+    failed: list[Case] = []
+
+    def finish(case: Case, fault: Callable[[World], Content]) -> None:
+        """The fault on a table of its own, then recovery and check; one line."""
+        world, at = World(folder / str(case.number)), time.monotonic()
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(said):
+                added = fault(world)
+                recover(spark, case, world)
+                check(spark, case, world, {n: [*r, *added.get(n, [])] for n, r in before.items()})
+            end = "ok"
+            shutil.rmtree(world.folder)
+        except (Exception, AssertionError):
+            failed.append(case)
+            end = f"FAILED\n{said.getvalue()}{traceback.format_exc()}"
+        done[case.kind] += 1
+        print(f"{case.number:4} {time.monotonic() - at:5.1f} s  {case}: {end}", flush=True)
+
+    for batch, victim in _victims([c for c in chosen if c.kind in KILLS], folder):
+        worlds = [copied(made[c.stage], folder / str(c.number)) for c in batch]
+        victim.run(list(zip(batch, worlds, strict=True)))
+        for case in batch:
+            finish(case, lambda world: {})
+    for case in chosen:
+        if case.kind not in KILLS:
+            copied(made[case.stage], folder / str(case.number))
+            finish(case, lambda world, case=case: strike(spark, case, world))
+    what = ", ".join(f"{n} {kind}" for kind, n in done.items())
+    print(f"{len(chosen)} cases ({what}) in {time.monotonic() - began:.0f} s: {len(failed)} failed")
+    if failed:
+        numbers = " ".join(str(c.number) for c in failed)
+        print(
+            f"Again: make chaos ARGS='--cases {asked.cases} --seed {asked.seed} --only {numbers}'"
+        )
+    return 1 if failed else 0
+
+
+def _victims(cases: list[Case], folder: Path) -> Iterator[tuple[list[Case], Victim]]:
+    """Cases that are killed together, and the process for it; the next one starts meanwhile."""
+    kills = [c for c in cases if c.kind == "kill"]
+    inside = [c for c in cases if c.kind == "inside"]
+    batches = []
+    while kills or inside:
+        batches.append([*kills[: TOGETHER - 1], *inside[:1]])
+        kills, inside = kills[TOGETHER - 1 :], inside[1:]
+    following = Victim(folder / "victim 0") if batches else None
+    for number, batch in enumerate(batches, 1):
+        victim = following
+        following = Victim(folder / f"victim {number}") if number < len(batches) else None
+        yield batch, victim
+
+
+if __name__ == "__main__":
+    sys.exit(main())

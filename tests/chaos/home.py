@@ -1,0 +1,146 @@
+"""The table that faults are tried on, at each stage of a run, and the tasks of its DAG."""
+
+from __future__ import annotations
+
+import shutil
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel import steps
+from evenkeel.params import Params
+from partitioning.errors import EvenkeelError
+from partitioning.sql import channel_sql, slot_sql
+from spark_jobs import constraints, learn, migrate, roll_back, state, verify
+from spark_jobs.bootstrap import bootstrap
+from tests.conftest import FIRST_DAY, SPEC, World, some_events
+
+#: Content of each state table, by name: its rows without their channel, sorted.
+Content = dict[str, list[tuple[Any, ...]]]
+
+RUN, RIVAL = "r1", "r2"
+PIPELINE = ("learn", "decide", "plan", "validate_plan", "migrate", "verify", "publish")
+#: What brings the table to each stage, from the one before; a rival run is planned, too.
+STAGES = {
+    "planned": [(task, run) for run in (RUN, RIVAL) for task in PIPELINE[:4]],
+    "moved": [("migrate", RUN)],
+    "sealed": [("verify", RUN)],
+}
+#: Tasks whose failure Airflow answers by roll_back.
+MOVES = ("migrate", "verify", "publish")
+#: Airflow tries a task again so often when it ends by anything but an error of ours.
+RETRIES = 2
+_JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll_back}
+#: The rival's plan is another one.
+_PARAMS = {
+    RUN: Params(force=True, capacities=(1, 1, 1, 0.4)),
+    RIVAL: Params(force=True, capacities=(0.4, 1, 1, 1)),
+}
+_STATEMENTS = (PySparkException, Py4JError)
+
+
+def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
+    """One task of the DAG, in a session that is there already."""
+    if (job := _JOBS.get(name)) is not None:
+        folder = world.table.registry.run(run)
+        digest = steps.read_plan(folder).digest if name != "learn" else None
+        asked = Namespace(run=run, digest=digest, end=None, relearn=None)
+        job._body(spark, world.table, asked)
+    elif name in ("decide", "plan"):
+        getattr(steps, name)(world.spec_path, run, _PARAMS[run])
+    else:
+        getattr(steps, name)(world.spec_path, run)
+
+
+def dag(spark: SparkSession, world: World, first: str, run: str = RUN) -> bool:
+    """What Airflow does from a task on: a task that dies is tried again, one that fails in our
+    own words is answered by roll_back. Whether the run has published."""
+    for name in PIPELINE[PIPELINE.index(first) :]:
+        try:
+            persist(lambda name=name: task(spark, world, name, run))
+        except EvenkeelError:
+            if name in MOVES:
+                persist(lambda: task(spark, world, "roll_back", run))
+            return False
+    return True
+
+
+def persist(what: Callable[[], None]) -> None:
+    """Do it, and again where it dies, as often as Airflow would; errors of ours pass."""
+    for attempt in range(RETRIES + 1):
+        try:
+            return what()
+        except EvenkeelError:
+            raise
+        except Exception:
+            if attempt == RETRIES:
+                raise
+    return None
+
+
+def bootstrapped(spark: SparkSession, folder: Path, both: bool) -> World:
+    """A hundred keys in one state table, or in `both`, under epoch 0."""
+    made = World(folder)
+    made.folder.mkdir(parents=True)
+    Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    made = made.with_seen() if both else made
+    made.respec(slots=16, trigger=1.01, max_imbalance=1.01)
+    made.write_events(some_events(1500, 100))
+    bootstrap(spark, made.table, (FIRST_DAY + timedelta(days=7)).date())
+    return made
+
+
+def copied(world: World, folder: Path) -> World:
+    """The same table in another folder, its files as old as they were."""
+    shutil.copytree(world.folder, folder)
+    return World(folder)
+
+
+def content(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """Rows of state without their channel, sorted."""
+    return sorted(tuple(v for n, v in r.asDict().items() if n != state.CHANNEL) for r in rows)
+
+
+def contents(spark: SparkSession, world: World) -> Content:
+    """The content of every state table as it is now."""
+    tables = world.table.spec.state.items()
+    return {n: content(spark.read.format("delta").load(t.path).collect()) for n, t in tables}
+
+
+def append(spark: SparkSession, world: World, planned: bool) -> Content:
+    """What another writer does: rows of new keys, by the function of the current epoch, or of
+    the one that is planned. Returns what it got in; the table may refuse the rest."""
+    table = world.table
+    function, run = table.epoch().function, table.registry.run(RUN)
+    if planned and run.exists("plan.json"):
+        function = steps.read_plan(run).function
+    added: Content = {}
+    for name, part in table.spec.state.items():
+        now = spark.read.format("delta").load(part.path)
+        some = spark.createDataFrame(now.orderBy("dest").limit(30).collect(), now.schema)
+        rows = some.withColumn("dest", F.concat(F.lit("new-"), "dest"))
+        rows = rows.withColumn(state.CHANNEL, F.expr(channel_sql(function)))
+        slot = F.expr(slot_sql(function.key, len(function.slots)))
+        rows = rows.withColumn(state.SLOT, slot).select(now.columns)
+        try:
+            rows.write.format("delta").mode("append").save(part.path)
+        except _STATEMENTS as error:
+            if constraints.OURS not in str(error):
+                raise
+            continue
+        added[name] = content(rows.collect())
+    return added
+
+
+def rival(spark: SparkSession, world: World) -> None:
+    """A second run, with another plan, does all it can."""
+    planned = world.table.registry.run(RIVAL).exists("plan.json")
+    dag(spark, world, "migrate" if planned else "learn", RIVAL)

@@ -1,0 +1,96 @@
+"""The points of a step: each moment at which it touches the world, or that its job names.
+
+Nothing in production knows of them. A file of the registry is about to be written, stands beside
+its place, is in place, is about to be removed; a statement is about to commit to a table, or just
+has. The same step on the same table passes the same points, so the n-th of them is a moment that
+can be come back to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.store import Store
+
+Point = Callable[[str], None]
+
+#: Modules whose named steps (`fence.reached`) are points, too.
+NAMED = ("migrate", "moving", "verify", "roll_back")
+_COMMITS = re.compile(
+    r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM)) delta\.`([^`]*)`(?: (\w+ CONSTRAINT \w+))?"
+)
+
+
+class Stop(BaseException):
+    """The abrupt end of a step: no handler of ours stops it, none undoes anything on its way."""
+
+
+class Fault:
+    """Does `act` at the n-th point (from 0) that it is told of, once; keeps what it has seen.
+
+    What `act` itself does passes no points.
+    """
+
+    def __init__(self, at: int | None = None, act: Callable[[], None] = lambda: None) -> None:
+        self.at, self.act = at, act
+        self.seen: list[str] = []
+        self._acting = False
+
+    def __call__(self, label: str) -> None:
+        if self._acting:
+            return
+        self.seen.append(label)
+        if len(self.seen) - 1 == self.at:
+            self._acting = True
+            self.act()
+            self._acting = False
+
+
+@contextmanager
+def watched(point: Point) -> Iterator[None]:
+    """Tell `point` of every point that is passed inside."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def around(owner: type, name: str, before: bool, after: str | None) -> None:
+            real = getattr(owner, name)
+
+            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+                what = _label(owner, name, self, args)
+                if before and what:
+                    point(f"before {what}")
+                result = real(self, *args, **kwargs)
+                if after and what:
+                    point(f"{after} {what}")
+                return result
+
+            static = isinstance(owner.__dict__[name], staticmethod)
+            patch.setattr(owner, name, staticmethod(call) if static else call)
+
+        around(Store, "write", True, None)
+        around(Store, "remove", True, None)
+        around(Store, "create", True, None)
+        around(Store, "_temporary", False, "beside its place:")
+        around(Path, "hardlink_to", False, "in place:")
+        around(SparkSession, "sql", True, "after")
+        for module in NAMED:
+            patch.setattr(f"spark_jobs.{module}.reached", lambda name: point(f"named {name}"))
+        yield
+
+
+def _label(owner: type, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
+    """What a call does, as people read it; None: it changes nothing."""
+    if owner is SparkSession:
+        found = _COMMITS.match(args[0])
+        if found is None:
+            return None
+        return f"{found[3] or found[1]} on {Path(found[2]).name}"
+    if owner is Store:
+        return f"{name} {args[0]}" if name != "_temporary" else Path(of).name
+    return of.name

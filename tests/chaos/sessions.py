@@ -1,0 +1,113 @@
+"""Spark sessions for faults, and processes that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.session import session
+from tests.chaos.cases import INSIDE, Case
+from tests.conftest import World
+
+ROOT = Path(__file__).resolve().parents[2]
+#: For a hundred rows to compile a query costs more than to interpret it.
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def start() -> SparkSession:
+    """The jobs' session on two local cores, for tables of some hundred rows."""
+    made = session("evenkeel chaos", **{"spark.master": "local[2]", **SMALL})
+    # What fails here fails on purpose: no stack traces of it.
+    made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+class Victim:
+    """A process in a session of its own that runs cases and is killed by SIGKILL, with its JVM."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder)}
+        self._log = (folder / "log").open("w")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.victim"],
+            cwd=ROOT,
+            env={**os.environ, **local},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, cases: Sequence[tuple[Case, World]]) -> None:
+        """Take all cases to their points; then nothing of the process is left.
+
+        Raises
+        ------
+        AssertionError : it did not come there
+        """
+        asked = [[str(w.folder), c.step, None if c.kind == "inside" else c.at] for c, w in cases]
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            waiting = 0
+            for line in self._process.stdout:
+                waiting += line == "victim: waits\n"
+                if line == "victim: goes\n":
+                    _await_files(*cases[-1])
+                    break
+                if waiting == len(cases):
+                    break
+            else:
+                raise AssertionError(f"the process ended by itself: see {self._log.name}")
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to all of its processes, and wait until none is left."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        end = time.monotonic() + 30
+        while _living(self._process.pid):
+            assert time.monotonic() < end, f"processes outlive group {self._process.pid}"
+            time.sleep(0.05)
+        self._log.close()
+
+
+def _living(group: int) -> list[str]:
+    listed = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True)
+    found = (line.split() for line in listed.stdout.splitlines())
+    return [state for pgid, state in found if int(pgid) == group and not state.startswith("Z")]
+
+
+def _await_files(case: Case, world: World) -> None:
+    """Wait until the table has as many new files as the case says; in vain, where it never has."""
+    known, end = _matching(case, world), time.monotonic() + 8
+    while len(_matching(case, world) - known) < case.at and time.monotonic() < end:
+        time.sleep(0.0005)
+
+
+def _matching(case: Case, world: World) -> set[str]:
+    found = set()
+    for part in world.table.spec.state.values():
+        for folder, _, names in os.walk(part.path):
+            files = (f"{folder}/{name}" for name in names)
+            found |= {f for f in files if re.search(f"/{INSIDE[case.label]}$", f)}
+    return found

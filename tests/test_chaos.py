@@ -1,0 +1,99 @@
+"""Twenty faults, always the same: a sample of `make chaos`, which tries hundreds.
+
+In the first test steps are stopped abruptly (`points.Stop` passes every handler of ours, but the
+session lives on and `finally` runs): it proves that whatever has been done up to a point, the
+step done again goes on from there. In the second a process is killed by SIGKILL with its JVM: it
+proves that nothing of what a step needs later is in the process. Neither proves what a power
+failure does to a disk.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.chaos import home
+from tests.chaos.cases import Case
+from tests.chaos.home import RUN, World, bootstrapped, contents, copied, task
+from tests.chaos.leftovers import leftovers
+from tests.chaos.points import Fault, Stop, watched
+from tests.chaos.run import check, recover
+from tests.chaos.sessions import SMALL, Victim
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+#: The life of a table: a step, and how often it is stopped before it is let through.
+LIFE = (
+    ("learn", 2), ("migrate", 5), ("roll_back", 4), ("migrate", 1), ("verify", 3), ("publish", 3),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> SparkSession:
+    """A session for a hundred rows, beside the one that all tests share."""
+    made = spark.newSession()
+    for name, value in SMALL.items():
+        made.conf.set(name, value)
+    return made
+
+
+@pytest.fixture(scope="module")
+def start(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return bootstrapped(spark, tmp_path_factory.mktemp("chaos") / "start", both=False)
+
+
+def stop_in(spark: SparkSession, world: World, step: str, at: int) -> str | None:
+    """Do a step up to its point `at`; returns the point's label. None: it ended before."""
+
+    def stop() -> None:
+        raise Stop
+
+    fault = Fault(at, stop)
+    try:
+        with watched(fault):
+            task(spark, world, step)
+    except Stop:
+        return fault.seen[-1]
+    return None
+
+
+def test_a_table_whose_every_step_is_stopped_again_and_again(
+    spark: SparkSession, start: World, tmp_path: Path
+) -> None:
+    world, rng = copied(start, tmp_path / "life"), random.Random(6)
+    before, seen = contents(spark, world), []
+    for step, times in LIFE:
+        for n in range(times):
+            # Later each time: what is done already passes no points.
+            seen.append(stop_in(spark, world, step, rng.randint(0, 2) + n))
+        task(spark, world, step)
+        if step == "learn":
+            for between in ("decide", "plan"):
+                task(spark, world, between)
+    assert len([label for label in seen if label]) >= 16, seen
+    assert leftovers(world)
+    case = Case(0, "stop", "sealed", "publish", 0, "", "retry", 1)
+    check(spark, case, world, before)
+    assert (
+        world.table.epoch().plan_digest
+        == home.steps.read_plan(world.table.registry.run(RUN)).digest
+    )
+
+
+def test_processes_that_are_killed(spark: SparkSession, start: World, tmp_path: Path) -> None:
+    made = copied(start, tmp_path / "planned")
+    for step in ("learn", "decide", "plan"):
+        task(spark, made, step)
+    before = contents(spark, made)
+    cases = [
+        Case(0, "kill", "planned", "migrate", 9, "after UPDATE", "again", 1),
+        Case(1, "inside", "planned", "migrate", 1, "a part is being written", "retry", 1),
+    ]
+    worlds = [copied(made, tmp_path / str(c.number)) for c in cases]
+    Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True)))
+    for case, world in zip(cases, worlds, strict=True):
+        recover(spark, case, world)
+        check(spark, case, world, before)
