@@ -106,6 +106,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     if table.registry.numbers():
         state.check_tables(spark, spec)
         return False
+    table.registry.store.check_exclusive()
     events = read_events(spark, spec)
     function = first_function(key_columns(events, spec), spec)
     made = digest(

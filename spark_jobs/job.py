@@ -13,6 +13,7 @@ from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, FenceError
 from spark_jobs.commits import CONFLICTS
 from spark_jobs.session import session
+from spark_jobs.state import check_log_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,9 @@ def run_job(
     options = arguments.parse_args(argv)
     try:
         table = Table(load_spec(find_spec(options.spec)))
-        body(session(f"evenkeel {table.spec.table}"), table, options)
+        spark = session(f"evenkeel {table.spec.table}")
+        check_log_store(spark, table.spec)
+        body(spark, table, options)
     except CONFLICTS as error:
         # Delta let the other one win; nothing of ours was committed by the losing write.
         first = str(error).strip().splitlines()[0]
