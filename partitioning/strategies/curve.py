@@ -52,7 +52,7 @@ def whole_path(task: Task) -> Path:
         end = path.pareto()[-1]
         at = path.at(end)
         again = replace(task, start=at, home=at).search(task.floor, task.floor * (1 + CLOSE))
-        if again.imbalance.min() >= path.imbalance[end]:
+        if again.imbalance.min() >= path.imbalance[end] * (1 - ROUNDING):
             break
         path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
     return path
