@@ -9,6 +9,9 @@ from evenkeel.drawing import AFTER, BEFORE, FAIR, LEFT, MUTED, Spec, draw, line_
 from evenkeel.pages import byte_unit, bytes_text
 from partitioning.plan import Plan
 
+#: More epochs than this are not all written below the axis.
+MOST_TICKS = 12
+
 
 def epochs_svg(plans: Sequence[Plan], *, width: int = WIDE) -> str:
     """Imbalance against the epoch, from the plans that led to each, oldest first: by hashing
@@ -71,5 +74,11 @@ def _epochs(plans: Sequence[Plan], title: str | None) -> Spec:
         "field": "epoch",
         "type": "quantitative",
         "scale": {"domain": [first - 0.5, last + 0.5], "nice": False},
-        "axis": {"title": title, "grid": False, "format": "d", "tickMinStep": 1},
+        "axis": {"title": title, "grid": False, "format": "d", "values": _ticks(first, last)},
     }
+
+
+def _ticks(first: int, last: int) -> list[int]:
+    """Epochs to write below the axis: the last one, and back from it in even steps."""
+    step = -(-(last - first + 1) // MOST_TICKS)
+    return list(range(last, first - 1, -step))

@@ -54,8 +54,9 @@ async def headers(request: Request, proceed: Callable[[Request], Awaitable[Respo
 @app.exception_handler(StarletteHTTPException)
 async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
     """A page that says what is wrong; it carries its styles itself where nothing else is served."""
-    login = styles = None
+    login, styles, message = None, None, str(error.detail)
     if error.status_code == 401:
+        message = "These pages are behind Airflow's login."
         login = get_auth_manager().get_url_login(next_url=request.url.path)
         styles = Markup(web.style())
     heading = HEADINGS.get(error.status_code, "That does not work")
@@ -64,7 +65,7 @@ async def refused(request: Request, error: StarletteHTTPException) -> HTMLRespon
         "error.html.j2",
         error.status_code,
         heading=heading,
-        message=str(error.detail),
+        message=message,
         login=login,
         styles=styles,
     )

@@ -95,6 +95,15 @@ def find(session: Session, table: str, name: str) -> AirflowRun | None:
     )
 
 
+def under_way(session: Session, table: str) -> list[str]:
+    """Names of the table's runs that have not come to their end, newest first."""
+    query = select(DagRun.run_id).where(
+        DagRun.dag_id.in_((f"{REBALANCE}{table}", f"{ROLL_BACK}{table}")),
+        DagRun.state.not_in(_ENDED),
+    )
+    return [safe_name(run) for run in session.scalars(query.order_by(DagRun.id.desc()))]
+
+
 def _settled(task: TaskInstance) -> bool:
     since = task.updated_at
     return since is None or datetime.now(UTC) - since > SETTLED

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
@@ -23,6 +24,7 @@ from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, key_hash, slot_of
 from partitioning.keys import key_columns
 from partitioning.plan import plan_for
+from plugins import runs
 from plugins.access import ReadableTable
 from plugins.web import page, sort
 
@@ -46,7 +48,11 @@ class HeavyKey:
 
 @router.get("/{table}", response_class=HTMLResponse)
 def table_page(
-    request: Request, found: ReadableTable, key: str = "", every: bool = False
+    request: Request,
+    found: ReadableTable,
+    session: SessionDep,
+    key: str = "",
+    every: bool = False,
 ) -> HTMLResponse:
     """Load per channel, epochs over time, what balance costs, heavy keys, search of a key."""
     now = standing(found)
@@ -72,6 +78,7 @@ def table_page(
         key=key,
         answer=_search(now, epochs, key) if key and now.epoch else None,
         runs=run_names(registry)[:10],
+        under_way=runs.under_way(session, found.spec.table),
         validations=_count(registry),
     )
 

@@ -68,6 +68,7 @@ def test_nobody_gets_in_without_a_login(site: Site) -> None:
         assert "Not logged in" in answer.text and "words</" not in answer.text
     # Where not even styles are served, the page brings its own, and the way in.
     assert "<style>:root" in answer.text and 'rel="stylesheet"' not in answer.text
+    assert "behind Airflow&#39;s login" in answer.text
     assert "style-src 'unsafe-inline'" in answer.headers["content-security-policy"]
     assert re.search(r'<a class="button" href="[^"]*/auth/[^"]*next=', answer.text)
     client.cookies.set("_token", "made.up.token")

@@ -207,6 +207,8 @@ def test_pictures_of_epochs_tell_imbalance_and_bytes(shop: Shop) -> None:
             assert f"epoch {plan.function.epoch}: {bytes_text(plan.bytes)} moved" in told
         told, _ = drawn(epochs_svg(several))
         assert {"hashing alone", "before", "after", "floor"} <= set(told)
+        # Each epoch is written once.
+        assert [t for t in told if t.isdecimal()] == [str(p.function.epoch) for p in several]
 
 
 def test_a_split_key_lives_on_all_its_channels() -> None:

@@ -58,6 +58,8 @@ def test_a_rebalance_is_previewed_then_started_with_the_same_params(site: Site) 
     followed = client.get(answer.headers["location"])
     assert followed.status_code == 200 and "queued" in followed.text
     assert "data-follow" in followed.text
+    name = answer.headers["location"].rsplit("/", 1)[1]
+    assert f'Under way: <a href="{HOME}/runs/{name}">' in client.get(HOME).text
 
 
 def test_a_preview_plans_what_the_run_would(site: Site) -> None:
