@@ -139,6 +139,11 @@ def test_it_is_seen_within_airflow(people: People) -> None:
     shown.get_by_text("is the hottest").wait_for()
     page.goto(f"{site.url}/dags/rebalance_flights/runs/{_run_of(site)}/plugin/evenkeel-run")
     shown.get_by_text("flights went from epoch 0").first.wait_for()
+    # Airflow's own form asks for the same.
+    page.goto(f"{site.url}/dags/rebalance_flights")
+    page.get_by_test_id("trigger-dag-button").click()
+    for field in ("Strategy", "Max imbalance", "Budget in bytes", "Window end", "Dry run", "Force"):
+        page.get_by_role("dialog").filter(has_text=field).wait_for()
     for name in ("table", "compare", "quality"):
         page.goto(f"{site.url}{TABLE}/{name}".removesuffix("/table"))
         picture(page, name)
