@@ -124,9 +124,7 @@ def rewrite(spark: SparkSession, migration: Migration) -> None:
     placed = rows.selectExpr(
         f"{channel_sql(migration.after)} AS channel", *(c for c in rows.columns if c != "channel")
     )
-    target = path + "-rewritten"
-    placed.write.format("delta").partitionBy("channel").mode("overwrite").save(target)
-    shutil.rmtree(target)
+    placed.write.format("delta").partitionBy("channel").mode("overwrite").save(path + "-rewritten")
 
 
 def main() -> None:
@@ -145,7 +143,7 @@ def main() -> None:
         passage.loosen()
         passage.move()
         for how in ("random", "neighbouring"):
-            runs = []
+            runs, written = [], 0.0
             for _ in range(options.runs):
                 migration = fresh(spark, table, folder, options.rows, how)
                 full = seconds(lambda: rewrite(spark, migration))  # noqa: B023
@@ -154,7 +152,8 @@ def main() -> None:
                 loosen, update = seconds(passage.loosen), seconds(passage.move)
                 record = record_of(spark, migration, "visits")
                 runs.append((update, loosen + update, full))
-                written = record["bytes"] / (record["rows"] * each)
+                shutil.rmtree(migration.path("visits") + "-rewritten")
+                written = max(written, record["bytes"] / (record["rows"] * each))
             update, whole, full = (statistics.median(side) for side in zip(*runs, strict=True))
             ratio = statistics.median(u / f for u, _, f in runs)
             print(

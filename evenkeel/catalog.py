@@ -24,8 +24,8 @@ def tables_folder(beside: Path) -> Path:
 
 
 def load_catalog(folder: Path) -> Catalog:
-    """Read every `*.yaml` of the folder. A spec that is wrong, or that names a table that
-    another file before it names, is left out and told as a problem; a missing folder is one."""
+    """Read every `*.yaml` of the folder. A spec that is wrong, or that has the name or the
+    registry of a file before it, is left out and told as a problem; a missing folder is one."""
     specs: dict[Path, TableSpec] = {}
     problems: list[EvenkeelError] = []
     if not folder.is_dir():
@@ -33,11 +33,13 @@ def load_catalog(folder: Path) -> Catalog:
     for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
             spec = load_spec(file)
-            first = next((f for f, s in specs.items() if s.table == spec.table), None)
-            if first is not None:
-                raise InputError(
-                    f"table: {spec.table!r} is already the name of {first.name}", str(file)
-                )
+            for other, known in specs.items():
+                if known.table == spec.table:
+                    said = f"table: {spec.table!r} is already the name of {other.name}"
+                    raise InputError(said, str(file), "Choose another name")
+                if known.registry == spec.registry:
+                    said = f"registry: {spec.registry} is already that of {other.name}"
+                    raise InputError(said, str(file), "Give each table a registry of its own")
         except EvenkeelError as error:
             problems.append(error)
         else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenkeel.epochs import Registry
+from evenkeel.store import RESTORE
 from partitioning.decide import Pace
+from partitioning.errors import DamagedError
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 
@@ -44,10 +46,13 @@ def _migrations(registry: Registry) -> list[tuple[float, float]]:
     for number in registry.numbers()[-NEWEST:]:
         name = f"epochs/{number:08d}/migration.json"
         if registry.store.exists(name):
-            tables = registry.store.read_json(name)["tables"].values()
-            found.append(
-                (sum(float(t["bytes"]) for t in tables), sum(float(t["seconds"]) for t in tables))
-            )
+            try:
+                tables = registry.store.read_json(name)["tables"].values()
+                size = sum(float(t["bytes"]) for t in tables)
+                found.append((size, sum(float(t["seconds"]) for t in tables)))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                where = registry.store.path(name)
+                raise DamagedError("not a record of a migration", where, RESTORE) from error
     return found
 
 

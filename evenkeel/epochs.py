@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel.store import Store
+from evenkeel.store import RESTORE, Store
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction, canonical_json, digest
 from partitioning.sql import channel_sql
@@ -146,7 +146,7 @@ class Registry:
         raise DamagedError(
             f"is missing, beside {others[0]}: epoch {number} was published",
             self.store.path(name),
-            "Restore the file from a backup",
+            RESTORE,
         )
 
     def current(self) -> Epoch:
@@ -188,9 +188,7 @@ class Registry:
                 published=data["published"],
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DamagedError(
-                f"torn or edited: {error}", where, "Restore the file from a backup"
-            ) from error
+            raise DamagedError(f"torn or edited: {error}", where, RESTORE) from error
 
     def publish(
         self,
@@ -212,7 +210,9 @@ class Registry:
                 return there
             if plan_digest is None and there.function.digest == function.digest:
                 return there
-            raise FenceError(f"epoch {number} is already published by another run", self.url)
+            raise FenceError(
+                f"epoch {number} is already published by another run", self.url, "Plan again"
+            )
         parent = self.epoch(numbers[-1]).function.digest if numbers else None
         if number != (numbers[-1] + 1 if numbers else 0) or function.parent != parent:
             raise FenceError(

@@ -69,7 +69,9 @@ def write_flights(target: Path, source: Path | None = None) -> int:
     except (OSError, KeyError, zipfile.BadZipFile, pa.ArrowInvalid) as error:
         raise DamagedError(f"cannot be read ({error})", str(source), "Install it again") from error
     if len(table) != FLIGHTS:
-        raise DamagedError(f"{len(table):,} flights, not {FLIGHTS:,}", str(source))
+        raise DamagedError(
+            f"{len(table):,} flights, not {FLIGHTS:,}", str(source), "Install it again"
+        )
     table = table.take(pc.sort_indices(table, [("time_hour", "ascending"), ("dest", "ascending")]))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}")

@@ -12,7 +12,14 @@ from evenkeel.table import Table
 from partitioning.errors import InputError
 
 
-def own_spec(path: str, key: str | None, time: str | None, days: int, folder: Path) -> Path:
+def own_spec(
+    path: str,
+    key: str | None,
+    time: str | None,
+    days: int,
+    folder: Path,
+    null_keys: str = "refuse",
+) -> Path:
     """Write a spec for the user's own data, with the number of events and the last one for each
     key as state; returns its path.
 
@@ -23,6 +30,7 @@ def own_spec(path: str, key: str | None, time: str | None, days: int, folder: Pa
     time : date or timestamp column
     days : days in a window
     folder : where the spec, state and registry go
+    null_keys : what becomes of events whose key has a null: refuse, drop or keep
 
     Raises
     ------
@@ -38,9 +46,10 @@ def own_spec(path: str, key: str | None, time: str | None, days: int, folder: Pa
     spec = {
         "table": name,
         "key": [k.strip() for k in key.split(",")],
+        "null_keys": null_keys,
         "input": {
             "path": str(data),
-            "format": "csv" if data.suffix.lower() in (".csv", ".gz", ".txt") else "parquet",
+            "format": "csv" if _is_csv(data) else "parquet",
             "time": time,
         },
         "window": days,
@@ -65,6 +74,11 @@ def own_spec(path: str, key: str | None, time: str | None, days: int, folder: Pa
     return file
 
 
+def _is_csv(data: Path) -> bool:
+    first = next(data.rglob("*.*"), data) if data.is_dir() else data
+    return first.suffix.lower() in (".csv", ".gz", ".txt")
+
+
 def first_day(table: Table) -> date:
     """First day of a table's input, read without Spark."""
     return input_days(table)[0]
@@ -83,7 +97,12 @@ def input_days(table: Table) -> tuple[date, date]:
 
     source, column = table.spec.input, table.spec.input.time
     try:
-        scanned = ds.dataset(source.path, format=source.format).to_table(columns=[column])
+        data = ds.dataset(source.path, format=source.format)
+        scanned = data.to_table(columns=[column])
+        if source.format == "parquet" and pa.types.is_string(scanned[column].type):
+            raise InputError(
+                f"{column} is text", source.path, "Store it as a date or timestamp, or use CSV"
+            )
         ends = pc.min_max(scanned[column]).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:

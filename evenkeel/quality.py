@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.epochs import Registry
-from evenkeel.store import Store
+from evenkeel.store import RESTORE, Store
 from partitioning.errors import DamagedError, EvenkeelError
 
 #: Files of the two gates, and their suites.
@@ -36,7 +36,7 @@ def gates(store: Store, folder: str) -> dict[str, Any]:
         if store.exists(name):
             gate = store.read_json(name)
             if not isinstance(gate, dict) or not isinstance(gate.get("results"), list):
-                raise DamagedError("not a gate", store.path(name))
+                raise DamagedError("not a gate", store.path(name), RESTORE)
             found[suite] = gate
     return found
 

@@ -70,6 +70,12 @@ def _arguments() -> argparse.ArgumentParser:
     asked.add_argument("--data", default=os.environ.get("DATA"), help="your own Parquet or CSV")
     asked.add_argument("--key", default=os.environ.get("KEY"), help="its key column(s), by comma")
     asked.add_argument("--time", default=os.environ.get("TIME"), help="its date or time column")
+    asked.add_argument(
+        "--null-keys",
+        choices=["refuse", "drop", "keep"],
+        default="refuse",
+        help="what becomes of rows of --data whose key is null [%(default)s]",
+    )
     asked.add_argument("--folder", type=Path, default=ROOT / ".run", help="where all of it goes")
     asked.add_argument("--format", choices=["table", "json"], default="table")
     return asked
@@ -100,7 +106,9 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
         raise InputError("at least 1 round of 1 day is needed", "--rounds, --days")
     began = time.monotonic()
     if options.data:
-        own = own_spec(options.data, options.key, options.time, options.days, folder)
+        own = own_spec(
+            options.data, options.key, options.time, options.days, folder, options.null_keys
+        )
         specs = [own]
     else:
         specs = [ROOT / "tables" / f"{name}.yaml" for name in options.tables.split(",") if name]

@@ -35,6 +35,14 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_yes_or_no(cls, value: Any) -> Any:
+        # `keep: yes` would be 1 day to pydantic.
+        if isinstance(value, bool):
+            raise ValueError("yes and no, true and false are no values of this field")
+        return value
+
 
 class Input(Strict):
     """Where the events come from."""
@@ -183,6 +191,18 @@ class TableSpec(Strict):
         return tuple(Channel(c.name, c.capacity) for c in self.channels)
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a field that is given twice, of which YAML would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := sorted({k for k in keys if keys.count(k) > 1}):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{', '.join(twice)}: given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
 def load_spec(path: str | Path) -> TableSpec:
     """Read and check a spec; relative paths in it become absolute (against the spec's folder).
 
@@ -192,7 +212,7 @@ def load_spec(path: str | Path) -> TableSpec:
     """
     file = Path(path)
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data = yaml.load(file.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read ({error})", str(path)) from error
     except yaml.YAMLError as error:
@@ -208,21 +228,22 @@ def load_spec(path: str | Path) -> TableSpec:
     state = {
         n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
     }
-    places: dict[str, str] = {}
+    registry = _absolute(spec.registry, folder)
+    places = {_place(registry): "registry"}
     for name, table in state.items():
-        place = table.path.rstrip("/") if "://" in table.path else os.path.normpath(table.path)
-        if (other := places.setdefault(place, name)) != name:
+        own = f"state.{name}"
+        if (other := places.setdefault(_place(table.path), own)) != own:
             raise InputError(
-                f"state.{name}.path: is that of state.{other} (got {table.path!r})",
+                f"{own}.path: is that of {other} (got {table.path!r})",
                 str(path),
-                "Give each state table its own folder",
+                "Give each state table, and the registry, a folder of its own",
             )
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
     return spec.model_copy(
         update={
             "input": source,
             "state": state,
-            "registry": _absolute(spec.registry, folder),
+            "registry": registry,
         }
     )
 
@@ -245,6 +266,11 @@ def find_spec(table: str) -> Path:
 
 def _absolute(path: str, folder: Path) -> str:
     return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
+
+
+def _place(path: str) -> str:
+    """One text for each place, however it is written."""
+    return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
 
 def _problem(error: Any) -> str:

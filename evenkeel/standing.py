@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from evenkeel.data_docs import Page, pages
 from evenkeel.epochs import Epoch, Registry
+from evenkeel.store import RESTORE
 from evenkeel.table import Table
 from partitioning.bounds import floor
 from partitioning.errors import DamagedError, EvenkeelError, InputError
@@ -168,7 +169,7 @@ def epoch_plan(registry: Registry, number: int) -> Plan | None:
     where = registry.store.path(name)
     plan = Plan.from_dict(registry.store.read_json(name), where)
     if plan.digest != registry.epoch(number).plan_digest:
-        raise DamagedError("is not the plan that led to this epoch: it was edited", where)
+        raise DamagedError("is not the plan that led to this epoch: it was edited", where, RESTORE)
     return plan
 
 

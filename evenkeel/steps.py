@@ -93,7 +93,9 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables = _learned(registry, run)
     if to_epoch == epoch.number:
-        raise InputError(f"epoch {to_epoch} is the current one", spec.registry)
+        raise InputError(
+            f"epoch {to_epoch} is the current one", spec.registry, "Name an earlier one"
+        )
     target = registry.epoch(to_epoch)
     made = plan_back(spec, epoch, profile, target, tables)
     digest = _leave(registry, run, made)
@@ -123,7 +125,7 @@ def validate_plan(spec_path: str, run_id: str) -> None:
         going_back="to_epoch" in run.read_json("params.json"),
     )
     run.write_json("gate_plan.json", gate.to_dict())
-    gate.check()
+    gate.check(run.url)
 
 
 def publish(spec_path: str, run_id: str) -> int:
@@ -138,7 +140,11 @@ def publish(spec_path: str, run_id: str) -> int:
     spec, registry, run = open_run(spec_path, run_id)
     made = read_plan(run)
     if not run.read_json("gate_tables.json")["success"]:
-        raise GateError("the tables did not pass; no epoch is published", run.url)
+        raise GateError(
+            "the tables did not pass; no epoch is published",
+            run.url,
+            "gate_tables.json has what failed; roll the run back",
+        )
     verified = run.read_json("verify.json")
     if verified["digest"] != made.digest:
         raise FenceError("what was verified is not this plan", run.url, "Start a new run")

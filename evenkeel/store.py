@@ -22,13 +22,21 @@ from partitioning.function import canonical_json
 #: As `Store._temporary` names files.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 
+#: What to do about a file of the registry that is torn or was edited.
+RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
+
 
 class Store:
     """The files under `url` (a path or any fsspec URL)."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._fs, self._root = fsspec.core.url_to_fs(url)
+        try:
+            self._fs, self._root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise InputError(
+                f"cannot be reached ({error})", url, "Install what fsspec needs for it"
+            ) from error
         self._local = isinstance(self._fs, fsspec.implementations.local.LocalFileSystem)
 
     def path(self, name: str) -> str:
@@ -130,7 +138,7 @@ class Store:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise DamagedError(f"not JSON ({error})", self.path(name)) from error
+            raise DamagedError(f"not JSON ({error})", self.path(name), RESTORE) from error
 
     def write_json(self, name: str, value: Any) -> str:
         """Replace the file by the canonical JSON of `value`."""

@@ -14,15 +14,18 @@ from partitioning.profile import Floats, Profile
 def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False) -> float:
     """Least imbalance that any function can reach; where keys may be split, that is 1.0.
 
-    Otherwise the heaviest key sits whole on some channel, at best the one with most capacity.
-    Only keys that the profile lists are known; 1.0 where there is no load.
+    Otherwise the k heaviest keys sit whole on at most k channels, at best those with most capacity:
+    the largest of these bounds over k (where channels are equal, that of k = 1). Only keys that
+    the profile lists are known; 1.0 where there is no load.
     """
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     total = float(profile.load.sum())
     if splitting or total == 0 or not len(profile.heavy):
         return 1.0
-    heaviest = float(profile.heavy_load.max())
-    return max(1.0, heaviest / float(capacities.max()) * float(capacities.sum()) / total)
+    capacities = -np.sort(-capacities)
+    heaviest = -np.sort(-profile.heavy_load)[: np.count_nonzero(capacities)]
+    held = np.cumsum(heaviest) / np.cumsum(capacities)[: len(heaviest)]
+    return max(1.0, float(held.max()) * float(capacities.sum()) / total)
 
 
 def least_bytes(

@@ -213,7 +213,9 @@ class PartitioningFunction:
                 options=data["options"],
             )
         except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
-            raise DamagedError(f"not a partitioning function ({error})", where) from error
+            raise DamagedError(
+                f"not a partitioning function ({error})", where, "Restore it from a backup"
+            ) from error
 
 
 def successor(

@@ -82,11 +82,6 @@ def imbalance(loads: Floats, capacities: Floats) -> float:
     return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
 
 
-def gedik_ratio(loads: Floats) -> float:
-    """r = max/min of channel loads (Gedik, Eq. 2); infinite where a channel has none."""
-    return float(loads.max() / loads.min()) if loads.min() > 0 else float("inf")
-
-
 def rivetti_lambda(loads: Floats) -> float:
     """lambda = (max/mean - 1), in percent (Rivetti et al., section 4)."""
     return float((loads.max() / loads.mean() - 1) * 100)

@@ -98,7 +98,9 @@ class Plan:
             _ = made.digest
             return made
         except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
-            raise DamagedError(f"not a plan ({error})", where) from error
+            raise DamagedError(
+                f"not a plan ({error})", where, "Plan again: start a new run"
+            ) from error
 
 
 def make_plan(

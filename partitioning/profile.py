@@ -152,7 +152,9 @@ class Profile:
             values["window"] = tuple(str(t) for t in values["window"])
             return cls(**values)
         except (KeyError, TypeError, ValueError, InputError) as error:
-            raise DamagedError(f"not a profile ({error})", where) from error
+            raise DamagedError(
+                f"not a profile ({error})", where, "Learn again: start a new run"
+            ) from error
 
 
 def sketch_to_bytes(sketch: Sketch) -> bytes:
@@ -165,7 +167,7 @@ def sketch_from_bytes(data: bytes, where: str = "sketch") -> Sketch:
     try:
         return Sketch(**_unpack(data, where))
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"not a sketch ({error})", where) from error
+        raise DamagedError(f"not a sketch ({error})", where, "Delete it and learn again") from error
 
 
 def _pack(value: Any) -> bytes:

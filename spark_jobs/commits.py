@@ -103,7 +103,11 @@ def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
             return [_commit(found[v]) for v in sorted(found)]
         since = max(found, default=version) - version
         if since <= limit:
-            raise DamagedError(f"its history no longer reaches back to version {version}", path)
+            raise DamagedError(
+                f"its history no longer reaches back to version {version}",
+                path,
+                "Plan again; delta.logRetentionDuration is how long history is kept",
+            )
         # Somebody has committed since the limit was read, and pushed the oldest out of it.
         limit = 2 * since
 

@@ -56,7 +56,11 @@ def add(spark: SparkSession, path: str, name: str, sql: str) -> bool:
     there = of(spark, path).get(name)
     if there is not None:
         if not same_sql(there, sql):
-            raise DamagedError(f"constraint {name} is not the one that Evenkeel wrote", path)
+            raise DamagedError(
+                f"constraint {name} is not the one that Evenkeel wrote",
+                path,
+                "Find in DESCRIBE HISTORY who wrote it, drop it, and run this again",
+            )
         return False
     spark.sql(f"ALTER TABLE {sql_name(path)} ADD CONSTRAINT {name} CHECK ({sql})")
     return True

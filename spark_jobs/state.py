@@ -60,7 +60,11 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     try:
         return log.getSnapshotAt(version, empty(), empty(), False)
     except (Py4JJavaError, PySparkException) as error:
-        raise DamagedError(f"version {version} cannot be read any more", path) from error
+        raise DamagedError(
+            f"version {version} cannot be read any more",
+            path,
+            "It was vacuumed: plan again, and let only maintain vacuum this table",
+        ) from error
 
 
 def table_version(spark: SparkSession, path: str) -> int:

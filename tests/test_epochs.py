@@ -156,7 +156,7 @@ def test_no_name_leaves_the_folder(registry, name):
 
 def test_a_run_id_becomes_a_folder_name():
     assert safe_name("manual__2026-01-01T00:00:00+00:00") == "manual__2026-01-01T00-00-00-00-00"
-    assert safe_name("../../x") == "x" or "/" not in safe_name("../../x")
+    assert safe_name("../../x") == "x"
     with pytest.raises(InputError):
         safe_name("...")
 

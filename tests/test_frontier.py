@@ -216,7 +216,26 @@ def test_floor_is_the_heaviest_key_on_the_best_channel():
     profile = zipf_profile(2, 1.0, threshold=0.0)  # loads 2/3 and 1/3
     assert floor(profile, numbered_channels(1)) == 1
     assert floor(profile, numbered_channels(3)) == pytest.approx(2.0)
-    assert floor(profile, (Channel("a", 4), Channel("b", 1), Channel("c", 1))) == 1
+    unequal = (Channel("a", 4), Channel("b", 1), Channel("c", 1), Channel("d", 0))
+    assert floor(profile, unequal) == pytest.approx(1.2)  # both keys on the two largest
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    st.lists(st.integers(0, 4), min_size=1, max_size=3).filter(any),
+)
+def test_no_assignment_of_whole_keys_beats_the_floor(loads, capacities):
+    channels = tuple(Channel(str(i), c) for i, c in enumerate(capacities))
+    keys = np.arange(len(loads), dtype=np.int64)
+    profile = profile_of_keys(KEY, keys, np.array(loads, float), 8, threshold=0.0)
+    best = min(
+        imbalance(
+            np.bincount(a, loads, minlength=len(channels)).astype(float), np.array(capacities)
+        )
+        for a in itertools.product(range(len(channels)), repeat=len(loads))
+    )
+    assert floor(profile, channels) <= best * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))

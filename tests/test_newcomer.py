@@ -33,7 +33,7 @@ def sales(file: Path, days: int, first: date = FIRST) -> Path:
     weights = 1 / np.arange(1, 301)
     products = rng.choice(300, 4000, p=weights / weights.sum())
     columns = {
-        "product": [f"product {p}" for p in products],
+        "product": [None, *(f"product {p}" for p in products[1:])],
         "quantity": rng.integers(1, 9, 4000).astype(np.int32),
         "day": [first + timedelta(days=int(d)) for d in rng.integers(0, days, 4000)],
     }
@@ -41,8 +41,8 @@ def sales(file: Path, days: int, first: date = FIRST) -> Path:
     return file
 
 
-def run(*command: str, **variables: str) -> str:
-    """What a command prints; it must end well."""
+def run(*command: str, code: int = 0, **variables: str) -> str:
+    """What a command prints (where it is to fail: on standard error)."""
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -51,23 +51,25 @@ def run(*command: str, **variables: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr if code else done.stdout
+
+
+def replay(folder: Path, *more: str, code: int = 0) -> str:
+    """`make run` with the README's words for own data, one week long."""
+    asked = re.search(r"make run DATA=sales\.parquet (KEY=\w+) (TIME=\w+)", TEXT)
+    assert asked is not None
+    variables = dict(word.split("=") for word in asked.groups())
+    data = str(sales(folder / "sales.parquet", 14))
+    where = ("--rounds", "1", "--days", "7", "--folder", str(folder / "run"), "--format", "json")
+    words = (sys.executable, "-m", "evenkeel.replay", *where, *more)
+    return run(*words, code=code, DATA=data, **variables)
 
 
 @pytest.mark.airflow
 def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
-    asked = re.search(r"make run DATA=sales\.parquet (KEY=\w+) (TIME=\w+)", TEXT)
-    assert asked is not None
-    variables = dict(word.split("=") for word in asked.groups())
-    told: dict[str, Any] = json.loads(
-        run(
-            *(sys.executable, "-m", "evenkeel.replay", "--rounds", "1", "--days", "7"),
-            *("--folder", str(tmp_path / "run"), "--format", "json"),
-            DATA=str(sales(tmp_path / "sales.parquet", 14)),
-            **variables,
-        )
-    )
+    assert "events have a null in the key (product)" in replay(tmp_path, code=1)
+    told: dict[str, Any] = json.loads(replay(tmp_path, "--null-keys", "drop"))
     ((line,),) = (table["lines"] for table in told["tables"])
     assert told["tables"][0]["passed"] and line["gates"]
     assert (line["epoch"], line["window_end"]) == (1, str(FIRST + timedelta(days=14)))
@@ -80,7 +82,7 @@ def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_pat
     jobs = re.findall(r"spark_jobs/(?:bootstrap|apply_window)\.py --spec[^`\n]*", TEXT)
     assert len(jobs) == 2
     spec, data = tmp_path / "sales.yaml", tmp_path / "sales"
-    spec.write_text(re.sub(r"s3a?://lake", str(tmp_path), block("yaml")))
+    spec.write_text(re.sub(r"s3a?://lake", str(tmp_path), block("yaml")) + "null_keys: drop\n")
     data.mkdir()
     # What the README's window holds comes after the tables were made.
     for job, days, first in zip(jobs, (7, 1), (FIRST - timedelta(days=7), FIRST), strict=True):
@@ -96,14 +98,33 @@ def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_pat
     assert found.channel.tolist() == table.epoch().lookup(found["product"].tolist()).tolist()
 
 
+def test_jobs_and_console_need_no_airflow() -> None:
+    code = (
+        "import sys, pkgutil, importlib, partitioning, evenkeel, spark_jobs\n"
+        "sys.modules['airflow'] = None\n"
+        "for package in (partitioning, evenkeel, spark_jobs):\n"
+        "    for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        importlib.import_module(m.name)\n"
+    )
+    run(sys.executable, "-c", code)
+
+
+def test_a_place_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    spec = tmp_path / "sales.yaml"
+    spec.write_text(block("yaml").replace("s3://", "nowhere://"))
+    assert run("evenkeel", "epochs", str(spec), code=2).strip().splitlines() == [
+        "evenkeel: error: nowhere://lake/evenkeel/sales: cannot be reached (Protocol not known: "
+        "nowhere). Install what fsspec needs for it"
+    ]
+
+
 def test_the_backtest_runs(tmp_path: Path) -> None:
     asked = re.search(r"evenkeel (backtest sales\.parquet.*?)`", TEXT, re.S)
     assert asked is not None
     words = [
         str(sales(tmp_path / "sales.parquet", 21)) if "." in w else w for w in asked[1].split()
     ]
-    code = "from evenkeel.cli import main; main()"
-    lines = run(sys.executable, "-c", code, *words, "--format", "jsonl").splitlines()
+    lines = run("evenkeel", *words, "--format", "jsonl").splitlines()
     scores = [json.loads(line) for line in lines]
     assert len(scores) == 2 * 4
     assert {s["strategy"] for s in scores} == {"frontier", "consistent", "readj", "elb"}

@@ -80,7 +80,6 @@ def _own(folder: Path, values: Any, key: str = "sku,shop", time: str = "at") -> 
     [
         [datetime(2024, 5, 6, 7), datetime(2024, 5, 4, 23)],
         [date(2024, 5, 6), date(2024, 5, 4)],
-        ["2024-05-06", "2024-05-04"],
     ],
 )
 def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
@@ -95,7 +94,7 @@ def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "time", "said"),
     [
-        (["soon", "later"], "at", "at cannot be read as dates"),
+        (["2024-05-06", "2024-05-04"], "at", "at is text"),
         (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
         (pa.nulls(2, pa.date32()), "at", "at holds no dates"),
     ],
@@ -105,6 +104,17 @@ def test_own_data_without_days_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=said):
         first_day(open_table(str(_own(tmp_path, values, time=time))))
+
+
+def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
+    (tmp_path / "sales").mkdir()
+    (tmp_path / "sales" / "1.csv").write_text("sku,at\na,2024-05-04\nb,2024-05-06\n")
+    table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
+    assert table.spec.input.format == "csv"
+    assert first_day(table) == date(2024, 5, 4)
+    (tmp_path / "sales" / "1.csv").write_text("sku,at\na,soon\nb,later\n")
+    with pytest.raises(InputError, match="at cannot be read as dates"):
+        first_day(table)
 
 
 @pytest.mark.parametrize(("key", "time"), [(None, "at"), ("sku", None)])

@@ -216,7 +216,7 @@ def test_only_the_largest_moves_are_listed() -> None:
     moves = tuple(replace(move, item=i, name=f"slot {i}") for i in range(10_000))
     text = text_of(page(without(plan=replace(PLAN, moves=moves))))
     assert text.count("because") == LISTED
-    assert "9,800 smaller ones are in the plan" in text
+    assert "9,800 more are in the plan" in text
 
 
 def test_parts_are_read_from_the_run(tmp_path: Path) -> None:

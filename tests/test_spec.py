@@ -51,6 +51,24 @@ def test_defaults_and_paths(tmp_path):
     assert [c.name for c in spec.channel_list()] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize("field", ["channels", "keep", "trigger", "registry"])
+def test_yes_is_no_number(tmp_path, field):
+    with pytest.raises(InputError, match=rf"{field}: yes and no, true and false are no values"):
+        load_spec(write(tmp_path, **{field: True}))
+
+
+def test_a_field_given_twice_is_refused(tmp_path):
+    file = write(tmp_path)
+    file.write_text(file.read_text() + "channels: 5\n")
+    with pytest.raises(InputError, match="channels: given twice"):
+        load_spec(file)
+
+
+def test_the_registry_has_a_folder_of_its_own(tmp_path):
+    with pytest.raises(InputError, match=r"state\.flights\.path: is that of registry"):
+        load_spec(write(tmp_path, registry="./state/"))
+
+
 def test_urls_stay_as_they_are(tmp_path):
     assert load_spec(write(tmp_path, registry="s3://bucket/r")).registry == "s3://bucket/r"
 
