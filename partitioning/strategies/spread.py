@@ -17,8 +17,9 @@ MOVES = 8
 LEAST_GAIN = 1e-9
 #: Items, times the channels, that exchanges are sought among.
 SWAPPED = 32
-#: Channels, the most uneven ones, whose items are exchanged where nothing else helps.
-UNEVEN = 16
+#: Pairs of channels, at most, the most uneven ones with all others, whose items are exchanged
+#: where nothing else helps.
+PAIRS = 160
 #: Moves of less than this part of all bytes count as of this much.
 LEAST_PART = 1e-6
 
@@ -135,7 +136,9 @@ def spread(
             if found := swap(channel, largest):
                 break
         else:
-            found = next(filter(None, (swap(c, suited(c)) for c in order[:UNEVEN])), [])
+            found = next(
+                filter(None, (swap(c, suited(c)) for c in order[: PAIRS // len(open_) + 1])), []
+            )
             if not found:
                 return
         pair = [int(at[found[0][0]]), found[0][1]]
