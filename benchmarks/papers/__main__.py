@@ -1,7 +1,8 @@
 """Every experiment, its figures put into docs/PAPERS.md: `make papers`, `make papers-quick`.
 
 What stands there between `<!-- NAME -->` and `<!-- end -->` is what `python -m
-benchmarks.papers.NAME` prints; the words around it are ours. A quick run only prints.
+benchmarks.papers.NAME` prints; the words around it are ours, the pictures are drawn from it. A
+quick run only prints.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
+import time
+
+from benchmarks.papers.pictures import PAPERS
+from benchmarks.papers.pictures import main as draw_all
 
 #: Arguments of a quick run, by experiment.
 QUICK = {
@@ -19,8 +23,8 @@ QUICK = {
     "flexd": ["50000"],
     "reshape": [],
     "dicer": ["50"],
+    "forecast": ["4"],
 }
-PAPERS = Path(__file__).resolve().parents[2] / "docs" / "PAPERS.md"
 
 
 def main(asked: list[str]) -> int:
@@ -32,7 +36,7 @@ def main(asked: list[str]) -> int:
             f"evenkeel: error: no experiment {sorted(unknown)}. There are: {', '.join(QUICK)}\n"
         )
         return 2
-    failed = 0
+    failed, start = 0, time.monotonic()
     for name in names:
         command = [
             sys.executable,
@@ -41,16 +45,20 @@ def main(asked: list[str]) -> int:
             *(QUICK[name] if quick else []),
         ]
         print(f"== {name}", flush=True)
-        lines = []
+        lines, began = [], time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None
             for line in running.stdout:
                 print(line, end="", flush=True)
                 lines.append(line.rstrip())
+        print(f"({name}: {time.monotonic() - began:.0f} s)", flush=True)
         if running.returncode:
             failed = 1
         elif not quick:
             PAPERS.write_text(filled(PAPERS.read_text(), name, "\n".join(lines).strip()))
+    if not quick:
+        draw_all()
+    print(f"{len(names)} experiments: {(time.monotonic() - start) / 60:.0f} minutes")
     return failed
 
 

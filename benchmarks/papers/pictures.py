@@ -1,0 +1,147 @@
+"""Pictures of docs/PAPERS.md, drawn from the figures that stand there into docs/img.
+
+python -m benchmarks.papers.pictures
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from evenkeel.drawing import (
+    AFTER,
+    BOTTOM,
+    FAIR,
+    LEFT,
+    MUTED,
+    TOP,
+    Spec,
+    apart,
+    draw,
+    line_mark,
+    text_mark,
+)
+
+PAPERS = Path(__file__).resolve().parents[2] / "docs" / "PAPERS.md"
+WIDTH, HEIGHT, RIGHT = 560, 300, 130
+INNER, PLOT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+Point = tuple[float, float]
+#: (m, b) that the paper gives at LLL, as far as it gives both.
+GEDIK = {"scan, redist: paper": (1.23, 1.32), "readj: paper": (1.34, 1.2)}
+
+
+def main() -> None:
+    """Draw every picture whose figures are there."""
+    page = PAPERS.read_text()
+    for name, draws in {"gedik": _gedik, "flexd": _flexd, "dicer": _dicer}.items():
+        found = re.search(rf"<!-- {name} -->\n```text\n(.*?)```\n<!-- end -->", page, re.DOTALL)
+        if found:
+            file = PAPERS.parent / "img" / f"papers-{name}.svg"
+            file.write_text(draws(found[1].splitlines()))
+
+
+def _gedik(lines: Sequence[str]) -> str:
+    """Balance against migration, all resources linear."""
+    points = dict(GEDIK)
+    for line in lines:
+        if line[:14].strip() == "LLL":
+            name, values = line[14:25].strip(), line[25:].split()
+            points[name] = (float(values[4]), float(values[0]))
+    x = _axis("m", "state moved, over the new channel's share (logarithmic)", points.values(), 0)
+    y = _axis("b", None, points.values(), 1)
+    layers: list[Spec] = []
+    places = apart([_place(b, y) for _, b in points.values()], PLOT)
+    low, high = x["scale"]["domain"]
+    for (name, (m, b)), place in zip(points.items(), places, strict=True):
+        color = AFTER if name == "frontier" else FAIR if "paper" in name else MUTED
+        layers.append(
+            {
+                "data": {"values": [{"m": m, "b": b}]},
+                "mark": {"type": "point", "filled": True, "size": 70, "color": color, "opacity": 1},
+                "encoding": {"x": x, "y": y, "description": {"value": f"{name}: b {b}, m {m}"}},
+            }
+        )
+        across = math.log(m / low) / math.log(high / low) * INNER
+        layers.append(text_mark(name, across, place, color, "left", 8))
+    return _drawn(layers, "Gedik's balance b against migration m, all resources linear")
+
+
+def _flexd(lines: Sequence[str]) -> str:
+    """Lambda over the skew, 10 channels."""
+    skews = [1.0, 1.5, 2.0, 2.5, 3.0]
+    curves = {}
+    start = next(i for i, line in enumerate(lines) if "10 channels" in line)
+    for line in lines[start + 3 :]:
+        values = re.findall(r"([\d.]+)%", line)
+        if len(values) != len(skews):
+            break
+        # What is as good as nothing is at the foot of a logarithmic scale.
+        curves[line[:20].strip()] = [max(float(v), 0.1) for v in values]
+    shown = ("uniform", "dkg", "pkg", "pstream", "dalton", "flexd")
+    curves = {name: curves[name] for name in shown if name in curves}
+    return _lines(
+        curves, skews, "z", "skew z; lambda in percent, logarithmic, 10 channels", "flexd"
+    )
+
+
+def _dicer(lines: Sequence[str]) -> str:
+    """Overload at percentiles."""
+    marks = [int(p) for p in re.findall(r"p(\d+)", lines[1])]
+    curves = {}
+    for line in lines[2:]:
+        values = re.findall(r"([\d.]+)%", line)
+        if len(values) >= len(marks):
+            curves[line[:16].strip()] = [float(v) for v in values[: len(marks)]]
+    title = "percentile of the rounds; overload in percent, logarithmic"
+    return _lines(curves, list(map(float, marks)), "p", title, "frontier")
+
+
+def _lines(
+    curves: Mapping[str, Sequence[float]], xs: Sequence[float], field: str, title: str, best: str
+) -> str:
+    points = [(x, v) for values in curves.values() for x, v in zip(xs, values, strict=True)]
+    x = _axis(field, title, points, 0, logarithmic=False)
+    y = _axis("value", None, points, 1)
+    layers: list[Spec] = []
+    ends = [_place(values[-1], y) for values in curves.values()]
+    for (name, values), place in zip(curves.items(), apart(ends, PLOT), strict=True):
+        color = AFTER if name == best else MUTED
+        data = {"values": [{field: a, "value": v} for a, v in zip(xs, values, strict=True)]}
+        thick = 2.5 if name == best else 1.0
+        layers.append(line_mark(data, color, x, y, name, thick=thick))
+        layers.append(text_mark(name, INNER, place, color, "left", 6))
+    return _drawn(layers, title)
+
+
+def _axis(
+    field: str, title: str | None, points: Iterable[Point], at: int, *, logarithmic: bool = True
+) -> Spec:
+    values = [p[at] for p in points]
+    low, high = min(values), max(values)
+    domain = [low / 1.15, high * 1.15] if logarithmic else [low, high]
+    kind = "log" if logarithmic else "linear"
+    axis: Spec = {"title": title, "tickCount": 5, "grid": at == 1, "format": ".3~f"}
+    if logarithmic:
+        steps = (1, 2, 5) if high < 100 * low else (1,)
+        ticks = [s * 10.0**e for e in range(-3, 5) for s in steps]
+        axis["values"] = [v for v in ticks if domain[0] <= v <= domain[1]]
+    scale = {"type": kind, "domain": domain, "nice": False}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _place(value: float, axis: Spec) -> float:
+    """Pixels from the top of the plot."""
+    low, high = axis["scale"]["domain"]
+    return math.log(high / value) / math.log(high / low) * PLOT
+
+
+def _drawn(layers: list[Spec], told: str) -> str:
+    svg = draw({"layer": layers}, WIDTH, HEIGHT, told=told, right=RIGHT)
+    # No page around it gives it a font, and a colour that can be read on light and dark.
+    return svg.replace("<svg ", '<svg font-family="sans-serif" color="#768390" ', 1)
+
+
+if __name__ == "__main__":
+    main()
