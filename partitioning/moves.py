@@ -77,8 +77,13 @@ def moves_between(
             )
         )
     left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
+    unnamed = np.setdiff1d(previous.explicit_keys, function.explicit_keys)
+    back = np.isin(profile.heavy, unnamed) & (reached == previous.slots[profile.heavy_slots])
     for k in np.flatnonzero(left != reached).tolist():
         source, target = int(left[k]), int(reached[k])
+        told = why(source, target)
+        if reason is None and back[k] and share[source] <= share[target]:
+            told = "it is light by now and goes back to its slot"
         moves.append(
             Move(
                 "key",
@@ -89,7 +94,7 @@ def moves_between(
                 float(profile.heavy_load[k]),
                 float(profile.heavy_bytes[k]),
                 float(profile.heavy_rows[k]),
-                why(source, target),
+                told,
             )
         )
     moves.sort(key=lambda m: (-m.load, m.kind, m.item))

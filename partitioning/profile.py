@@ -132,6 +132,25 @@ class Profile:
             heavy_names=tuple(names[i] for i in order),
         )
 
+    def without(self, hashes: Hashes) -> Profile:
+        """The same profile not listing these keys: what they have stays with their slot."""
+        kept = ~np.isin(self.heavy, hashes)
+        surprises = self.surprises
+        if len(surprises):
+            slots, keys = surprises[:, : self.slots].copy(), surprises[:, self.slots :]
+            np.add.at(slots.T, self.heavy_slots[~kept], keys[:, ~kept].T)
+            surprises = np.hstack([slots, keys[:, kept]])
+        return replace(
+            self,
+            surprises=surprises,
+            heavy=self.heavy[kept],
+            heavy_load=self.heavy_load[kept],
+            heavy_bytes=self.heavy_bytes[kept],
+            heavy_rows=self.heavy_rows[kept],
+            heavy_names=tuple(n for n, k in zip(self.heavy_names, kept.tolist(), strict=True) if k),
+            error=max(self.error, float(self.heavy_load[~kept].max(initial=0.0))),
+        )
+
     def sketch(self) -> Sketch:
         """Its load alone."""
         return Sketch(

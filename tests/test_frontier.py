@@ -539,6 +539,31 @@ def test_names_that_are_not_there_are_refused(options, message):
         frontier(profile, previous, numbered_channels(3), **options)
 
 
+def test_explicit_keys_that_are_light_by_now_go_back_to_their_slots():
+    hashes, channels = hashed_keys(3000), numbered_channels(5)
+    load = zipf(3000, 1.0)
+    profile = profile_of_keys(KEY, hashes, load, 256, threshold=0.002)
+    before = frontier(profile, uniform(profile, None, channels), channels)
+    named = before.explicit_keys
+    assert len(named) > 10
+    # The heavy keys turn light, and what they leave behind, too; others are heavy now.
+    turned = load[::-1].copy()
+    later = profile_of_keys(KEY, hashes, turned, 256, threshold=0.002, listed=named)
+    after = frontier(later, before, channels)
+    assert not np.isin(named, after.explicit_keys).any()
+    assert imbalance(channel_loads(after, later), after.capacities) < 1 + CLOSE
+    again = frontier(later, after, channels)
+    assert sum_moved(later, after, again) == 0
+    reasons = {m.reason for m in make_plan("t", later, before, channels).moves if m.kind == "key"}
+    assert "it is light by now and goes back to its slot" in reasons
+    # They stay where their state is much, where the budget is short, and where nothing moves.
+    rich = profile_of_keys(KEY, hashes, turned, 256, state=load, threshold=0.002, listed=named)
+    assert np.isin(named, frontier(rich, before, channels).explicit_keys).any()
+    assert len(frontier(later, before, channels, budget=0).explicit_keys) == len(named)
+    idle = frontier(later, before, channels, max_imbalance=5.0)
+    assert len(idle.explicit_keys) == len(named)
+
+
 def test_out_of_time_it_gives_the_best_so_far():
     profile = zipf_profile(20_000, 0.8, threshold=0.0005)
     previous = uniform(profile, None, numbered_channels(10))

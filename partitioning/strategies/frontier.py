@@ -11,6 +11,7 @@ import numpy as np
 
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.hashing import Hashes
 from partitioning.metrics import imbalance
 from partitioning.profile import Profile, sums_by
 from partitioning.strategies.assignment import Ints, gathered
@@ -19,6 +20,9 @@ from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
 from partitioning.strategies.sharing import HARD, afforded, poured, shares_before, split_task
+
+#: Parts of a mean slot's load and bytes up to which a key is not worth a name.
+LIGHT = 0.1
 
 
 def frontier(
@@ -39,8 +43,8 @@ def frontier(
     From the previous function, the fullest channel (by capacity) sheds slots and heavy keys, most
     load per byte first, to the emptiest; where none fits, two are swapped. An item counts once
     however often it moves, and not at all once it is back. A heavy key is explicit only where its
-    channel is not its slot's. Without a previous function the search starts from consistent
-    hashing, and everything is free.
+    channel is not its slot's; once it is light it goes back there when others move. Without a
+    previous function the search starts from consistent hashing, and everything is free.
 
     Of several resources, every one counts: imbalance is that of the worst, and without a
     `max_imbalance` the mean square over all channels and resources is brought down. A profile
@@ -77,9 +81,14 @@ def frontier(
     check_channels(channels)
     put = places_of(profile.key, pinned or {}, channels)
     stay = hashes_of(profile.key, excluded or (), "excluded").tolist()
-    task = task_of(profile, previous, tuple(channels), resources, tuple(put.items()), tuple(stay))
-    if seconds is not None:
-        task = replace(task, deadline=time.monotonic() + seconds)
+    until = np.inf if seconds is None else time.monotonic() + seconds
+
+    def items(profile: Profile, previous: PartitioningFunction | None) -> Task:
+        named = tuple(put.items()), tuple(stay)
+        task = task_of(profile, previous, tuple(channels), resources, *named)
+        return task if seconds is None else replace(task, deadline=until)
+
+    task = items(profile, previous)
     limit, count = np.inf if budget is None else budget, profile.slots
     shared: dict[int, dict[int, float]] = {}
     if splitting:
@@ -88,6 +97,22 @@ def frontier(
         at, shared = _shared(task, previous, max_imbalance or 1 + CLOSE, limit)
     else:
         at = picked(task, max_imbalance, limit)
+        light = _light(task, previous, at, np.setdiff1d(profile.heavy, [*put, *stay]))
+        if previous is not None and len(light):
+            gone = np.isin(task.profile.heavy, light)
+            rest = limit - float(task.sizes[count:][gone].sum())
+            named = ~np.isin(previous.explicit_keys, light)
+            without = replace(
+                previous,
+                explicit_keys=previous.explicit_keys[named],
+                explicit_channels=previous.explicit_channels[named],
+            )
+            fewer = items(task.profile.without(light), without)
+            if fewer.forced <= rest:
+                again = picked(fewer, max_imbalance, rest)
+                best = task.floor * (1 + CLOSE) if budget is None else 1.0
+                if fewer.worst(again) <= max(task.worst(at), max_imbalance or best):
+                    task, at = fewer, again
     if not len(task.surprises) and len(task.measures):
         kinds = np.vstack([task.measures, task.sizes])[:, :count]
         at[:count] = gathered(at[:count], task.home[:count], kinds)
@@ -109,6 +134,19 @@ def frontier(
         {h: c for h, c in zip(heavy, at[count:].tolist(), strict=True) if h not in shared},
         shared,
     )
+
+
+def _light(task: Task, previous: PartitioningFunction | None, at: Ints, known: Hashes) -> Hashes:
+    """Explicit keys, of those whose load is known, that could as well go with their slot, where
+    anything moves at all: of load and of bytes they have no more than LIGHT of a mean slot."""
+    if previous is None or (at == task.home).all():
+        return np.empty(0, dtype=np.int64)
+    count = task.profile.slots
+    items = count + np.searchsorted(task.profile.heavy, previous.explicit_keys)
+    few = np.ones(len(items), dtype=np.bool_)
+    for values in (task.load, task.sizes):
+        few &= values[items] <= LIGHT * float(values.sum()) / count
+    return previous.explicit_keys[few & np.isin(previous.explicit_keys, known)]
 
 
 def _shared(

@@ -85,6 +85,18 @@ class Task:
         total = float(self.load.sum()) + self.poured or 1.0
         return self.capacities / self.capacities.sum() * total
 
+    @property
+    def forced(self) -> float:
+        """Bytes that move before any search: those on channels that close."""
+        return float(self.sizes[(self.start != self.home) & (self.home >= 0)].sum())
+
+    def worst(self, at: Ints) -> float:
+        """Imbalance of the worst resource, items being `at`."""
+        fair = self.fair / self.fair.sum()
+        inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
+        sums = [np.bincount(at, m, minlength=len(fair)) * inverse for m in self.measures]
+        return max((float(s.max()) for s in sums), default=1.0)
+
     def search(self, aim: float, stop: float, budget: float = np.inf) -> Path:
         """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
         if len(self.measures) > 1:
