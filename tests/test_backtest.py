@@ -374,6 +374,28 @@ def test_the_console_answers_in_lines_and_in_a_table(words):
     assert "imbalance" in table.stdout and table.stdout.count("uniform") == 2
 
 
+def test_the_console_passes_a_gap_over_and_refuses_what_cannot_be(tmp_path):
+    """The real command: a gap is told on stderr, bad input is one line and exit 2."""
+    path, at = tmp_path / "gap.csv", ["01", "01", "02", "09", "09", "10"]
+    path.write_text("k,w,t\n" + "".join(f"k{i % 2},1,2024-01-{d}\n" for i, d in enumerate(at)))
+    weights = tmp_path / "weights.csv"
+    weights.write_text("k,w,t\na,inf,2024-01-01\nb,1,2024-01-02\n")
+    command = [sys.executable, "-c", "from evenkeel.cli import main; main()", "backtest"]
+
+    def run(file, *more):
+        arguments = [str(file), "--key", "k", "--time", "t", "--channels", "2", *more]
+        return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
+
+    answer = run(path, "--format", "jsonl")
+    windows = [json.loads(line)["window"] for line in answer.stdout.splitlines()]
+    assert (answer.returncode, windows) == (0, ["2024-01-01", "2024-01-02", "2024-01-09"])
+    assert answer.stderr.startswith("evenkeel: 6 windows have no load and are passed over: 2024-01")
+    answer = run(weights, "--weight", "w")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.count("\n") == 1, "one line, no traceback"
+    assert "1 weights are null, negative or not finite; the first is inf" in answer.stderr
+
+
 def test_the_page_shows_every_strategy_and_is_whole(words, tmp_path):
     series = read_series(words, ["word"], rows=700)
     scores = list(backtest(series, ["uniform", "clb", "frontier"], [1, 5]))
