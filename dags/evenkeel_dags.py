@@ -87,6 +87,20 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             f"Default: {'no limit' if spec.budget is None else spec.budget}.",
             section=SAFETY,
         ),
+        **{
+            name: Param(
+                None,
+                type=["null", "integer"],
+                minimum=1,
+                title=title,
+                description=f"{what} Default: {'no limit' if limit is None else limit}.",
+                section=SAFETY,
+            )
+            for name, title, what, limit in (
+                ("batch", "Bytes a commit", "State moves in commits of so much.", spec.batch),
+                ("rate", "Bytes a second", "State moves no faster.", spec.rate),
+            )
+        },
         "dry_run": Param(
             False,
             type="boolean",

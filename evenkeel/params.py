@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from evenkeel.epochs import Epoch, Registry
+from evenkeel.epochs import Epoch, Registry, Run
 from evenkeel.spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function import Channel
@@ -37,6 +37,8 @@ class Params(BaseModel):
         None, ge=1, allow_inf_nan=False, description="imbalance to aim at"
     )
     budget: int | None = Field(None, ge=0, description="bytes of state that may move")
+    batch: int | None = Field(None, ge=1, description="bytes of state that one commit may move")
+    rate: int | None = Field(None, ge=1, description="bytes of state a second that may move")
     window_end: date | None = Field(None, description="day after the window's last day")
     relearn: bool = Field(False, description="learn every day anew: late rows came")
     dry_run: bool = Field(False, description="plan and report, move nothing")
@@ -130,6 +132,14 @@ def channels_for(
         return told
     then = registry.store.read_json(kept)
     return now if then == spec_channels(spec) else told
+
+
+def pace_for(spec: TableSpec, run: Run) -> tuple[int | None, int | None]:
+    """Bytes that one commit of a run's migration may move, and bytes a second: as the run asks,
+    else as the spec says; None: no limit."""
+    asked = run.read_json("params.json") if run.exists("params.json") else {}
+    batch, rate = asked.get("batch"), asked.get("rate")
+    return spec.batch if batch is None else batch, spec.rate if rate is None else rate
 
 
 def spec_channels_file(plan_digest: str) -> str:

@@ -135,6 +135,12 @@ class TableSpec(Strict):
     trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
     max_imbalance: float = Field(1.05, ge=1, description="imbalance that a rebalance aims at")
     budget: int | None = Field(None, ge=0, description="bytes of state that a run may move")
+    batch: int | None = Field(
+        None, ge=1, description="bytes of state that one commit may move; none: all at once"
+    )
+    rate: int | None = Field(
+        None, ge=1, description="bytes of state a second that may move; none: no limit"
+    )
     approve_over: int | None = Field(
         None, ge=0, description="bytes over which a person approves the plan; none: never asked"
     )

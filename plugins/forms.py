@@ -107,11 +107,12 @@ def read_params(given: Mapping[str, str]) -> tuple[Params | None, dict[str, str]
     for name in SWITCHES:
         values[name] = values.get(name) in ("true", "on", "yes")
     problems: dict[str, str] = {}
-    if values.get("budget"):
-        try:
-            values["budget"] = read_bytes(values["budget"])
-        except InputError as error:
-            problems["budget"] = f"{error.what} (got {values.pop('budget')!r})"
+    for name in ("budget", "batch", "rate"):
+        if values.get(name):
+            try:
+                values[name] = read_bytes(values[name])
+            except InputError as error:
+                problems[name] = f"{error.what} (got {values.pop(name)!r})"
     if weights := values.get("capacities"):
         values["capacities"] = [w for w in weights.replace(",", " ").split() if w]
     problems = {**Params.problems(values), **problems}

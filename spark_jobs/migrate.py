@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from spark_jobs import state
 from spark_jobs.fence import Migration, approved, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import Passage, moved_sql
+from spark_jobs.pace import paced
 
 STEP = "migrate"
 
@@ -39,11 +41,13 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         stands = {name: fence(spark, migration, name)[1] for name in names}
         if all(s == {migration.old} for s in stands.values()):
             check_budget(spark, migration)
+        migration.table.registry.store.check_exclusive()
         reached("weighed")
         begun(migration)
+        stops, pace = paced(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
-                passage = forward(spark, migration, name, STEP)
+                passage = replace(forward(spark, migration, name, STEP), stops=stops, pace=pace)
                 passage.loosen()
                 passage.move()
     record = {

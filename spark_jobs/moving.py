@@ -7,7 +7,7 @@ looks at what stands before it acts, so that doing it again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
+from spark_jobs.pace import Pace
 
 #: How often rows that other writers still add by the function that is left are fetched.
 SWEEPS = 3
@@ -44,6 +45,9 @@ class Passage:
     source, target : functions that rows leave and arrive by
     step : the job's name, for the table's history
     fence : checks the world and returns the table's version and the constraints that stand
+    stops : functions on the way from source to target, in order: what stands by each is
+        committed before what comes after it. None: all at once
+    pace : how fast; None: as fast as it goes
     """
 
     spark: SparkSession
@@ -53,6 +57,8 @@ class Passage:
     target: PartitioningFunction
     step: str
     fence: Callable[[], tuple[int, set[str]]]
+    stops: Sequence[PartitioningFunction] = ()
+    pace: Pace | None = None
 
     @property
     def path(self) -> str:
@@ -92,7 +98,8 @@ class Passage:
     def move(self) -> int:
         """Move every row that the target puts elsewhere; returns how many.
 
-        Sweeps until nobody wrote meanwhile, or nothing was left to move.
+        First up to each stop, then whatever is left: sweeps until nobody wrote meanwhile, or
+        nothing was left to move.
 
         Raises
         ------
@@ -100,6 +107,11 @@ class Passage:
         """
         condition = moved_sql(self.source, self.target)
         total = 0
+        for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
+            if (part := moved_sql(at, stop, self.target)) is not None:
+                rows, _ = persistently(lambda part=part: self._update(part), self.where)
+                total += rows or 0
+                reached("batch moved")
         for _ in range(SWEEPS):
             if condition is None:
                 break
@@ -143,6 +155,8 @@ class Passage:
         if rows_left.isEmpty():
             # An UPDATE of nothing that carries a transaction id leaves an empty commit behind.
             return 0, True
+        if self.pace is not None:
+            self.pace.admit(rows_left, self.path)
         app = commits.app_id(self.migration.table.spec.table)
         update = (
             f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {channel_sql(self.target)} "
@@ -162,6 +176,8 @@ class Passage:
         rows = None if row is None else int(row[0])
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
+        if self.pace is not None:
+            self.pace.keep(self.path, version)
         since = state.table_version(self.spark, self.path) - version
         return rows, rows is not None and since == 1
 
@@ -188,11 +204,20 @@ class Passage:
         return commits.commit_conf(self.spark, None, None, self.migration.meta(self.step))
 
 
-def moved_sql(source: PartitioningFunction, target: PartitioningFunction) -> str | None:
+def moved_sql(
+    source: PartitioningFunction,
+    target: PartitioningFunction,
+    final: PartitioningFunction | None = None,
+) -> str | None:
     """SQL for the rows that stand by `source` and have another channel by `target`; None: none.
 
     Only the last part decides; the others name channels (partitions) and slots (Parquet row
     groups) that need not be read.
+
+    Parameters
+    ----------
+    final : the function that `target` is a stop on the way to: whoever writes by that one
+        already is let be
     """
     slots = np.flatnonzero(source.slots != target.slots)
     keys = np.union1d(source.explicit_keys, target.explicit_keys)
@@ -202,10 +227,10 @@ def moved_sql(source: PartitioningFunction, target: PartitioningFunction) -> str
     channels = np.union1d(source.slots[slots], source.lookup_hashes(keys))
     ranges = slot_ranges(np.union1d(slots, slot_of(keys, len(source.slots))))
     within = " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
-    return (
-        f"{state.CHANNEL} IN ({', '.join(map(str, channels.tolist()))}) AND ({within}) "
-        f"AND {state.CHANNEL} <> {channel_sql(target)}"
-    )
+    due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final)}"
+    if final is not None:
+        due += f" AND {channel_sql(target)} = {channel_sql(final)}"
+    return f"{state.CHANNEL} IN ({', '.join(map(str, channels.tolist()))}) AND ({within}) AND {due}"
 
 
 def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:

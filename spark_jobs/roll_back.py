@@ -15,10 +15,12 @@ from pyspark.sql import SparkSession
 from evenkeel.steps import ROLLED_BACK
 from evenkeel.table import Table
 from partitioning.errors import FenceError
+from partitioning.function import PartitioningFunction
 from spark_jobs import commits, state
 from spark_jobs.fence import Migration, approved, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
+from spark_jobs.pace import Pace, paced
 
 STEP = "roll_back"
 
@@ -41,8 +43,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
         return {}
     moved = {}
+    way = paced(spark, migration, back=True)
     for name in migration.table.spec.state:
-        moved[name] = _back(spark, migration, name)
+        moved[name] = _back(spark, migration, name, *way)
         say(f"{name}: {moved[name]:,} rows moved back")
     _mark(migration, done=True)
     return moved
@@ -52,7 +55,13 @@ def _mark(migration: Migration, done: bool) -> None:
     migration.run.write_json(ROLLED_BACK, {"digest": migration.plan.digest, "done": done})
 
 
-def _back(spark: SparkSession, migration: Migration, name: str) -> int:
+def _back(
+    spark: SparkSession,
+    migration: Migration,
+    name: str,
+    stops: Sequence[PartitioningFunction],
+    pace: Pace | None,
+) -> int:
     passage = Passage(
         spark,
         migration,
@@ -61,6 +70,8 @@ def _back(spark: SparkSession, migration: Migration, name: str) -> int:
         target=migration.before,
         step=STEP,
         fence=lambda: _fence(spark, migration, name),
+        stops=stops,
+        pace=pace,
     )
     since = commits.history_since(spark, passage.path, migration.plan.tables[name])
     if all(c.meta.get("digest") != migration.plan.digest for c in since):

@@ -21,7 +21,7 @@ from tests.chaos.home import RUN, World, bootstrapped, contents, copied, task
 from tests.chaos.leftovers import leftovers
 from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.run import check, recover
-from tests.chaos.sessions import SMALL, Victim
+from tests.chaos.sessions import Victim, small
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,11 +33,7 @@ LIFE = (
 
 @pytest.fixture(scope="module")
 def spark(spark: SparkSession) -> SparkSession:
-    """A session for a hundred rows, beside the one that all tests share."""
-    made = spark.newSession()
-    for name, value in SMALL.items():
-        made.conf.set(name, value)
-    return made
+    return small(spark)
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,14 @@ def start() -> SparkSession:
     return made
 
 
+def small(spark: SparkSession) -> SparkSession:
+    """A session for some hundred rows beside one that others share."""
+    made = spark.newSession()
+    for name, value in SMALL.items():
+        made.conf.set(name, value)
+    return made
+
+
 class Victim:
     """A process in a session of its own that runs cases and is killed by SIGKILL, with its JVM."""
 

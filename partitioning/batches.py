@@ -1,0 +1,78 @@
+"""A migration in batches: where to stop on the way from one function to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.moves import Move
+from partitioning.order import safe_order
+from partitioning.plan import Plan
+
+
+def stops(plan: Plan, previous: PartitioningFunction, most: float) -> list[PartitioningFunction]:
+    """Functions between `previous` and the plan's own, in order; neither end is among them.
+
+    From each to the next no more than `most` bytes move, unless a single move is larger, or a
+    swap or chain that has to be made together. At none is an open channel fuller, by its
+    capacity, than the fullest is at the start or the end (`order.safe_order`). At each, every
+    key stands where it stood before or where the plan puts it.
+
+    Parameters
+    ----------
+    previous : the function of the epoch that the plan starts from
+    most : bytes of state that a batch may move
+    """
+    made: list[Move] = []
+    found: list[PartitioningFunction] = []
+    size = 0.0
+    for batch in _together(plan):
+        more = sum(m.bytes for m in batch)
+        if size and size + more > most:
+            found.append(_after(plan.function, previous, plan.moves, made))
+            size = 0.0
+        made += batch
+        size += more
+    return found
+
+
+def _together(plan: Plan) -> list[list[Move]]:
+    """The plan's moves, in the order and the batches in which they are safe."""
+    moves, capacities = plan.moves, plan.function.capacities
+    batches = safe_order(
+        [m.source for m in moves],
+        [m.target for m in moves],
+        [m.load for m in moves],
+        np.array(plan.loads_before),
+        np.pad(capacities, (0, len(plan.loads_before) - len(capacities))),
+    )
+    return [[moves[i] for i in batch] for batch in batches]
+
+
+def _after(
+    function: PartitioningFunction,
+    previous: PartitioningFunction,
+    moves: Sequence[Move],
+    made: Sequence[Move],
+) -> PartitioningFunction:
+    """Where every key stands when only the moves `made` are made."""
+    slots = previous.slots.copy()
+    moved = [m.item for m in made if m.kind == "slot"]
+    slots[moved] = function.slots[moved]
+    # A key that moves by itself stands apart from its slot, which may move before or after it.
+    own = np.array([m.item for m in moves if m.kind == "key"], dtype=np.int64)
+    keys = np.union1d(np.union1d(previous.explicit_keys, function.explicit_keys), own)
+    done = np.isin(keys, np.array([m.item for m in made if m.kind == "key"], dtype=np.int64))
+    channels = np.where(done, function.lookup_hashes(keys), previous.lookup_hashes(keys))
+    # Channels that are being dropped are there until all have left them.
+    count = max(len(previous.channels), len(function.channels))
+    return replace(
+        function,
+        channels=numbered_channels(count),
+        slots=slots,
+        explicit_keys=keys,
+        explicit_channels=channels,
+    )

@@ -1,0 +1,102 @@
+"""How fast a migration may go, and how far it has come: by what its commits have written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from evenkeel.params import pace_for
+from partitioning.batches import stops
+from partitioning.errors import FenceError
+from partitioning.function import PartitioningFunction
+from spark_jobs import commits, state
+from spark_jobs.fence import Migration, ours
+from spark_jobs.job import say
+
+#: Where only a rate is given, a batch is what it lets through in so many seconds.
+SECONDS = 60
+
+
+class Pace:
+    """What a migration's commits have moved and written, against the plan, budget and rate.
+
+    Parameters
+    ----------
+    rate : bytes a second; None: no limit
+    back : the way back, which no budget holds up
+    """
+
+    def __init__(
+        self, spark: SparkSession, migration: Migration, rate: float | None, back: bool
+    ) -> None:
+        plan = migration.plan
+        self._spark, self._digest, self._rate = spark, plan.digest, rate
+        self._planned = sum(m.rows for m in plan.moves)
+        self._budget = None if back else plan.budget
+        # What an earlier attempt has moved counts, but for the rate, and on the way back.
+        names = () if back else migration.table.spec.state
+        made = [c for n in names for c in ours(spark, migration, n)]
+        self._rows, self._bytes = _sum(made, "numUpdatedRows"), _sum(made, "numAddedBytes")
+        self._before, self._began = (self._rows, self._bytes), time.monotonic()
+
+    def admit(self, rows: DataFrame, path: str) -> None:
+        """Weigh the rows that a batch moves, before it does.
+
+        Raises
+        ------
+        FenceError : with what was written, at the size that rows turned out to have, they are
+            over the budget
+        """
+        if self._budget is None:
+            return
+        each = state.table_bytes_per_row(self._spark, path)
+        size = rows.count() * max(each, self._bytes / self._rows if self._rows else 0.0)
+        # Half a byte: sums of floats may differ in their last digits.
+        if self._bytes + size > self._budget + 0.5:
+            raise FenceError(
+                f"{self._bytes:,} bytes are written, the next batch takes {size:,.0f}, and the "
+                f"budget is {self._budget:,.0f}",
+                path,
+                "Roll back (the DAG does); then plan again, or raise the budget",
+            )
+
+    def keep(self, path: str, since: int) -> None:
+        """Count what our commits since a version have written, tell how far it is, and wait
+        until the rate allows more."""
+        found = commits.history_since(self._spark, path, since)
+        mine = [c for c in found if c.meta.get("digest") == self._digest]
+        self._rows += _sum(mine, "numUpdatedRows")
+        self._bytes += _sum(mine, "numAddedBytes")
+        seconds = time.monotonic() - self._began
+        if self._rate is not None:
+            wait = max(0.0, (self._bytes - self._before[1]) / self._rate - seconds)
+            time.sleep(wait)
+            seconds += wait
+        left = max(0.0, self._planned - self._rows) / max(1, self._rows - self._before[0])
+        say(
+            f"{self._rows:,} of {self._planned:,.0f} rows moved, {self._bytes:,} bytes written; "
+            f"about {left * seconds:,.0f} s left"
+        )
+
+
+def paced(
+    spark: SparkSession, migration: Migration, back: bool = False
+) -> tuple[list[PartitioningFunction], Pace | None]:
+    """Where a migration stops on its way, and its pace: as the run asks, or else the spec.
+
+    Parameters
+    ----------
+    back : the same stops, the other way
+    """
+    batch, rate = pace_for(migration.table.spec, migration.run)
+    if batch is None and rate is None:
+        return [], None
+    most = float(batch if batch is not None else (rate or 0) * SECONDS)
+    way = stops(migration.plan, migration.before, most)
+    return way[::-1] if back else way, Pace(spark, migration, rate, back)
+
+
+def _sum(made: Iterable[commits.Commit], metric: str) -> int:
+    return sum(c.metrics.get(metric, 0) for c in made)

@@ -1,0 +1,100 @@
+"""A migration in batches: each within its limit, no channel fuller on the way, every key at one
+of its two places."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partitioning.batches import stops
+from partitioning.function import KeyColumn, numbered_channels
+from partitioning.metrics import channel_loads
+from partitioning.plan import Plan, make_plan, plan_for
+from partitioning.profile import profile_of_keys
+from partitioning.strategies.hashing import consistent, uniform
+
+KEY = (KeyColumn("k", "string"),)
+
+
+def a_plan(seed: int, count: int, strategy: str = "frontier", after: int = 0):
+    """Zipf keys with state of random sizes: the profile, the function before, and a plan."""
+    rng = np.random.default_rng(seed)
+    load = rng.permutation(1 / np.arange(1, 401) ** 0.9) * 1e5
+    keys = np.sort(rng.choice(2**62, 400, replace=False).astype(np.int64) - 2**61)
+    size = rng.integers(1, 100, 400).astype(float)
+    profile = profile_of_keys(KEY, keys, load, 32, state=size, threshold=800.0)
+    previous = consistent(profile, None, numbered_channels(count))
+    channels = numbered_channels(after or count)
+    return profile, previous, make_plan("t", profile, previous, channels, strategy=strategy)
+
+
+def steps(plan: Plan, previous, most):
+    return [previous, *stops(plan, previous, most), plan.function]
+
+
+def moved(one, other, profile):
+    """Bytes between two functions: of slots' tails and of heavy keys."""
+    tails = profile.tail(profile.bytes, profile.heavy_bytes)
+    keys = one.lookup_hashes(profile.heavy) != other.lookup_hashes(profile.heavy)
+    return tails[one.slots != other.slots].sum() + profile.heavy_bytes[keys].sum()
+
+
+@given(
+    st.integers(0, 30),
+    st.integers(2, 7),
+    st.sampled_from(["frontier", "uniform", "redist"]),
+    st.integers(-1, 1),
+)
+def test_batches_keep_to_their_limit_and_leave_no_channel_fuller(seed, count, strategy, more):
+    after = max(1, count + more)
+    profile, previous, plan = a_plan(seed, count, strategy, after)
+    profile = profile.listing(np.union1d(previous.explicit_keys, plan.function.explicit_keys))
+    most = max(plan.bytes / 5, 1.0)
+    way = steps(plan, previous, most)
+    wide = max(count, after)
+
+    def loads(function):
+        found = channel_loads(function, profile)
+        return np.pad(found, (0, wide - len(found)))
+
+    open_ = slice(0, after)
+    limit = max(loads(previous)[open_].max(), loads(plan.function)[open_].max())
+    largest = max((m.bytes for m in plan.moves), default=0.0)
+    total = 0.0
+    for one, other in pairwise(way):
+        size = moved(one, other, profile)
+        # A swap or chain may be larger than the limit, but it is made of few moves.
+        assert size <= max(most, 4 * largest) * (1 + 1e-9)
+        assert loads(other)[open_].max() <= limit * (1 + 1e-6)
+        total += size
+    assert total == pytest.approx(plan.bytes)
+
+
+def test_every_key_stands_at_one_of_its_two_places_and_moves_once():
+    profile, previous, plan = a_plan(3, 5)
+    way = steps(plan, previous, plan.bytes / 20)
+    assert len(way) > 5
+    rng = np.random.default_rng(1)
+    keys = np.concatenate([profile.heavy, rng.integers(-(2**63), 2**63 - 1, 5000)])
+    places = np.array([f.lookup_hashes(keys) for f in way])
+    assert ((places == places[0]) | (places == places[-1])).all()
+    assert (np.diff(places, axis=0) != 0).sum(axis=0).max() == 1
+
+
+def test_one_batch_where_the_limit_is_wide_and_none_where_nothing_moves():
+    profile, previous, plan = a_plan(3, 5)
+    assert stops(plan, previous, plan.bytes) == []
+    still = plan_for("t", profile, previous, previous)
+    assert stops(still, previous, 1.0) == []
+
+
+def test_a_heavy_key_and_its_slot_may_move_apart():
+    profile, previous, _ = a_plan(5, 4)
+    plan = plan_for("t", profile, previous, uniform(profile, None, numbered_channels(4)))
+    assert not len(plan.function.explicit_keys)
+    way = steps(plan, previous, 1.0)
+    assert {m.kind for m in plan.moves} == {"key", "slot"}
+    total = sum(moved(a, b, profile) for a, b in pairwise(way))
+    assert total == pytest.approx(plan.bytes)

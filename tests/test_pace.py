@@ -1,0 +1,85 @@
+"""A migration held to so many bytes a commit and a second: in batches, each of them resumable."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from partitioning.errors import FenceError
+from spark_jobs import commits
+from spark_jobs.migrate import migrate
+from spark_jobs.roll_back import roll_back
+from tests.chaos.sessions import small
+from tests.placed import append, crashing_at, placed, planned
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> SparkSession:
+    return small(spark)
+
+
+def test_batches_are_resumed_paced_and_undone(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    batch, rate = migration.plan.bytes / 3, migration.plan.bytes / 30
+    migration.run.write_json("params.json", {"batch": round(batch), "rate": round(rate)})
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
+    monkeypatch.setattr("spark_jobs.pace.time", clock)
+    with crashing_at("batch moved", monkeypatch):
+        migrate(spark, migration)
+    (first,) = commits.history_since(spark, home.path(), home.version(spark) - 1)
+    capsys.readouterr()
+    # Meanwhile others write, by either function: what is placed already stays there.
+    append(spark, home, migration.before, {f"old{i}": i for i in range(50)})
+    append(spark, home, migration.after, {f"new{i}": i for i in range(50)})
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert len(record["commits"]) >= 3
+    assert record["commits"][0] == first.version
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
+    assert len(rows) == 2100
+
+    # As many seconds as the bytes written take, at the rate: less what the work itself took.
+    mine = record["bytes"] - first.metrics["numAddedBytes"]
+    assert 0.2 * mine / rate < slept[-1] <= mine / rate
+    said = [line for line in capsys.readouterr().out.splitlines() if "bytes written" in line]
+    assert len(said) == len(record["commits"]) - 1
+    planned_rows = sum(m.rows for m in migration.plan.moves)
+    assert (
+        f"{record['rows']:,} of {planned_rows:,.0f} rows moved, {record['bytes']:,} bytes "
+        "written; about 0 s left"
+    ) in said[-1]
+
+    moved = roll_back(spark, migration)
+    assert moved["visits"] >= record["rows"] - 50
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
+    back = commits.history_since(spark, home.path(), record["after"])
+    assert sum(c.operation == "UPDATE" for c in back) >= 3
+
+
+def test_the_budget_is_kept_by_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Small files are larger than they were weighed: the batch after the first would be over."""
+    home = placed(spark, tmp_path)
+    exact = planned(spark, home).plan.bytes
+    migration = planned(spark, home, budget=exact)
+    migration.run.write_json("params.json", {"batch": round(exact / 4)})
+    with pytest.raises(FenceError, match="the next batch takes"):
+        migrate(spark, migration)
+    history = commits.history_since(spark, home.path(), migration.plan.tables["visits"])
+    written = sum(c.metrics.get("numAddedBytes", 0) for c in history)
+    assert 0 < written <= exact
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
