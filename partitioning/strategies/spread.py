@@ -17,9 +17,9 @@ MOVES = 8
 LEAST_GAIN = 1e-9
 #: Items, times the channels, that exchanges are sought among.
 SWAPPED = 32
-#: Pairs of channels, at most, the most uneven ones with all others, whose items are exchanged
-#: where nothing else helps.
-PAIRS = 160
+#: Over the channels squared: how many of them, the most uneven ones, exchange items with all others
+#: where nothing else helps. Where there are many, others do, and each exchange costs more time.
+EFFORT = 1600
 #: Moves of less than this part of all bytes count as of this much.
 LEAST_PART = 1e-6
 
@@ -137,7 +137,7 @@ def spread(
                 break
         else:
             found = next(
-                filter(None, (swap(c, suited(c)) for c in order[: PAIRS // len(open_) + 1])), []
+                filter(None, (swap(c, suited(c)) for c in order[: EFFORT // len(open_) ** 2])), []
             )
             if not found:
                 return
