@@ -7,6 +7,7 @@ when they run.
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -190,11 +191,18 @@ def publish(spec: str, table: str, *, run_id: Any = None, outlet_events: Any = N
 def report(spec: str, *, run_id: Any = None, ti: Any = None) -> str | None:
     """Render the run's page, however the run went; then fail if any task before it failed, so
     that a run that was rolled back does not look like one that went well."""
+    from airflow.sdk.observability import stats
+
     from evenkeel import steps
+    from evenkeel.measures import measures
 
     with one_line():
         page = steps.report(spec, run_id)
+        whose, numbers = measures(spec, run_id)
     print(f"Report: {page}")
+    print(f"evenkeel: measures: {json.dumps({**whose, **numbers}, sort_keys=True)}")
+    for name, value in numbers.items():
+        stats.gauge(f"evenkeel.{whose['table']}.{name}", value)
     states = _states(ti, run_id)
     failed = [name for name, state in states.items() if state == "failed"]
     if failed:

@@ -237,8 +237,14 @@ def test_from_learn_to_report_and_back_again(
 ) -> None:
     monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
     rows = _rows(ready, spark)
+    gauges: dict[str, float] = {}
+    monkeypatch.setattr("airflow.sdk.observability.stats.gauge", gauges.__setitem__)
     run = dag_of("rebalance_trips").test(run_conf={"window_end": END})
     assert run.state == "success"
+    assert gauges["evenkeel.trips.imbalance_after"] < gauges["evenkeel.trips.imbalance_before"]
+    assert gauges["evenkeel.trips.bytes_moved"] > 0
+    assert gauges["evenkeel.trips.gate_failures"] == 0
+    assert {"evenkeel.trips.seconds_learn", "evenkeel.trips.seconds_migrate_totals"} <= set(gauges)
     assert _states(run) == dict.fromkeys(PIPELINE, "success") | {"roll_back": "skipped"}
     epoch = ready.table.epoch()
     assert epoch.number == 1

@@ -13,6 +13,7 @@ import yaml
 from evenkeel import approval, steps
 from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
+from evenkeel.measures import measures
 from evenkeel.params import Params, channels_for
 from evenkeel.spec import load_spec
 from partitioning.decide import Pace
@@ -336,6 +337,13 @@ def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -
     steps.validate_plan(shop.spec, "r")
     shop.verified()
     steps.publish(shop.spec, "r")
+    whose, numbers = measures(shop.spec, "r")
+    made = steps.read_plan(shop.registry.run("r"))
+    assert whose == {"table": "words", "run": "r", "epoch": 0, "plan": made.digest}
+    assert numbers["imbalance_after"] == made.imbalance_after
+    assert numbers["bytes_planned"] == made.bytes
+    assert (numbers["published"], numbers["gate_failures"]) == (1, 0)
+    assert measures(shop.spec, "nothing yet")[1] == {}
     page = steps.report(shop.spec, "r")
     assert page is not None
     assert page.endswith("epochs/00000001/report.html")

@@ -1,0 +1,71 @@
+"""docs/OPERATIONS.md: its example runs, and what it quotes is what the code says."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "docs/OPERATIONS.md").read_text()
+SOURCE = "\n".join(
+    file.read_text()
+    for package in ("partitioning", "evenkeel", "spark_jobs", "dags")
+    for file in sorted((ROOT / package).rglob("*.py"))
+)
+
+
+def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    heard: list[dict[str, str]] = []
+
+    class Ear(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Ear)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("ALERT_URL", f"http://127.0.0.1:{server.server_port}")
+    try:
+        made: dict[str, object] = {}
+        exec(code, made)
+        tasks = [SimpleNamespace(dag=SimpleNamespace(tags=t)) for t in ({"evenkeel"}, {"other"})]
+        for task in tasks:
+            made["task_policy"](task)
+        assert not hasattr(tasks[1], "on_failure_callback")
+        (tell,) = tasks[0].on_failure_callback
+        failed = SimpleNamespace(dag_id="rebalance_t", task_id="verify")
+        tell({"task_instance": failed, "run_id": "r1", "exception": ValueError("why")})
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert heard == [{"dag": "rebalance_t", "run": "r1", "task": "verify", "error": "why"}]
+
+
+def test_what_it_quotes_is_said_somewhere() -> None:
+    """Errors in the table of faults; N, STEP and dots stand for what differs."""
+    table = TEXT[TEXT.index("## Recover") : TEXT.index("## Slow it down")]
+    quoted = [q for q in re.findall(r"`([^`]+)`", table) if " " in q and "spark-submit" not in q]
+    assert len(quoted) >= 6
+    code = re.sub(r'"\s*\n\s*f?"', "", SOURCE)
+    for quote in quoted:
+        for part in re.split(r"\.\.\.| N |N$", quote.replace('"done": false', "done")):
+            assert part.strip() in code, quote
+
+
+def test_files_and_settings_that_it_names_are_there() -> None:
+    for name in re.findall(r"`((?:deploy|tests|partitioning|spark_jobs|docs)/[\w./]+)`", TEXT):
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"\]\((\w+\.md)\)", TEXT):
+        assert (ROOT / "docs" / name).exists(), name
+    assert "spark.evenkeel.oneDriver" in SOURCE
