@@ -151,8 +151,13 @@ def test_epochs(function: Any, signed: bool) -> None:
         "tables": {"s": {"path": "p", "version": 3}},
         "published": "2026-01-01T00:00:00+00:00",
     }
-    sign = digest(data) if signed else "0" * 64
-    registry.store.write_json("epochs/00000000/epoch.json", {**data, "digest": sign})
+    try:
+        sign = digest(data) if signed else "0" * 64
+    except ValueError:
+        # What canonical JSON does not write, a person's editor may: NaN, half a character.
+        sign = "0" * 64
+    file = json.dumps({**data, "digest": sign}).encode()
+    registry.store.write("epochs/00000000/epoch.json", file)
     epoch = answered(registry.current, DamagedError)
     if epoch is not None:
         key = [["a"] if c.type == "string" else [1] for c in epoch.function.key]
