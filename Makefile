@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test chaos fuzz lint bench papers papers-quick lock clean distclean
+.PHONY: help setup run up test cluster chaos fuzz lint bench papers papers-quick lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -33,6 +33,9 @@ up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for 
 test: setup lint ## lint, then every test (ARGS="-k word" for some)
 	@setup/chromium.sh
 	@$(IN_ENV) exec .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder $(ARGS)
+
+cluster: setup ## the jobs on a Spark master with two workers, one of whose executors is killed
+	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/test_topology.py $(ARGS)
 
 chaos: setup ## kill, stop and starve every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)

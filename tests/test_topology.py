@@ -111,6 +111,7 @@ def executors(folder: Path) -> list[int]:
 
 @pytest.mark.spark
 @pytest.mark.skipif(sys.platform != "linux", reason="executors are found in /proc")
+@pytest.mark.skipif("EVENKEEL_CLUSTER" not in os.environ, reason="minutes long: make cluster")
 def test_a_migration_on_a_cluster_that_loses_an_executor(
     spark: SparkSession, ready: World, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
