@@ -106,7 +106,6 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     if table.registry.numbers():
         state.check_tables(spark, spec)
         return False
-    table.registry.store.check_exclusive()
     events = read_events(spark, spec)
     function = first_function(key_columns(events, spec), spec)
     made = digest(
@@ -120,6 +119,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     if missing:
         rows = _rows(events, spec, function, end)
         try:
+            table.registry.store.check_exclusive()
             paths = sorted({*_begun(table), *(spec.state[name].path for name in missing)})
             table.registry.store.write_json(BEGUN, {"state": paths})
             _create(spark, spec, rows, missing, made, end)
