@@ -18,8 +18,8 @@ from partitioning.plan import Plan
 
 @dataclass(frozen=True)
 class Past:
-    """An epoch and the plan that led to it; None: bootstrapped. `problem`: what of it is damaged
-    (then there may be no epoch either)."""
+    """An epoch and the plan that led to it; None: bootstrapped, or not read. `problem`: what of
+    it is damaged (then there may be no epoch either)."""
 
     number: int
     epoch: Epoch | None
@@ -29,45 +29,58 @@ class Past:
 
 @dataclass(frozen=True)
 class Stay:
-    """Where a key lived from an epoch on, and why it came there."""
+    """Where a key lived from an epoch on, and why it came there; `earlier`: it may have come before
+    that epoch, as what is before it was not read."""
 
     epoch: int
     since: str
     channel: str
     why: str
+    earlier: bool = False
 
 
-def past(registry: Registry, newest: int | None = None) -> list[Past]:
-    """Epochs with their plans, newest first; at most the `newest` of them."""
-    numbers = registry.numbers()[::-1]
-    return [_past(registry, number) for number in numbers[:newest]]
+def past(registry: Registry, newest: int | None = None, plans: int | None = None) -> list[Past]:
+    """Epochs, newest first; at most the `newest` of them, and of at most `plans` their plan."""
+    numbers = registry.numbers()[::-1][:newest]
+    count = len(numbers) if plans is None else plans
+    return [_past(registry, number, place < count) for place, number in enumerate(numbers)]
 
 
-def stays(epochs: Sequence[Past], hashes: Hashes) -> list[list[Stay]]:
+def stays(registry: Registry, epochs: Sequence[Past], hashes: Hashes) -> list[list[Stay]]:
     """Where each key (n,) lived, newest first: a stay for each change of channel within `epochs`
-    (newest first, as `past` gives them)."""
+    (newest first, as `past` gives them). Plans that they lack are read where a key has moved."""
     found: list[list[Stay]] = [[] for _ in range(len(hashes))]
     last: list[str | None] = [None] * len(hashes)
+    # Nothing is known of what came before the oldest epoch, or before one that cannot be read.
+    gap = True
     for entry in reversed(epochs):
         if entry.epoch is None:
+            gap = True
             continue
         function = entry.epoch.function
-        reasons: dict[tuple[str, int], str] = {}
-        if entry.plan is not None:
-            reasons = {(m.kind, m.item): m.reason for m in entry.plan.moves}
         slots = slot_of(hashes, len(function.slots)).tolist()
         owners = owner_names(function, hashes)
-        for i, (slot, name) in enumerate(zip(slots, owners, strict=True)):
-            if name == last[i]:
-                continue
-            why = reasons.get(("key", int(hashes[i]))) or reasons.get(("slot", slot))
+        moved = [i for i, name in enumerate(owners) if name != last[i]]
+        reasons = _reasons(registry, entry) if moved and not gap else {}
+        earlier = gap and entry.number > 0
+        for i in moved:
+            why = reasons.get(("key", int(hashes[i]))) or reasons.get(("slot", slots[i]))
             if why is None:
-                why = "before this page's history" if last[i] is None else "not told by a plan"
-                if entry.number == 0:
-                    why = "bootstrap"
-            found[i].insert(0, Stay(entry.number, entry.epoch.published, name, why))
-            last[i] = name
+                why = "not told by a plan"
+                if gap:
+                    why = "not told by the epochs that were read" if earlier else "bootstrap"
+            found[i].insert(0, Stay(entry.number, entry.epoch.published, owners[i], why, earlier))
+            last[i] = owners[i]
+        gap = False
     return found
+
+
+def _reasons(registry: Registry, entry: Past) -> dict[tuple[str, int], str]:
+    """Why each slot and key moved, by its kind and number; empty where no plan tells."""
+    plan = entry.plan
+    if plan is None and entry.problem is None:
+        plan = _past(registry, entry.number).plan
+    return {(m.kind, m.item): m.reason for m in plan.moves} if plan else {}
 
 
 def owner_names(function: PartitioningFunction, hashes: Hashes) -> list[str]:
@@ -84,10 +97,10 @@ def owner_names(function: PartitioningFunction, hashes: Hashes) -> list[str]:
     return names
 
 
-def _past(registry: Registry, number: int) -> Past:
+def _past(registry: Registry, number: int, with_plan: bool = True) -> Past:
     epoch: Any = None
     try:
         epoch = registry.epoch(number)
-        return Past(number, epoch, epoch_plan(registry, number))
+        return Past(number, epoch, epoch_plan(registry, number) if with_plan else None)
     except EvenkeelError as error:
         return Past(number, epoch, None, str(error))

@@ -57,16 +57,20 @@ def table_page(
     """Load per channel, epochs over time, what balance costs, heavy keys, search of a key."""
     now = standing(found)
     registry = found.registry
-    epochs = past(registry, None if every else EPOCHS)
+    # Since when a key lives where it does may be told by any epoch; of keys that are listed, not
+    # asked for, the newest epochs tell it, or that it was before them.
+    count = None if every else EPOCHS
+    known = past(registry, None if key else count, plans=count)
+    epochs = known[:count]
     channels = sort(request, _channels(now), CHANNELS, "-share", "channels")
-    keys = sort(request, _heavy(now, epochs), KEYS, "-load", "keys")
+    keys = sort(request, _heavy(now, known), KEYS, "-load", "keys")
     return page(
         request,
         "table.html.j2",
         table=found.spec.table,
         spec=found.spec,
         now=now,
-        problems=[*now.problems, *(e.problem for e in epochs if e.problem)],
+        problems=[*now.problems, *(e.problem for e in known if e.problem)],
         pictures=_pictures(now),
         channels=channels[: MOST if every else FIRST],
         channels_count=len(channels),
@@ -76,7 +80,7 @@ def table_page(
         keys=keys[: MOST if every else FIRST_KEYS],
         keys_count=len(keys),
         key=key,
-        answer=_search(now, epochs, key) if key and now.epoch else None,
+        answer=_search(now, known, key) if key and now.epoch else None,
         runs=run_names(registry)[:10],
         under_way=runs.under_way(session, found.spec.table),
         validations=_count(registry),
@@ -135,6 +139,7 @@ def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
     order = np.argsort(-profile.heavy_load, kind="stable")[:MOST]
     hashes = profile.heavy[order]
     owners = owner_names(function, hashes)
+    lives = stays(now.table.registry, epochs, hashes)
     total = float(profile.load.sum()) or 1.0
     return [
         HeavyKey(
@@ -147,7 +152,11 @@ def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
             stays=lived,
         )
         for k, owner, how, lived in zip(
-            order.tolist(), owners, _placed(function, hashes), stays(epochs, hashes), strict=True
+            order.tolist(),
+            owners,
+            _placed(function, hashes),
+            lives,
+            strict=True,
         )
     ]
 
@@ -161,7 +170,7 @@ def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
         hashes = key_hash(key_columns([key], types), types)
     except EvenkeelError as error:
         return {"problem": error.what}
-    lived = stays(epochs, hashes)[0]
+    lived = stays(now.table.registry, epochs, hashes)[0]
     known = None
     if now.learned is not None:
         at = np.flatnonzero(now.learned.profile.heavy == hashes[0])

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
+from evenkeel import steps
 from evenkeel.pages import imbalance_text
 from evenkeel.params import Params
 from evenkeel.steps import read_plan
 from partitioning.function import successor
+from partitioning.hashing import slot_of
 from partitioning.metrics import channel_loads, imbalance
 from tests.airflow_env import ROOT, airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import ATTACK, Site, made_site, profile, run_name  # noqa: F401  a fixture
@@ -223,6 +225,50 @@ def test_a_key_is_found_with_where_it_lived(site: Site) -> None:
     owner = epoch.function.channels[int(epoch.lookup([ATTACK])[0])].name
     assert f"on channel <strong>{owner}</strong>" in text
     assert "bootstrap" in text
+
+
+def test_since_when_a_key_lives_somewhere_is_told_over_many_epochs(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, learned = Shop(tmp_path), profile(1)
+    shop.learn("r", learned)
+    shop.plan("r", force=True)
+    shop.verified("r")
+    steps.publish(shop.spec, "r")
+    first, then = (shop.registry.epoch(n).function for n in (0, 1))
+    moves = {(m.kind, m.item): m.reason for m in read_plan(shop.registry.run("r")).moves}
+    hashes = learned.heavy
+    changed = first.lookup_hashes(hashes) != then.lookup_hashes(hashes)
+    at = int(np.argmax(np.where(changed, learned.heavy_load, 0)))
+    slot = int(slot_of(hashes, len(then.slots))[at])
+    assert changed[at]
+    # Twelve epochs in which no key moves.
+    explicit = dict(zip(then.explicit_keys.tolist(), then.explicit_channels.tolist(), strict=True))
+    for _ in range(12):
+        now = shop.registry.current()
+        same = successor(KEY, now.function, then.channels, then.slots, "x", explicit=explicit)
+        shop.registry.publish(same, now.tables)
+    assert len(shop.registry.numbers()) == 14
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    client, name = site.client("vic"), learned.heavy_names[at]
+
+    def since(query: str) -> str:
+        text = client.get(f"/evenkeel/tables/words?{query}").text
+        rows = text.split('aria-label="Heavy keys"')[1].split("<tr>")
+        (row,) = [r for r in rows if f">{escape(name)}</a>" in r]
+        return row
+
+    listed = since("")
+    assert '<td class="n">epoch 2 or earlier</td><td>not told by the epochs' in listed
+    assert '<td class="n">epoch 1</td>' in since("every=true")
+    text = client.get("/evenkeel/tables/words", params={"key": name}).text
+    told = text.split("Where it lived")[1].split("</table>")[0]
+    assert re.findall(r'<td class="n">([^<]*)</td><td>([^<]*)</td>', told) == [
+        ("1", escape(moves.get(("key", int(hashes[at]))) or moves["slot", slot])),
+        ("0", "bootstrap"),
+    ]
+    # The page's own list of epochs stays as short as it was.
+    assert "12 of 14." in text
 
 
 def test_before_the_first_rebalance_a_table_shows_what_balance_would_cost(

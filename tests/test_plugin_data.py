@@ -67,7 +67,7 @@ def test_standing_tells_what_is_missing_and_goes_on(shop: Shop) -> None:
 def test_a_key_stays_until_its_channel_changes(shop: Shop) -> None:
     epochs = past(shop.registry)
     keys = profile(1).heavy
-    lived = stays(epochs, keys)
+    lived = stays(shop.registry, epochs, keys)
     changed = 0
     for i, key in enumerate(keys):
         owners = [e.epoch.function.lookup_hashes(np.array([key]))[0] for e in epochs[::-1]]
