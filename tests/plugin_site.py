@@ -100,6 +100,15 @@ class Site:
         return client
 
 
+def token(user: str) -> str:
+    """What our forms carry for that user, whom no page with a form may let in."""
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    from plugins.access import form_token
+
+    return form_token(SimpleAuthManagerUser(username=user, role=USERS[user]))
+
+
 def airflow_knows() -> None:
     """What Airflow's DAG processor would do with the DAGs of the moment."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager

@@ -23,7 +23,7 @@ from partitioning.function import successor
 from partitioning.hashing import slot_of
 from partitioning.metrics import channel_loads, imbalance
 from tests.airflow_env import ROOT, airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import ATTACK, Site, made_site, profile, run_name  # noqa: F401  a fixture
+from tests.plugin_site import ATTACK, Site, made_site, profile, run_name, token  # noqa: F401  a fixture
 from tests.test_steps import KEY, Shop
 
 pytestmark = pytest.mark.airflow
@@ -49,6 +49,11 @@ def routes() -> list[tuple[str, str]]:
     return found
 
 
+def form(method: str, user: str) -> dict[str, str] | None:
+    """What a form of that user's sends."""
+    return {"csrf": token(user)} if method == "POST" else None
+
+
 def test_airflow_has_loaded_the_plugin_once(site: Site) -> None:
     from airflow import plugins_manager
 
@@ -65,7 +70,7 @@ def test_nobody_gets_in_without_a_login(site: Site) -> None:
     client = site.client()
     assert len(routes()) > 6
     for method, path in routes():
-        answer = client.request(method, path, data={"csrf": "x"} if method == "POST" else None)
+        answer = client.request(method, path, data=form(method, "ada"))
         assert answer.status_code in (401, 403), path
         assert "Not logged in" in answer.text and "words</" not in answer.text
     # Where not even styles are served, the page brings its own, and the way in.
@@ -81,9 +86,11 @@ def test_nobody_gets_in_without_a_login(site: Site) -> None:
 def test_a_viewer_reads_and_starts_nothing(site: Site) -> None:
     client = site.client("vic")
     for method, path in routes():
-        status = client.request(method, path, data={"csrf": "x"} if method == "POST" else None)
+        # With a form of their own: it is the right that they lack.
+        status = client.request(method, path, data=form(method, "vic"))
         wanted = (403,) if method == "POST" else (200, 307, 404)
         assert status.status_code in wanted, path
+        assert method == "GET" or "Airflow&#39;s rights decide" in status.text, path
 
 
 def test_rights_are_asked_of_the_tables_own_dag(
@@ -103,7 +110,35 @@ def test_rights_are_asked_of_the_tables_own_dag(
     assert "words" not in client.get("/evenkeel/").text
     for method, path in routes():
         if "words" in path:
-            assert client.request(method, path).status_code == 403, path
+            answer = client.request(method, path, data=form(method, "ada"))
+            assert answer.status_code == 403, path
+            assert "too old or not ours" not in answer.text, path
+
+
+CROSS = [
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"origin": "https://elsewhere.example"},
+    {"origin": "null"},
+]
+
+
+def test_nothing_is_changed_but_by_a_form_of_ours(site: Site) -> None:
+    client, mine = site.client("ada"), token("ada")
+    posts = [path for method, path in routes() if method == "POST"]
+    assert {path.rsplit("/", 1)[1] for path in posts} >= {"rebalance", "rollback", "answer"}
+    # Wrong in what they ask, so that nothing starts: what comes after the form's own check.
+    asked = {"budget": "ten", "epoch": "77"}
+    for path in posts:
+        passed = client.post(path, data={**asked, "csrf": mine})
+        assert passed.status_code in (404, 409, 422), path
+        for data in ({}, {"csrf": "made up"}, {"csrf": token("uma")}):
+            answer = client.post(path, data={**asked, **data})
+            assert answer.status_code == 403, (path, data)
+            assert "too old or not ours" in answer.text
+        for headers in CROSS:
+            answer = client.post(path, data={**asked, "csrf": mine}, headers=headers)
+            assert answer.status_code == 403, (path, headers)
 
 
 def test_every_page_escapes_and_asks_no_other_host(site: Site) -> None:
