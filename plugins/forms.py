@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any
 
@@ -38,13 +38,15 @@ from plugins.web import page
 #: Moves that a preview lists; epochs at first sight.
 LISTED, EPOCHS = 20, 12
 SWITCHES = ("relearn", "dry_run", "force")
+#: What a form may say of a switch; a typing error must not make a dry run a real one.
+SAID = dict.fromkeys(("true", "on", "yes"), True) | dict.fromkeys(("false", "off", "no", ""), False)
 router = APIRouter(prefix="/tables/{table}", tags=["forms"])
 
 
 async def fields(request: Request) -> dict[str, str]:
     """What the form says: of the query where it asks for a preview, else of the body."""
     given = request.query_params if request.method == "GET" else await request.form()
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    return {n: value if isinstance(value, str) else "a file" for n, value in given.items()}
 
 
 Fields = Annotated[dict[str, str], Depends(fields)]
@@ -92,21 +94,37 @@ def roll_back(
 ) -> Response:
     """Start the table's roll back DAG, once it is asked for twice."""
     epoch = found.registry.epoch(_number(given.get("epoch", "")))
+    values, wrong = _read_way_back(given)
     if epoch.number == found.registry.current().number:
         raise InputError(f"epoch {epoch.number} is the current one", found.spec.table)
-    if given.get("sure") != "yes":
+    if not wrong and not values["sure"]:
         wrong = {"sure": "Say that you have read what moves."}
+    if wrong:
         return _roll_back(request, found, user, session, given, wrong)
-    asked = {"epoch": epoch.number, "dry_run": given.get("dry_run") == "true"}
+    asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
     return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
+
+
+def read_form(
+    given: Mapping[str, str], known: Iterable[str], switches: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The `known` fields of a form, its switches as booleans; and what is wrong with each field, ""
+    for fields that there are not."""
+    values: dict[str, Any] = {n: given[n].strip() for n in known if n in given}
+    problems: dict[str, str] = {}
+    for name in switches:
+        said = values.get(name, "")
+        values[name] = SAID.get(said, False)
+        if said not in SAID:
+            problems[name] = f"allowed: {', '.join(filter(None, SAID))} (got {said!r})"
+    if others := sorted({*given} - {*known, "csrf"}):
+        problems[""] = f"There is no such field: {', '.join(map(repr, others))}."
+    return values, problems
 
 
 def read_params(given: Mapping[str, str]) -> tuple[Params | None, dict[str, str]]:
     """The Params that a form asks for, or what is wrong with each field."""
-    values: dict[str, Any] = {n: given[n].strip() for n in Params.model_fields if n in given}
-    for name in SWITCHES:
-        values[name] = values.get(name) in ("true", "on", "yes")
-    problems: dict[str, str] = {}
+    values, problems = read_form(given, Params.model_fields, SWITCHES)
     for name in ("budget", "batch", "rate"):
         if values.get(name):
             try:
@@ -175,6 +193,7 @@ def _roll_back(
     registry = found.registry
     current = registry.current()
     every = request.query_params.get("every") == "true"
+    wrong = wrong or _read_way_back(given)[1]
     preview = target = None
     missing: list[str] = []
     if given.get("epoch"):
@@ -202,12 +221,16 @@ def _roll_back(
         epochs_count=current.number,
         preview=preview,
         problems=missing,
-        wrong=wrong or {},
+        wrong=wrong,
         given=given,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
     )
+
+
+def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    return read_form(given, ("epoch", "sure", "dry_run", "every"), ("sure", "dry_run"))
 
 
 def _shown(found: Table, plan: Plan, learned: Learned, problems: list[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from evenkeel import approval, steps
 from evenkeel.params import Params
@@ -100,6 +101,44 @@ def test_a_wrong_value_comes_back_beside_its_field(
     beside = re.search(rf'<p class="wrong" id="{field}-hint">([^<]*)</p>', answer.text)
     assert beside and told in beside[1]
     assert len(dag_runs("rebalance_words")) == before
+
+
+@pytest.mark.parametrize("said", ["1", "0", "True", "y", "maybe", "true false"])
+def test_a_dry_run_never_becomes_a_real_one(site: Site, said: str) -> None:
+    client = site.client("uma")
+    asked = {"csrf": token("uma"), "epoch": "0", "sure": "yes", "dry_run": said}
+    before = len(dag_runs("rebalance_words")), len(dag_runs("roll_back_words"))
+    for path, names in (("rebalance", ("csrf", "dry_run")), ("rollback", asked)):
+        answer = client.post(f"{HOME}/{path}", data={name: asked[name] for name in names})
+        assert answer.status_code == 422, path
+        beside = re.search(r'<p class="wrong" id="dry_run-hint">([^<]*)</p>', answer.text)
+        assert beside and "allowed: true, on, yes, false, off, no" in beside[1]
+        assert 'aria-invalid="true" aria-describedby="dry_run-hint"' in answer.text
+    assert client.get(f"{HOME}/rebalance", params={"dry_run": said}).status_code == 422
+    assert (len(dag_runs("rebalance_words")), len(dag_runs("roll_back_words"))) == before
+
+
+@pytest.mark.parametrize("name", ["dryrun", "dry-run", "<b>"])
+def test_a_field_that_there_is_not_is_refused(site: Site, name: str) -> None:
+    client, asked = site.client("uma"), {"csrf": token("uma"), name: "true"}
+    before = len(dag_runs("rebalance_words")), len(dag_runs("roll_back_words"))
+    for path, more in (("rebalance", {}), ("rollback", {"epoch": "0", "sure": "yes"})):
+        answer = client.post(f"{HOME}/{path}", data={**asked, **more})
+        assert answer.status_code == 422, path
+        told = re.search(r'<p class="wrong" role="alert">([^<]*)</p>', answer.text)
+        assert told and str(escape(repr(name))) in told[1]
+    assert (len(dag_runs("rebalance_words")), len(dag_runs("roll_back_words"))) == before
+
+
+@pytest.mark.parametrize(
+    ("said", "dry"), [("true", True), ("on", True), ("yes", True), ("false", False), ("", False)]
+)
+def test_both_forms_read_a_switch_alike(said: str, dry: bool) -> None:
+    from plugins import forms
+
+    params, problems = forms.read_params({"dry_run": said, "csrf": "x"})
+    assert not problems and params is not None and params.dry_run is dry
+    assert forms._read_way_back({"dry_run": said, "sure": "yes"})[0]["dry_run"] is dry
 
 
 def test_a_viewer_with_a_token_of_their_own_starts_nothing(site: Site) -> None:
