@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from evenkeel.epochs import Registry
-from evenkeel.store import RESTORE
+from evenkeel.store import shaped
 from partitioning.decide import Pace
-from partitioning.errors import DamagedError
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 
@@ -20,10 +20,13 @@ def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
 
     Windows measure seconds and rows; the profile says how much load a row of input is.
     """
-    names = registry.store.names("windows")[-NEWEST:]
-    channels = [c for n in names for c in registry.store.read_json(f"windows/{n}")["channels"]]
-    seconds = sum(float(c["seconds"]) for c in channels)
-    rows = sum(int(c["rows"]) for c in channels)
+    seconds, rows = 0.0, 0
+    for name in registry.store.names("windows")[-NEWEST:]:
+        where = registry.store.path(f"windows/{name}")
+        window = shaped(registry.store.read_json(f"windows/{name}"), where, channels=list)
+        for channel in window["channels"]:
+            measured = shaped(channel, where, seconds=int | float, rows=int)
+            seconds, rows = seconds + measured["seconds"], rows + measured["rows"]
     load = float(profile.load.sum())
     if not rows or not seconds or not load or not profile.events:
         return None
@@ -40,19 +43,23 @@ def pace(registry: Registry) -> Pace | None:
     return Pace(size / seconds, min(s for _, s in measured))
 
 
+def migrated(data: Any, where: str) -> dict[str, Any]:
+    """What migration.json holds: bytes and seconds of each table; DamagedError for all else."""
+    for table in shaped(data, where, tables=dict)["tables"].values():
+        shaped(table, where, bytes=int | float, seconds=int | float)
+    return dict(data)
+
+
 def _migrations(registry: Registry) -> list[tuple[float, float]]:
     """Bytes written and seconds taken of each of the newest migrations."""
     found = []
     for number in registry.numbers()[-NEWEST:]:
         name = f"epochs/{number:08d}/migration.json"
         if registry.store.exists(name):
-            try:
-                tables = registry.store.read_json(name)["tables"].values()
-                size = sum(float(t["bytes"]) for t in tables)
-                found.append((size, sum(float(t["seconds"]) for t in tables)))
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                where = registry.store.path(name)
-                raise DamagedError("not a record of a migration", where, RESTORE) from error
+            moved = migrated(registry.store.read_json(name), registry.store.path(name))
+            tables = moved["tables"].values()
+            seconds = sum(float(t["seconds"]) for t in tables)
+            found.append((sum(float(t["bytes"]) for t in tables), seconds))
     return found
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from evenkeel.costs import migrated
 from evenkeel.epochs import Registry, Run
 from evenkeel.pages import bytes_text, imbalance_text, percent_text, seconds_text
+from evenkeel.quality import checked
+from evenkeel.standing import learned_from
+from evenkeel.store import shaped
+from partitioning.errors import EvenkeelError
 from partitioning.plan import Plan
+
+T = TypeVar("T")
+#: What people are told of a decision.
+DECISION = {"rebalance": bool, "reason": str} | dict.fromkeys(
+    ("imbalance", "reachable", "floor", "bytes"), int | float
+)
 
 
 @dataclass(frozen=True)
@@ -40,40 +52,49 @@ class RunParts:
     timings: Mapping[str, float] = field(default_factory=dict)
 
 
-def read_run(table: str, registry: Registry, run: Run) -> RunParts:
-    """Gather what the run has left.
+def read_run(
+    table: str, registry: Registry, run: Run, problems: list[str] | None = None
+) -> RunParts:
+    """Gather what the run has left; what is wrong goes to `problems`, if there are any to fill.
 
     Raises
     ------
-    DamagedError : a file that is torn
+    DamagedError : a file that is torn, or holds something else; nobody asked for `problems`
     """
 
-    def left(name: str) -> Any:
-        return run.read_json(f"{name}.json") if run.exists(f"{name}.json") else None
+    def left(name: str, read: Callable[[Any, str], T]) -> T | None:
+        file = f"{name}.json"
+        try:
+            return read(run.read_json(file), f"{run.url}/{file}") if run.exists(file) else None
+        except EvenkeelError as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+            return None
 
-    raw, profile, migration = left("plan"), left("profile"), left("migration")
-    plan = Plan.from_dict(raw, f"{run.url}/plan.json") if raw else None
+    plan = left("plan", Plan.from_dict)
+    profile = left("profile", learned_from)
+    migration = left("migration", migrated)
     published = rolled_back = None
     if plan is not None:
         if registry.published(plan.function.epoch, plan.digest):
             published = plan.function.epoch
-        mark = left("rolled_back")
+        mark = left("rolled_back", partial(shaped, digest=str, done=bool))
         rolled_back = mark["done"] if mark and mark["digest"] == plan.digest else None
     timings = {"learn": profile["seconds"]} if profile and "seconds" in profile else {}
     for name, moved in (migration or {}).get("tables", {}).items():
-        if "seconds" in moved:
-            timings[f"migrate {name}"] = moved["seconds"]
+        timings[f"migrate {name}"] = moved["seconds"]
     return RunParts(
         table=table,
         run=run.name,
-        epoch=plan.parent_epoch if plan else profile.get("epoch") if profile else None,
-        params=left("params") or {},
-        decision=left("decision"),
+        epoch=plan.parent_epoch if plan else profile["epoch"] if profile else None,
+        params=left("params", shaped) or {},
+        decision=left("decision", partial(shaped, **DECISION)),
         plan=plan,
-        gate_plan=left("gate_plan"),
-        approval=left("approval"),
+        gate_plan=left("gate_plan", checked),
+        approval=left("approval", partial(shaped, approved=bool, by=str, when=str)),
         migration=migration,
-        gate_tables=left("gate_tables"),
+        gate_tables=left("gate_tables", checked),
         rolled_back=rolled_back,
         published=published,
         timings=timings,

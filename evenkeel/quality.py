@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.epochs import Registry
-from evenkeel.store import RESTORE, Store
-from partitioning.errors import DamagedError, EvenkeelError
+from evenkeel.store import Store, shaped
+from partitioning.errors import EvenkeelError
 
 #: Files of the two gates, and their suites.
 GATES = {"before": "gate_plan.json", "after": "gate_tables.json"}
@@ -34,11 +34,15 @@ def gates(store: Store, folder: str) -> dict[str, Any]:
     for suite, file in GATES.items():
         name = f"{folder}/{file}"
         if store.exists(name):
-            gate = store.read_json(name)
-            if not isinstance(gate, dict) or not isinstance(gate.get("results"), list):
-                raise DamagedError("not a gate", store.path(name), RESTORE)
-            found[suite] = gate
+            found[suite] = checked(store.read_json(name), store.path(name))
     return found
+
+
+def checked(data: Any, where: str) -> dict[str, Any]:
+    """What a gate has left, as read; DamagedError where it is no gate's."""
+    for result in shaped(data, where, success=bool, results=list)["results"]:
+        shaped(result, where, what=str, success=bool, severity=str)
+    return dict(data)
 
 
 def over_epochs(registry: Registry, numbers: Sequence[int]) -> tuple[list[History], list[str]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from evenkeel.data_docs import Page, pages
 from evenkeel.epochs import Epoch, Registry
-from evenkeel.store import RESTORE
+from evenkeel.store import RESTORE, shaped
 from evenkeel.table import Table
 from partitioning.bounds import floor
 from partitioning.errors import DamagedError, EvenkeelError, InputError
@@ -144,16 +144,26 @@ def newest_profile(registry: Registry) -> Learned:
     for folder in folders:
         if not store.exists(f"{folder}/profile.npz") or not store.exists(f"{folder}/profile.json"):
             continue
-        meta: dict[str, Any] = store.read_json(f"{folder}/profile.json")
+        where = store.path(f"{folder}/profile.json")
+        meta = learned_from(store.read_json(f"{folder}/profile.json"), where)
         return Learned(
             Profile.from_bytes(
                 store.read(f"{folder}/profile.npz"), store.path(f"{folder}/profile.npz")
             ),
             folder.split("/")[1],
-            int(meta["epoch"]),
-            {name: int(v) for name, v in meta["tables"].items()},
+            meta["epoch"],
+            meta["tables"],
         )
     raise InputError("no profile is learned yet", registry.url, "A run, dry ones too, learns one")
+
+
+def learned_from(data: Any, where: str) -> dict[str, Any]:
+    """What profile.json holds: epoch, tables' versions, seconds; DamagedError for all else."""
+    for version in shaped(data, where, epoch=int, tables=dict)["tables"].values():
+        shaped({"version": version}, where, version=int)
+    if "seconds" in data:
+        shaped(data, where, seconds=int | float)
+    return dict(data)
 
 
 def epoch_plan(registry: Registry, number: int) -> Plan | None:

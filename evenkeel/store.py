@@ -26,6 +26,22 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
 
 
+def shaped(data: Any, where: str, **fields: Any) -> dict[str, Any]:
+    """`data` as read from the JSON file `where`, if it is an object with these fields of these
+    types.
+
+    Raises
+    ------
+    DamagedError : it is not
+    """
+    if not isinstance(data, dict):
+        raise DamagedError(f"not an object (got {data!s:.40})", where, RESTORE)
+    for name, kind in fields.items():
+        if not isinstance(data.get(name), kind):
+            raise DamagedError(f"{name} is missing or of a wrong type", where, RESTORE)
+    return data
+
+
 class Store:
     """The files under `url` (a path or any fsspec URL)."""
 

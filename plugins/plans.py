@@ -60,7 +60,7 @@ def plan_page(
     problems: list[str] = []
     parts = RunParts(table=table, run=run)
     try:
-        parts = read_run(table, found.registry, folder)
+        parts = read_run(table, found.registry, folder, problems)
     except EvenkeelError as error:
         problems.append(str(error))
     if known and known.asked is not None:

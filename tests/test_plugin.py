@@ -237,6 +237,43 @@ def test_a_damaged_profile_leaves_the_rest_of_the_page(site: Site) -> None:
         run.remove("profile.json")
 
 
+@pytest.mark.parametrize("left", [{}, [], [1], None])
+def test_what_is_no_record_leaves_the_rest_of_every_page(site: Site, left: object) -> None:
+    store, client, run = site.registry.store, site.client("vic"), run_name(2)
+    home, of_run = "/tables/words", f"/tables/words/runs/{run}"
+    store.write_json("windows/2013-02-02.json", {"channels": []})
+    files = {f"runs/{run}/{n}.json": (of_run,) for n in ("decision", "approval", "rolled_back")}
+    files |= {
+        f"runs/{run}/gate_plan.json": (of_run, f"{home}/quality"),
+        f"runs/{run}/profile.json": (of_run, "/", home),
+        f"runs/{run}/migration.json": (of_run,),
+        "epochs/00000001/migration.json": (of_run, f"{home}/rebalance"),
+        "windows/2013-02-02.json": (of_run, f"{home}/rebalance"),
+    }
+    try:
+        for file, paths in files.items():
+            kept = store.read(file) if store.exists(file) else None
+            store.write_json(file, left)
+            for path in paths:
+                answer = client.get(f"/evenkeel{path}")
+                assert answer.status_code == 200, (file, path)
+                assert f"/{file}: " in answer.text, (
+                    file,
+                    path,
+                    re.findall("<p>.*?</p>", answer.text),
+                )
+                assert "Restore the file from a backup" in answer.text, (file, path)
+                if path == of_run:
+                    assert 'aria-label="Moves"' in answer.text, file
+                if path == "/":
+                    assert 'href="/evenkeel/tables/words"' in answer.text
+            store.remove(file)
+            if kept is not None:
+                store.write(file, kept)
+    finally:
+        store.remove("windows/2013-02-02.json")
+
+
 def test_a_plan_is_told_without_its_profile_or_what_runs_cost(site: Site) -> None:
     store, run = site.registry.store, run_name(2)
     kept = {n: store.read(n) for n in (f"runs/{run}/profile.npz", "epochs/00000001/migration.json")}

@@ -114,7 +114,8 @@ def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:
 
 def test_expectations_are_lined_up_over_epochs(shop: Shop) -> None:
     def gate(*results: tuple[str, bool]) -> dict[str, object]:
-        return {"results": [{"what": w, "success": s} for w, s in results]}
+        said = [{"what": w, "success": s, "severity": "critical"} for w, s in results]
+        return {"success": all(s for _, s in results), "results": said}
 
     write = shop.registry.store.write_json
     write("epochs/00000001/gate_plan.json", gate(("a", True), ("b", False)))

@@ -23,6 +23,8 @@ from evenkeel.pages import (
     seconds_text,
 )
 from evenkeel.report import LISTED, page
+from evenkeel.store import RESTORE
+from partitioning.errors import DamagedError
 from partitioning.function import Channel, KeyColumn, numbered_channels
 from partitioning.hashing import key_hash
 from partitioning.moves import Move
@@ -238,6 +240,40 @@ def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
     assert read_run("words", registry, run).rolled_back is None
     run.write_json("rolled_back.json", {"digest": PLAN.digest, "done": True})
     assert read_run("words", registry, run).rolled_back is True
+
+
+@pytest.mark.parametrize("left", [{}, [], [1], None, 7, {"tables": {"words": 3}}])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plan",
+        "profile",
+        "decision",
+        "gate_plan",
+        "approval",
+        "migration",
+        "gate_tables",
+        "rolled_back",
+        "params",
+    ],
+)
+def test_what_is_no_record_is_told_by_its_file(tmp_path: Path, name: str, left: Any) -> None:
+    registry = Registry(str(tmp_path))
+    run = registry.run("r")
+    run.write_json("plan.json", PLAN.to_dict())
+    run.write_json("decision.json", DECISION)
+    run.write_json(f"{name}.json", left)
+    problems: list[str] = []
+    parts = read_run("words", registry, run, problems)
+    page(parts)
+    if name == "params" and isinstance(left, dict):
+        assert not problems
+        return
+    with pytest.raises(DamagedError, match=f"{name}.json") as raised:
+        read_run("words", registry, run)
+    fix = "Plan again" if name == "plan" else RESTORE
+    assert fix in str(raised.value) and problems == [str(raised.value)]
+    assert (parts.plan is None) is (name == "plan")
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
