@@ -28,7 +28,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from evenkeel.epochs import safe_name
-from plugins.access import REBALANCE, ROLL_BACK
+from plugins.access import REBALANCE, ROLL_BACK, may, require
 
 #: Tasks in the order in which they run.
 ORDER = (
@@ -62,14 +62,20 @@ class AirflowRun:
         return self.state not in _ENDED
 
 
-def find(session: Session, table: str, name: str) -> AirflowRun | None:
-    """The DAG run that left the run folder `name`; None where Airflow does not know it."""
+def find(session: Session, user: BaseUser, table: str, name: str) -> AirflowRun | None:
+    """The DAG run that left the run folder `name`; None where Airflow does not know it.
+
+    Raises
+    ------
+    HTTPException : 403, the user may not read that DAG: rights to a table's two are apart
+    """
     dags = (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}")
     query = select(DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(dags))
     found = [(dag, run) for dag, run in session.execute(query) if safe_name(run) == name]
     if not found:
         return None
     dag, run_id = found[0]
+    require(user, "GET", dag)
     run = session.scalars(select(DagRun).where(DagRun.dag_id == dag, DagRun.run_id == run_id)).one()
     states: dict[str, str | None] = {}
     asked = None
@@ -95,12 +101,11 @@ def find(session: Session, table: str, name: str) -> AirflowRun | None:
     )
 
 
-def under_way(session: Session, table: str) -> list[str]:
-    """Names of the table's runs that have not come to their end, newest first."""
-    query = select(DagRun.run_id).where(
-        DagRun.dag_id.in_((f"{REBALANCE}{table}", f"{ROLL_BACK}{table}")),
-        DagRun.state.not_in(_ENDED),
-    )
+def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
+    """Names of the table's runs that have not come to their end, newest first: those of DAGs that
+    the user may read."""
+    dags = [dag for dag in (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}") if may(user, "GET", dag)]
+    query = select(DagRun.run_id).where(DagRun.dag_id.in_(dags), DagRun.state.not_in(_ENDED))
     return [safe_name(run) for run in session.scalars(query.order_by(DagRun.id.desc()))]
 
 

@@ -25,7 +25,7 @@ from partitioning.hashing import Hashes, key_hash, slot_of
 from partitioning.keys import key_columns
 from partitioning.plan import plan_for
 from plugins import runs
-from plugins.access import ReadableTable
+from plugins.access import ReadableTable, User
 from plugins.web import page, sort
 
 #: Channels and keys at first sight, and all that one page shows; epochs that are read for it.
@@ -50,6 +50,7 @@ class HeavyKey:
 def table_page(
     request: Request,
     found: ReadableTable,
+    user: User,
     session: SessionDep,
     key: str = "",
     every: bool = False,
@@ -82,7 +83,7 @@ def table_page(
         key=key,
         answer=_search(now, known, key) if key and now.epoch else None,
         runs=run_names(registry)[:10],
-        under_way=runs.under_way(session, found.spec.table),
+        under_way=runs.under_way(session, user, found.spec.table),
         validations=_count(registry),
     )
 

@@ -11,6 +11,7 @@ import pytest
 from markupsafe import escape
 
 from evenkeel import approval, steps
+from evenkeel.epochs import safe_name
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import Site, made_site, token  # noqa: F401  a fixture
@@ -176,6 +177,51 @@ def test_the_right_to_rebalance_is_none_to_roll_back(
     data = {"csrf": token, "epoch": "0", "sure": "yes"}
     assert client.post(f"{HOME}/rollback", data=data).status_code == 403
     assert client.post(f"{HOME}/rebalance", data={"csrf": token}).status_code == 303
+
+
+def test_runs_that_roll_back_are_for_who_may_read_that_dag(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    real = SimpleAuthManager.is_authorized_dag
+
+    def narrow(self, **asked):  # type: ignore[no-untyped-def]
+        dag = asked["details"].id if asked.get("details") else None
+        return dag != "roll_back_words" and real(self, **asked)
+
+    client, data = site.client("uma"), {"csrf": token("uma")}
+    names = {}
+    for path, more in (("rebalance", {}), ("rollback", {"epoch": "0", "sure": "yes"})):
+        started = client.post(f"{HOME}/{path}", data={**data, **more})
+        names[path] = started.headers["location"].rsplit("/", 1)[1]
+    there = [f"{HOME}/runs/{names['rollback']}", f"{HOME}/runs/{names['rollback']}/report"]
+    site.registry.run(names["rollback"]).write("report.html", b"a report")
+    try:
+        assert [client.get(path).status_code for path in there] == [200, 200]
+        under_way = client.get(HOME).text.split("Under way:")[1].split("</p>")[0]
+        assert names["rebalance"] in under_way and names["rollback"] in under_way
+        monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+        assert [client.get(path).status_code for path in there] == [403, 403]
+        assert client.post(f"{there[0]}/answer", data=data).status_code == 403
+        assert client.get(f"{HOME}/runs/{names['rebalance']}").status_code == 200
+        under_way = client.get(HOME).text.split("Under way:")[1].split("</p>")[0]
+        assert names["rebalance"] in under_way and names["rollback"] not in under_way
+    finally:
+        site.registry.run(names["rollback"]).remove("report.html")
+        monkeypatch.undo()
+        ended(names)
+
+
+def ended(names: dict[str, str]) -> None:
+    """Take these runs away: other tests count those of the DAG."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        for run in session.query(DagRun).all():
+            if safe_name(run.run_id) in names.values():
+                session.delete(run)
 
 
 def test_rolling_back_shows_what_moves_and_asks_once_more(site: Site) -> None:
