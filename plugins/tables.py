@@ -35,13 +35,13 @@ router = APIRouter(prefix="/tables", tags=["pages"])
 
 @dataclass(frozen=True)
 class HeavyKey:
-    """A key that the profile lists."""
+    """A key that the profile lists, or that is split; None: the profile does not list it."""
 
     name: str
     channel: str
-    load: float
-    share: float
-    bytes: float
+    load: float | None
+    share: float | None
+    bytes: float | None
     placed: str
     stays: list[Stay]
 
@@ -133,33 +133,29 @@ def _channels(now: Standing) -> list[dict[str, Any]]:
 
 
 def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
-    """The profile's keys with most load, as many as one page shows."""
-    if now.epoch is None or now.learned is None:
+    """The profile's keys with most load, as many as one page shows, and every split key."""
+    if now.epoch is None:
         return []
-    profile, function = now.learned.profile, now.epoch.function
-    order = np.argsort(-profile.heavy_load, kind="stable")[:MOST]
-    hashes = profile.heavy[order]
-    owners = owner_names(function, hashes)
+    profile, function = now.learned and now.learned.profile, now.epoch.function
+    hashes, told = function.split.keys, {}
+    if profile is not None:
+        order = np.argsort(-profile.heavy_load, kind="stable")
+        told = dict(zip(profile.heavy[order].tolist(), order.tolist(), strict=True))
+        listed = profile.heavy[order[:MOST]]
+        hashes = np.concatenate([listed, np.setdiff1d(hashes, listed)])
+    total = 1.0 if profile is None else float(profile.load.sum()) or 1.0
     lives = stays(now.table.registry, epochs, hashes)
-    total = float(profile.load.sum()) or 1.0
-    return [
-        HeavyKey(
-            name=profile.heavy_names[k],
-            channel=owner,
-            load=float(profile.heavy_load[k]),
-            share=float(profile.heavy_load[k]) / total,
-            bytes=float(profile.heavy_bytes[k]),
-            placed=how,
-            stays=lived,
-        )
-        for k, owner, how, lived in zip(
-            order.tolist(),
-            owners,
-            _placed(function, hashes),
-            lives,
-            strict=True,
-        )
-    ]
+    owners, placed = owner_names(function, hashes), _placed(function, hashes)
+    found = []
+    for item, owner, how, lived in zip(hashes.tolist(), owners, placed, lives, strict=True):
+        name, load, size = f"hash {item}", None, None
+        if profile is not None and item in told:
+            at = told[item]
+            name = profile.heavy_names[at]
+            load, size = float(profile.heavy_load[at]), float(profile.heavy_bytes[at])
+        share = None if load is None else load / total
+        found.append(HeavyKey(name, owner, load, share, size, how, lived))
+    return found
 
 
 def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:

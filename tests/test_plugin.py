@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from urllib.parse import quote
@@ -357,6 +358,11 @@ def test_before_the_first_rebalance_a_table_shows_what_balance_would_cost(
     assert 'aria-label="Heavy keys"' in text and "Imbalance of each epoch" not in text
 
 
+def heavy_keys(site: Site) -> str:
+    text = site.client("vic").get("/evenkeel/tables/words").text
+    return text.split('<h2 id="keys">')[1].split("</table>")[0]
+
+
 def test_a_split_key_shows_every_channel_and_its_share(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,6 +377,17 @@ def test_a_split_key_shows_every_channel_and_its_share(
     rows = text.split('aria-label="Heavy keys"')[1].split("</table>")[0]
     assert "<td>2 (75%), 1 (25%), split</td>" in rows
     assert "on channel <strong>2 (75%), 1 (25%)</strong>, split" in text
+    # It is split whether or not a profile lists it.
+    heavy = ("heavy", "heavy_load", "heavy_bytes", "heavy_rows", "heavy_names")
+    none = {name: getattr(learned, name)[:0] for name in heavy}
+    shop.learn("r", replace(learned, **none, surprises=learned.surprises[:, : learned.slots]))
+    rows = heavy_keys(site)
+    assert f"hash {next(iter(split))}" in rows and "<td>2 (75%), 1 (25%), split</td>" in rows
+    assert rows.count("<tr>") == 2
+    for file in ("profile.npz", "profile.json"):
+        shop.registry.run("r").remove(file)
+    rows = heavy_keys(site)
+    assert "There is no profile to list them" in rows and "<td>2 (75%), 1 (25%), split</td>" in rows
 
 
 def test_tables_sort_on_the_server(site: Site) -> None:
