@@ -18,7 +18,9 @@ router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 
 
 @router.get("/quality", response_class=HTMLResponse)
-def quality(request: Request, found: ReadableTable, run: str = "") -> HTMLResponse:
+def quality(
+    request: Request, found: ReadableTable, run: str = "", every: bool = False
+) -> HTMLResponse:
     """A run's expectations with observed values, and each expectation over epochs."""
     registry = found.registry
     names = run_names(registry)
@@ -34,12 +36,13 @@ def quality(request: Request, found: ReadableTable, run: str = "") -> HTMLRespon
         if shown:
             break
     try:
-        numbers = registry.numbers()[::-1][:EPOCHS]
+        numbers = registry.numbers()[::-1]
     except EvenkeelError as error:
         numbers = []
         problems.append(str(error))
-    history, missing = over_epochs(registry, numbers)
-    every = pages(registry.store)
+    shown_numbers = numbers if every else numbers[:EPOCHS]
+    history, missing = over_epochs(registry, shown_numbers)
+    docs = pages(registry.store)
     return page(
         request,
         "quality.html.j2",
@@ -47,11 +50,12 @@ def quality(request: Request, found: ReadableTable, run: str = "") -> HTMLRespon
         run=run,
         runs=names[:RUNS],
         gates=shown,
-        numbers=numbers,
+        numbers=shown_numbers,
+        numbers_count=len(numbers),
         history=history,
         problems=[*problems, *missing],
-        docs=every[:LISTED],
-        docs_count=len(every),
+        docs=docs[:LISTED],
+        docs_count=len(docs),
     )
 
 

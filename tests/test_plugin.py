@@ -460,6 +460,20 @@ def test_quality_lines_up_expectations_over_epochs(site: Site) -> None:
     assert "Nothing moves without a reason" in region and "✓" in region
 
 
+def test_expectations_of_older_epochs_are_a_click_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from plugins import quality
+
+    monkeypatch.setattr(quality, "EPOCHS", 2)
+    client, home = site.client("vic"), "/evenkeel/tables/words/quality"
+    for query, numbers in (("", ["2", "1"]), ("?every=true", ["2", "1", "0"])):
+        text = client.get(home + query).text
+        region = text.split('aria-label="Expectations over epochs"')[1].split("</table>")[0]
+        assert re.findall(r"epoch (\d+)", region) == numbers
+        assert ('2 of 3. <a href="?every=true#epochs">Show all</a>' in text) is (query == "")
+
+
 def test_comparing_epochs_lists_what_changed(site: Site) -> None:
     text = site.client("vic").get("/evenkeel/tables/words/compare?old=0&new=2").text
     old, new = (site.registry.epoch(n).function for n in (0, 2))
