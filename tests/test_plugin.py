@@ -17,9 +17,11 @@ import pytest
 from markupsafe import escape
 
 from evenkeel import steps
-from evenkeel.pages import imbalance_text
+from evenkeel.pages import bytes_text, imbalance_text
 from evenkeel.params import Params
+from evenkeel.standing import standing
 from evenkeel.steps import read_plan
+from evenkeel.table import open_table
 from partitioning.function import successor
 from partitioning.hashing import slot_of
 from partitioning.metrics import channel_loads, imbalance
@@ -162,9 +164,25 @@ def test_every_page_escapes_and_asks_no_other_host(site: Site) -> None:
 def test_overview_tells_how_tables_stand(site: Site) -> None:
     text = site.client("vic").get("/evenkeel/").text
     assert 'href="/evenkeel/tables/words"' in text
-    assert '<td class="n">2</td>' in text and "of its share" in text
-    # Airflow pauses DAGs that it sees for the first time.
-    assert "<td>paused</td>" in text
+    now = standing(open_table(site.shop.spec))
+    assert now.epoch and now.plan and now.learned and now.hottest is not None and now.shares
+    body = text.split('aria-label="Tables"')[1].split("<tbody>")[1]
+    cells = [re.sub(r"<[^>]*>", "", c).strip() for c in re.findall(r"<td.*?</td>", body, re.S)]
+    assert cells == [
+        "2",
+        imbalance_text(now.imbalance),
+        f"{now.table.spec.trigger:g}",
+        imbalance_text(now.floor),
+        f"{now.epoch.function.channels[now.hottest].name}, "
+        f"{imbalance_text(now.shares[now.hottest])} of its share",
+        f"{now.epoch.published[:10]} {now.epoch.published[11:16]} UTC",
+        bytes_text(now.plan.bytes),
+        bytes_text(float(now.learned.profile.bytes.sum())),
+        # Airflow pauses DAGs that it sees for the first time.
+        "paused",
+        ", ".join(f"{p.suite} {'passed' if p.passed else 'failed'}" for p in now.gates),
+    ]
+    assert now.gates and len(set(cells)) == len(cells)
 
 
 @pytest.mark.parametrize(
