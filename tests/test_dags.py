@@ -126,7 +126,9 @@ def test_a_spec_with_a_typo_takes_no_other_dag_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (world.folder / "broken.yaml").write_text("table: broken\nkee: [a]\n")
-    (world.folder / "again.yaml").write_text(Path(world.spec_path).read_text())
+    text = Path(world.spec_path).read_text()
+    (world.folder / "again.yaml").write_text(text)
+    (world.folder / "beside.yaml").write_text(text.replace("table: trips", "table: beside"))
     monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
     bag = dag_bag()
     assert set(bag.dags) == {"rebalance_trips", "roll_back_trips", "maintain_trips"}
@@ -135,6 +137,7 @@ def test_a_spec_with_a_typo_takes_no_other_dag_with_it(
     assert "broken.yaml: " in error
     assert "kee: there is no such field" in error
     assert "trips.yaml: table: 'trips' is already the name of again.yaml" in error
+    assert "beside.yaml: registry: " in error and "is already that of again.yaml" in error
 
 
 def test_a_spec_with_an_impossible_schedule_takes_no_other_dag_with_it(
@@ -142,7 +145,8 @@ def test_a_spec_with_an_impossible_schedule_takes_no_other_dag_with_it(
 ) -> None:
     text = Path(world.spec_path).read_text()
     (world.folder / "odd.yaml").write_text(
-        text.replace("table: trips", "table: odd") + "schedule: now and then\n"
+        text.replace("table: trips", "table: odd").replace(": registry", ": elsewhere")
+        + "schedule: now and then\n"
     )
     monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
     bag = dag_bag()
