@@ -134,7 +134,7 @@ def channels_for(
     return now if then == spec_channels(spec) else told
 
 
-def pace_for(spec: TableSpec, run: Run) -> tuple[int | None, int | None]:
+def throttle_for(spec: TableSpec, run: Run) -> tuple[int | None, int | None]:
     """Bytes that one commit of a run's migration may move, and bytes a second: as the run asks,
     else as the spec says; None: no limit."""
     asked = run.read_json("params.json") if run.exists("params.json") else {}

@@ -21,7 +21,7 @@ from spark_jobs import state
 from spark_jobs.fence import Migration, approved, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import Passage, moved_sql
-from spark_jobs.pace import paced
+from spark_jobs.throttle import throttled
 
 STEP = "migrate"
 
@@ -44,10 +44,12 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         migration.table.registry.store.check_exclusive()
         reached("weighed")
         begun(migration)
-        stops, pace = paced(spark, migration)
+        stops, throttle = throttled(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
-                passage = replace(forward(spark, migration, name, STEP), stops=stops, pace=pace)
+                passage = replace(
+                    forward(spark, migration, name, STEP), stops=stops, throttle=throttle
+                )
                 passage.loosen()
                 passage.move()
     record = {

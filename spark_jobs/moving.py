@@ -23,7 +23,7 @@ from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
-from spark_jobs.pace import Pace
+from spark_jobs.throttle import Throttle
 
 #: How often rows that other writers still add by the function that is left are fetched.
 SWEEPS = 3
@@ -47,7 +47,7 @@ class Passage:
     fence : checks the world and returns the table's version and the constraints that stand
     stops : functions on the way from source to target, in order: what stands by each is
         committed before what comes after it. None: all at once
-    pace : how fast; None: as fast as it goes
+    throttle : how fast; None: as fast as it goes
     """
 
     spark: SparkSession
@@ -58,7 +58,7 @@ class Passage:
     step: str
     fence: Callable[[], tuple[int, set[str]]]
     stops: Sequence[PartitioningFunction] = ()
-    pace: Pace | None = None
+    throttle: Throttle | None = None
 
     @property
     def path(self) -> str:
@@ -155,8 +155,8 @@ class Passage:
         if rows_left.isEmpty():
             # An UPDATE of nothing that carries a transaction id leaves an empty commit behind.
             return 0, True
-        if self.pace is not None:
-            self.pace.admit(rows_left, self.path)
+        if self.throttle is not None:
+            self.throttle.admit(rows_left, self.path)
         app = commits.app_id(self.migration.table.spec.table)
         update = (
             f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {channel_sql(self.target)} "
@@ -176,8 +176,8 @@ class Passage:
         rows = None if row is None else int(row[0])
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
-        if self.pace is not None:
-            self.pace.keep(self.path, version)
+        if self.throttle is not None:
+            self.throttle.keep(self.path, version)
         since = state.table_version(self.spark, self.path) - version
         return rows, rows is not None and since == 1
 

@@ -20,7 +20,7 @@ from spark_jobs import commits, state
 from spark_jobs.fence import Migration, approved, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
-from spark_jobs.pace import Pace, paced
+from spark_jobs.throttle import Throttle, throttled
 
 STEP = "roll_back"
 
@@ -43,7 +43,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
         return {}
     moved = {}
-    way = paced(spark, migration, back=True)
+    way = throttled(spark, migration, back=True)
     for name in migration.table.spec.state:
         moved[name] = _back(spark, migration, name, *way)
         say(f"{name}: {moved[name]:,} rows moved back")
@@ -60,7 +60,7 @@ def _back(
     migration: Migration,
     name: str,
     stops: Sequence[PartitioningFunction],
-    pace: Pace | None,
+    throttle: Throttle | None,
 ) -> int:
     passage = Passage(
         spark,
@@ -71,7 +71,7 @@ def _back(
         step=STEP,
         fence=lambda: _fence(spark, migration, name),
         stops=stops,
-        pace=pace,
+        throttle=throttle,
     )
     since = commits.history_since(spark, passage.path, migration.plan.tables[name])
     if all(c.meta.get("digest") != migration.plan.digest for c in since):

@@ -188,13 +188,14 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
 
 
 def _moved(migration: Migration) -> dict[str, int]:
-    """The version at which migrate left each state table, every row moved: while a table is at
-    it, there is nothing to sweep."""
+    """The version at which migrate's last UPDATE left each state table, every row moved: while a
+    table is at it, there is nothing to sweep. Of a table in which nothing had to move, no commit
+    tells when that was seen."""
     run = migration.run
     record = run.read_json("migration.json") if run.exists("migration.json") else {}
     if record.get("digest") != migration.plan.digest:
         return {}
-    return {name: table["after"] for name, table in record["tables"].items()}
+    return {name: table["after"] for name, table in record["tables"].items() if table["commits"]}
 
 
 def check(spark: SparkSession, migration: Migration) -> None:

@@ -11,12 +11,25 @@ from pyspark.sql import SparkSession
 
 from evenkeel.steps import publish
 from partitioning.errors import FenceError, GateError
+from partitioning.hashing import slot_of
 from spark_jobs import state
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate, record_of
 from spark_jobs.moving import Passage
 from spark_jobs.verify import content, main, measure, total, verify
-from tests.placed import KEYS, Placed, append, copied, crashing_at, meanwhile, placed, planned
+from tests.placed import (
+    KEYS,
+    SLOTS,
+    Placed,
+    append,
+    copied,
+    crashing_at,
+    hashes,
+    meanwhile,
+    next_function,
+    placed,
+    planned,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -78,6 +91,25 @@ def test_where_nobody_wrote_since_migrate_nothing_is_swept(
     with crashing_at("measured", monkeypatch):
         verify(spark, migration)
     assert swept == ["visits"]
+
+
+def test_a_row_that_came_as_migrate_found_nothing_to_move_is_swept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No commit tells when that was, and what migrate recorded holds the row already."""
+    home = placed(spark, tmp_path)
+    before = home.table.epoch().function
+    spark.sql(f"DELETE FROM {state.sql_name(home.path())} WHERE {state.SLOT} = 5")
+    migration = planned(spark, home, function=next_function(before, slots=(5,), heavy=None))
+    late = next(k for k in map("late{}".format, range(999)) if slot_of(hashes([k]), SLOTS)[0] == 5)
+    came = lambda: append(spark, home, before, {late: 1})  # noqa: E731
+    with meanwhile("moved", came, monkeypatch):
+        record = migrate(spark, migration)["tables"]["visits"]
+    assert record["commits"] == []
+    assert record["after"] == home.version(spark)
+    with crashing_at("measured", monkeypatch):
+        verify(spark, migration)
+    assert home.rows(spark)[late][0] == migration.after.lookup([late])[0]
 
 
 def test_a_crash_anywhere_is_made_good_by_a_second_run(

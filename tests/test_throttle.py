@@ -36,7 +36,7 @@ def test_batches_are_resumed_paced_and_undone(
     migration.run.write_json("params.json", {"batch": round(batch), "rate": round(rate)})
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
-    monkeypatch.setattr("spark_jobs.pace.time", clock)
+    monkeypatch.setattr("spark_jobs.throttle.time", clock)
     with crashing_at("batch moved", monkeypatch):
         migrate(spark, migration)
     (first,) = commits.history_since(spark, home.path(), home.version(spark) - 1)

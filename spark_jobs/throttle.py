@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from evenkeel.params import pace_for
+from evenkeel.params import throttle_for
 from partitioning.batches import stops
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
@@ -19,7 +19,7 @@ from spark_jobs.job import say
 SECONDS = 60
 
 
-class Pace:
+class Throttle:
     """What a migration's commits have moved and written, against the plan, budget and rate.
 
     Parameters
@@ -81,21 +81,21 @@ class Pace:
         )
 
 
-def paced(
+def throttled(
     spark: SparkSession, migration: Migration, back: bool = False
-) -> tuple[list[PartitioningFunction], Pace | None]:
-    """Where a migration stops on its way, and its pace: as the run asks, or else the spec.
+) -> tuple[list[PartitioningFunction], Throttle | None]:
+    """Where a migration stops on its way, and its throttle: as the run asks, or else the spec.
 
     Parameters
     ----------
     back : the same stops, the other way
     """
-    batch, rate = pace_for(migration.table.spec, migration.run)
+    batch, rate = throttle_for(migration.table.spec, migration.run)
     if batch is None and rate is None:
         return [], None
     most = float(batch if batch is not None else (rate or 0) * SECONDS)
     way = stops(migration.plan, migration.before, most)
-    return way[::-1] if back else way, Pace(spark, migration, rate, back)
+    return way[::-1] if back else way, Throttle(spark, migration, rate, back)
 
 
 def _sum(made: Iterable[commits.Commit], metric: str) -> int:
