@@ -75,8 +75,8 @@ def own_spec(
 
 
 def _is_csv(data: Path) -> bool:
-    first = next(data.rglob("*.*"), data) if data.is_dir() else data
-    return first.suffix.lower() in (".csv", ".gz", ".txt")
+    files = data.rglob("*") if data.is_dir() else [data]
+    return any(f.suffix.lower() in (".csv", ".gz", ".txt") and f.name[0] not in "._" for f in files)
 
 
 def first_day(table: Table) -> date:
@@ -99,7 +99,10 @@ def input_days(table: Table) -> tuple[date, date]:
     try:
         data = ds.dataset(source.path, format=source.format)
         scanned = data.to_table(columns=[column])
-        if source.format == "parquet" and pa.types.is_string(scanned[column].type):
+        kind = scanned[column].type
+        if source.format == "parquet" and (
+            pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        ):
             raise InputError(
                 f"{column} is text", source.path, "Store it as a date or timestamp, or use CSV"
             )

@@ -181,12 +181,12 @@ def maintain(
         days = keep_readable(spark, part.path, versions, spec.keep)
         rewritten = optimize(spark, part.path)
         hours = vacuum(spark, part.path, versions, least_hours)
-        state.remove_torn(spark, part.path, least_hours)
+        torn = state.remove_torn(spark, part.path, least_hours)
         say(
             f"{name}: {rewritten} channels rewritten, removed what went over {hours} hours "
-            f"ago, versions readable for {days} days"
+            f"ago and {torn} torn commits, versions readable for {days} days"
         )
-    table.registry.store.sweep(least_hours)
+    say(f"registry: {table.registry.store.sweep(least_hours)} unfinished files removed")
     return kept
 
 

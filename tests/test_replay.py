@@ -95,6 +95,7 @@ def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
     ("values", "time", "said"),
     [
         (["2024-05-06", "2024-05-04"], "at", "at is text"),
+        (pa.array(["2024-05-06", "2024-05-04"], pa.large_string()), "at", "at is text"),
         (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
         (pa.nulls(2, pa.date32()), "at", "at holds no dates"),
     ],
@@ -106,8 +107,21 @@ def test_own_data_without_days_is_refused(
         first_day(open_table(str(_own(tmp_path, values, time=time))))
 
 
+def test_a_folder_of_parquet_is_read_as_parquet(tmp_path: Path) -> None:
+    (tmp_path / "sales").mkdir()
+    (tmp_path / "sales" / ".notes.csv").write_text("")
+    pq.write_table(
+        pa.table({"sku": ["a"], "at": [date(2024, 5, 4)]}), tmp_path / "sales" / "1.parquet"
+    )
+    table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
+    assert table.spec.input.format == "parquet"
+    assert first_day(table) == date(2024, 5, 4)
+
+
 def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
     (tmp_path / "sales").mkdir()
+    for beside in ("._1.txt.swp", ".1.csv.crc", "_SUCCESS"):
+        (tmp_path / "sales" / beside).write_text("")
     (tmp_path / "sales" / "1.csv").write_text("sku,at\na,2024-05-04\nb,2024-05-06\n")
     table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
     assert table.spec.input.format == "csv"
