@@ -13,13 +13,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def environment() -> dict[str, str]:
-    """Variables to add to a process's environment; those the user has set keep their values."""
+def environment(small: bool = False) -> dict[str, str]:
+    """Variables to add to a process's environment; those the user has set keep their values.
+
+    Parameters
+    ----------
+    small : Spark's defaults for tables of some thousand rows
+    """
     jars, bin_dir = ROOT / ".jars", ROOT / ".venv" / "bin"
     if not (jars / "conf" / "spark-defaults.conf").is_file():
         return {}
     defaults = {
-        "SPARK_CONF_DIR": str(jars / "conf"),
+        "SPARK_CONF_DIR": str(jars / ("small" if small else "conf")),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": str(bin_dir / "python"),
         "PYSPARK_DRIVER_PYTHON": str(bin_dir / "python"),
@@ -27,6 +32,8 @@ def environment() -> dict[str, str]:
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     found = {name: os.environ.get(name) or value for name, value in defaults.items()}
+    if Path(found["SPARK_CONF_DIR"]).parent == jars:  # not the user's: a parent's of this process
+        found["SPARK_CONF_DIR"] = defaults["SPARK_CONF_DIR"]
     found["JAVA_HOME"] = _java_home(jars / "java_home")
     # PySpark's own Spark, whatever other Spark this machine has: the versions must be equal.
     found["SPARK_HOME"] = (jars / "spark_home").read_text().strip()

@@ -195,12 +195,13 @@ def clear(table: Table, folder: Path) -> None:
 
 
 def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
-    """Of every process: this machine's Spark, and an Airflow that lives in the replay's folder."""
+    """Of every process: this machine's Spark, with its defaults for small tables where the specs
+    are the flights', and an Airflow that lives in the replay's folder."""
     path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         # Nothing of another Airflow that this shell is set up for: least of all its database.
         **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
-        **environment(),
+        **environment(small=specs == ROOT / "tables"),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONWARNINGS": "ignore",
         "COLUMNS": "200",

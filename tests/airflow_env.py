@@ -24,7 +24,7 @@ HOME = Path(tempfile.mkdtemp(prefix="evenkeel-airflow-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 
 SETTINGS = {
-    **environment(),
+    **environment(small=True),
     "AIRFLOW_HOME": str(HOME),
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
     "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Before anything starts a JVM: the environment that set-up made, so that pytest runs as is.
-os.environ.update(environment())
+os.environ.update(environment(small=True))
 
 FIRST_DAY = datetime(2013, 1, 1, tzinfo=UTC)
 DAYS = 14
@@ -115,7 +115,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The jobs' session on two local cores, with a few small shuffles."""
+    """The jobs' session on two local cores, with this machine's defaults for small tables."""
     from spark_jobs.session import session
 
     started = session(
@@ -127,9 +127,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     # What fails here fails on purpose: no stack traces of it.
     started.sparkContext.setLogLevel("OFF")
-    started.conf.set("spark.sql.shuffle.partitions", "4")
     yield started
     started.stop()
+
+
+def compiled(spark: SparkSession) -> SparkSession:
+    """A session that compiles queries and adapts them as it runs, as those of large tables do."""
+    made = spark.newSession()
+    made.conf.set("spark.sql.codegen.wholeStage", "true")
+    made.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    made.conf.set("spark.sql.adaptive.enabled", "true")
+    made.conf.set("spark.sql.shuffle.partitions", "4")
+    return made
 
 
 @pytest.fixture

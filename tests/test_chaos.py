@@ -21,7 +21,7 @@ from tests.chaos.home import RUN, World, bootstrapped, contents, copied, task
 from tests.chaos.leftovers import leftovers
 from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.run import check, recover
-from tests.chaos.sessions import Victim, small
+from tests.chaos.sessions import Victim
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -29,11 +29,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LIFE = (
     ("learn", 2), ("migrate", 5), ("roll_back", 4), ("migrate", 1), ("verify", 3), ("publish", 3),
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark(spark: SparkSession) -> SparkSession:
-    return small(spark)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,17 @@ from partitioning.function import KeyColumn, PartitioningFunction, numbered_chan
 from partitioning.hashing import key_hash, slot_of
 from partitioning.sql import check_sql, hash_sql, slot_sql
 
+from .conftest import compiled
+
 pytestmark = pytest.mark.spark
 
 TYPES = ["string", "binary", "tinyint", "smallint", "int", "bigint", "date"]
 ALPHABET = "aZ0 ,'\"\\`\n\0éß漢✈𝄞"
+
+
+@pytest.fixture(scope="module")
+def spark(spark):
+    return compiled(spark)
 
 
 def values(kind, count, rng):

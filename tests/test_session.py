@@ -43,7 +43,7 @@ def test_the_tests_run_in_the_jobs_own_session(spark):
     # A default of ours, and one of ours to which set-up's conf says otherwise.
     assert conf.get("spark.hadoop.parquet.block.size") == str(1 << 20)
     if environment():
-        assert conf.get("spark.databricks.delta.snapshotPartitions") == "2"
+        assert conf.get("spark.databricks.delta.snapshotPartitions") == "1"
 
 
 @pytest.mark.spark

@@ -13,15 +13,9 @@ from partitioning.errors import FenceError
 from spark_jobs import commits
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
-from tests.chaos.sessions import small
 from tests.placed import append, crashing_at, placed, planned
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark(spark: SparkSession) -> SparkSession:
-    return small(spark)
 
 
 def test_batches_are_resumed_paced_and_undone(

@@ -19,29 +19,13 @@ from tests.chaos.cases import INSIDE, Case
 from tests.conftest import World
 
 ROOT = Path(__file__).resolve().parents[2]
-#: For a hundred rows to compile a query costs more than to interpret it.
-SMALL = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
 
 
 def start() -> SparkSession:
     """The jobs' session on two local cores, for tables of some hundred rows."""
-    made = session("evenkeel chaos", **{"spark.master": "local[2]", **SMALL})
+    made = session("evenkeel chaos", **{"spark.master": "local[2]"})
     # What fails here fails on purpose: no stack traces of it.
     made.sparkContext.setLogLevel("OFF")
-    return made
-
-
-def small(spark: SparkSession) -> SparkSession:
-    """A session for some hundred rows beside one that others share."""
-    made = spark.newSession()
-    for name, value in SMALL.items():
-        made.conf.set(name, value)
     return made
 
 
