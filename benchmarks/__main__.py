@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = ("gedik_default", "frontier_scale", "routing", "learn", "migrate")
+ALL = ("gedik_default", "frontier_scale", "routing", "learn", "migrate", "constraint")
 
 
 def main() -> int:

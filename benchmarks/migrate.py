@@ -14,7 +14,6 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import numpy as np
 import yaml
 from pyspark.sql import SparkSession
 
+from benchmarks.pairs import seconds
 from evenkeel.epochs import TableVersion
 from evenkeel.spec import load_spec
 from evenkeel.table import Table
@@ -35,12 +35,6 @@ from spark_jobs.migrate import forward, record_of
 from spark_jobs.session import session
 
 SLOTS, CHANNELS, KEY = 4096, 10, (KeyColumn("key", "string"),)
-
-
-def seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def build(spark: SparkSession, folder: Path, rows: int) -> Table:
