@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenkeel.epochs import Epoch, Registry
-from evenkeel.standing import epoch_plan
+from evenkeel.past_plan import past_plan
 from partitioning.errors import EvenkeelError
 from partitioning.hashing import slot_of
 from partitioning.moves import Move, moves_between
@@ -45,12 +45,12 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
     problems = []
     for number in range(min(old, new) + 1, max(old, new) + 1):
         try:
-            plan = epoch_plan(registry, number)
+            plan = past_plan(registry, registry.epoch(number))
         except EvenkeelError as error:
             problems.append(str(error))
             continue
-        for move in plan.moves if plan else ():
-            reasons.setdefault((move.kind, move.item), []).append(f"epoch {number}: {move.reason}")
+        for moved, reason in plan.reasons.items() if plan else ():
+            reasons.setdefault(moved, []).append(f"epoch {number}: {reason}")
     slots = len(second.slots)
 
     def why(move: Move) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from evenkeel.charts import WIDE
 from evenkeel.drawing import AFTER, BEFORE, FAIR, LEFT, MUTED, Spec, draw, line_mark, thin
 from evenkeel.pages import byte_unit, bytes_text
-from partitioning.plan import Plan
+from evenkeel.past_plan import PastPlan
 
 #: More epochs than this are not all written below the axis.
 MOST_TICKS = 12
 
 
-def epochs_svg(plans: Sequence[Plan], *, width: int = WIDE) -> str:
+def epochs_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
     """Imbalance against the epoch, from the plans that led to each, oldest first: by hashing
     alone, before, after, floor."""
     lines = [
@@ -31,24 +31,24 @@ def epochs_svg(plans: Sequence[Plan], *, width: int = WIDE) -> str:
     }
     layers = []
     for told, color, dash, value in lines:
-        points = thin([(float(p.function.epoch), value(p)) for p in plans])
+        points = thin([(float(p.epoch), value(p)) for p in plans])
         data = {"values": [{"epoch": e, "imbalance": i} for e, i in points]}
         layers.append(line_mark(data, color, x, y, told, dash=dash, thick=2.5, points=len(plans)))
     return draw({"layer": layers}, width, 200, told="Imbalance of each epoch")
 
 
-def moved_svg(plans: Sequence[Plan], *, width: int = WIDE) -> str:
+def moved_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
     """Bytes moved for each epoch, below `epochs_svg` and on its axis."""
     unit, scale = byte_unit(max(p.bytes for p in plans))
     rows = [
         {
-            "epoch": p.function.epoch,
+            "epoch": p.epoch,
             "moved": p.bytes / scale,
-            "told": f"epoch {p.function.epoch}: {bytes_text(p.bytes)} moved",
+            "told": f"epoch {p.epoch}: {bytes_text(p.bytes)} moved",
         }
         for p in plans
     ]
-    first, last = plans[0].function.epoch, plans[-1].function.epoch
+    first, last = plans[0].epoch, plans[-1].epoch
     step = (width - LEFT) / (last - first + 1)
     y: Spec = {
         "field": "moved",
@@ -68,8 +68,8 @@ def moved_svg(plans: Sequence[Plan], *, width: int = WIDE) -> str:
     return draw(chart, width, 130, told="State moved for each epoch")
 
 
-def _epochs(plans: Sequence[Plan], title: str | None) -> Spec:
-    first, last = plans[0].function.epoch, plans[-1].function.epoch
+def _epochs(plans: Sequence[PastPlan], title: str | None) -> Spec:
+    first, last = plans[0].epoch, plans[-1].epoch
     return {
         "field": "epoch",
         "type": "quantitative",

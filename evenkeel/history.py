@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from evenkeel.epochs import Epoch, Registry
-from evenkeel.standing import epoch_plan
+from evenkeel.past_plan import PastPlan, past_plan
 from partitioning.errors import EvenkeelError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
-from partitioning.plan import Plan
 
 
 @dataclass(frozen=True)
 class Past:
-    """An epoch and the plan that led to it; None: bootstrapped, or not read. `problem`: what of
-    it is damaged (then there may be no epoch either)."""
+    """An epoch and what the plan that led to it tells; None: bootstrapped, or not read. `problem`:
+    what of it is damaged (then there may be no epoch either)."""
 
     number: int
     epoch: Epoch | None
-    plan: Plan | None
+    plan: PastPlan | None
     problem: str | None = None
 
 
@@ -75,12 +74,12 @@ def stays(registry: Registry, epochs: Sequence[Past], hashes: Hashes) -> list[li
     return found
 
 
-def _reasons(registry: Registry, entry: Past) -> dict[tuple[str, int], str]:
+def _reasons(registry: Registry, entry: Past) -> Mapping[tuple[str, int], str]:
     """Why each slot and key moved, by its kind and number; empty where no plan tells."""
     plan = entry.plan
     if plan is None and entry.problem is None:
         plan = _past(registry, entry.number).plan
-    return {(m.kind, m.item): m.reason for m in plan.moves} if plan else {}
+    return plan.reasons if plan else {}
 
 
 def owner_names(function: PartitioningFunction, hashes: Hashes) -> list[str]:
@@ -101,6 +100,6 @@ def _past(registry: Registry, number: int, with_plan: bool = True) -> Past:
     epoch: Any = None
     try:
         epoch = registry.epoch(number)
-        return Past(number, epoch, epoch_plan(registry, number) if with_plan else None)
+        return Past(number, epoch, past_plan(registry, epoch) if with_plan else None)
     except EvenkeelError as error:
         return Past(number, epoch, None, str(error))

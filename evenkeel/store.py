@@ -26,6 +26,14 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
 
 
+def parsed_json(data: bytes, where: str) -> Any:
+    """The JSON value that the file `where` holds; DamagedError where it does not parse."""
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise DamagedError(f"not JSON ({error})", where, RESTORE) from error
+
+
 def shaped(data: Any, where: str, **fields: Any) -> dict[str, Any]:
     """`data` as read from the JSON file `where`, if it is an object with these fields of these
     types.
@@ -150,11 +158,7 @@ class Store:
 
     def read_json(self, name: str) -> Any:
         """Parsed JSON; DamagedError where it does not parse."""
-        data = self.read(name)
-        try:
-            return json.loads(data)
-        except ValueError as error:
-            raise DamagedError(f"not JSON ({error})", self.path(name), RESTORE) from error
+        return parsed_json(self.read(name), self.path(name))
 
     def write_json(self, name: str, value: Any) -> str:
         """Replace the file by the canonical JSON of `value`."""

@@ -107,7 +107,7 @@ EPOCHS_BY: dict[str, Callable[[Past], Any]] = {
     "after": lambda row: row.plan and row.plan.imbalance_after,
     "floor": lambda row: row.plan and row.plan.floor,
     "moved": lambda row: row.plan and row.plan.bytes,
-    "moves": lambda row: row.plan and len(row.plan.moves),
+    "moves": lambda row: row.plan and row.plan.moves,
 }
 
 

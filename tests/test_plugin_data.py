@@ -205,11 +205,11 @@ def test_pictures_of_epochs_tell_imbalance_and_bytes(shop: Shop) -> None:
     for several in (plans, plans[:1]):
         told, _ = drawn(moved_svg(several))
         for plan in several:
-            assert f"epoch {plan.function.epoch}: {bytes_text(plan.bytes)} moved" in told
+            assert f"epoch {plan.epoch}: {bytes_text(plan.bytes)} moved" in told
         told, _ = drawn(epochs_svg(several))
         assert {"hashing alone", "before", "after", "floor"} <= set(told)
         # Each epoch is written once.
-        assert [t for t in told if t.isdecimal()] == [str(p.function.epoch) for p in several]
+        assert [t for t in told if t.isdecimal()] == [str(p.epoch) for p in several]
 
 
 def test_a_split_key_lives_on_all_its_channels() -> None:
