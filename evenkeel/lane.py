@@ -17,6 +17,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from evenkeel.outcome import RunParts, read_run
 from evenkeel.table import Table
 from evenkeel.writer import Writer, end_process, start_process
 from partitioning.errors import EvenkeelError, InputError
@@ -38,12 +39,11 @@ class StepFailed(EvenkeelError):
 
 @dataclass
 class Round:
-    """What came of one round: the files that its run left, by name without `.json`."""
+    """What came of one round: what its run left, and where its page is."""
 
     end: date
-    run: str
     seconds: float
-    files: dict[str, Any]
+    parts: RunParts
     report: str | None
 
 
@@ -139,19 +139,15 @@ class Lane:
         if len(new) != 1:
             raise InputError(f"{len(new)} runs were recorded for this round", registry.url)
         run = registry.run(new[0])
-        names = ("decision", "plan", "gate_plan", "migration", "gate_tables")
-        files = {n: run.read_json(f"{n}.json") for n in names if run.exists(f"{n}.json")}
-        # The epoch's copy outlives the run's.
-        last = registry.numbers()[-1]
-        kept = f"epochs/{last:08d}/report.html"
-        mine = (
-            "plan" in files
-            and registry.epoch(last).function.epoch == (files["plan"]["function"]["epoch"])
-        )
+        parts = read_run(self.name, registry, run)
+        if parts.decision is None:
+            raise InputError("the run has left no decision", run.url, "Its log says why")
         report = f"{run.url}/report.html" if run.exists("report.html") else None
-        if mine and registry.store.exists(kept):
-            report = registry.store.path(kept)
-        self.rounds.append(Round(end, run.name, time.monotonic() - began, files, report))
+        if parts.published is not None:
+            # The epoch's copy outlives the run's.
+            kept = f"epochs/{parts.published:08d}/report.html"
+            report = registry.store.path(kept) if registry.store.exists(kept) else report
+        self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
     def _job(self, job: str, *arguments: str) -> None:
         """Run a job by the writer, keeping its output; StepFailed where it fails."""

@@ -18,7 +18,8 @@ from pydantic import (
 
 from evenkeel.epochs import Epoch, Registry, Run
 from evenkeel.spec import TableSpec
-from partitioning.errors import InputError
+from evenkeel.store import RESTORE, shaped
+from partitioning.errors import DamagedError, InputError
 from partitioning.function import Channel
 from partitioning.strategies import WHOLE
 
@@ -130,16 +131,34 @@ def channels_for(
     kept = spec_channels_file(epoch.plan_digest or "none")
     if not registry.store.exists(kept):
         return told
-    then = registry.store.read_json(kept)
+    then, where = registry.store.read_json(kept), registry.store.path(kept)
+    if not isinstance(then, list) or not then:
+        raise DamagedError("not a list of channels", where, RESTORE)
+    for channel in then:
+        shaped(channel, where, name=str, capacity=int | float)
     return now if then == spec_channels(spec) else told
 
 
 def throttle_for(spec: TableSpec, run: Run) -> tuple[int | None, int | None]:
     """Bytes that one commit of a run's migration may move, and bytes a second: as the run asks,
     else as the spec says; None: no limit."""
-    asked = run.read_json("params.json") if run.exists("params.json") else {}
+    asked = _asked(run)
     batch, rate = asked.get("batch"), asked.get("rate")
     return spec.batch if batch is None else batch, spec.rate if rate is None else rate
+
+
+def goes_back(run: Run) -> bool:
+    """Whether a run brings back an earlier epoch, by the Params that it has kept."""
+    return "to_epoch" in _asked(run)
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    """The Params that a run has kept, by name; DamagedError where they are none."""
+    if not run.exists("params.json"):
+        return {}
+    where = f"{run.url}/params.json"
+    asked = {"batch": None, "rate": None, **shaped(run.read_json("params.json"), where)}
+    return shaped(asked, where, batch=int | None, rate=int | None)
 
 
 def spec_channels_file(plan_digest: str) -> str:

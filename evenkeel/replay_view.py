@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,7 +61,7 @@ class Outcome:
 
 def outcome(lane: Lane) -> Outcome:
     """The lines of a lane's rounds."""
-    unseen = [r.files["decision"]["imbalance"] for r in lane.rounds[1:]]
+    unseen = [_decided(r)["imbalance"] for r in lane.rounds[1:]]
     lines = tuple(
         _line(lane, r, following)
         for r, following in zip(lane.rounds, [*unseen, None], strict=False)
@@ -70,29 +70,32 @@ def outcome(lane: Lane) -> Outcome:
 
 
 def _line(lane: Lane, run: Round, following: float | None) -> Line:
-    decision, plan = run.files["decision"], run.files.get("plan")
-    moved = run.files.get("migration")
+    parts, decision = run.parts, _decided(run)
+    plan, moved = parts.plan, parts.migration
     tables = moved["tables"].values() if moved else ()
-    registry = lane.table.registry
-    number = plan["function"]["epoch"] if plan else None
-    published = number is not None and number in registry.numbers()
+    gates = [g for g in (parts.gate_plan, parts.gate_tables) if g]
     return Line(
         window_end=run.end.isoformat(),
-        epoch=number if published else None,
-        hashing=_hashing(lane, registry.run(run.run)),
+        epoch=parts.published,
+        hashing=_hashing(lane, lane.table.registry.run(parts.run)),
         before=decision["imbalance"],
-        after=plan["imbalance_after"] if plan else None,
+        after=plan.imbalance_after if plan else None,
         floor=decision["floor"],
         next=following,
-        bytes=plan["bytes"] if plan else 0.0,
-        share=plan["bytes"] / plan["state_bytes"] if plan and plan["state_bytes"] else 0.0,
+        bytes=plan.bytes if plan else 0.0,
+        share=plan.bytes / plan.state_bytes if plan and plan.state_bytes else 0.0,
         written=sum(t["bytes"] for t in tables),
         migrate_seconds=sum(t["seconds"] for t in tables) if moved else None,
         seconds=run.seconds,
         reason=decision["reason"],
-        gates=all(run.files[g]["success"] for g in ("gate_plan", "gate_tables") if g in run.files),
+        gates=all(gate["success"] for gate in gates),
         report=run.report,
     )
+
+
+def _decided(run: Round) -> Mapping[str, Any]:
+    assert run.parts.decision is not None
+    return run.parts.decision
 
 
 def _hashing(lane: Lane, run: Run) -> float:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from evenkeel.epochs import Epoch, Registry, Run, TableVersion
-from evenkeel.params import Params, spec_channels, spec_channels_file
+from evenkeel.params import Params, goes_back, spec_channels, spec_channels_file
 from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec, load_spec
+from evenkeel.standing import learned_from
 from partitioning.decide import Decision
 from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
 from partitioning.plan import Plan
@@ -122,7 +123,7 @@ def validate_plan(spec_path: str, run_id: str) -> None:
         registry.store,
         run.name,
         profile=profile,
-        going_back="to_epoch" in run.read_json("params.json"),
+        going_back=goes_back(run),
     )
     run.write_json("gate_plan.json", gate.to_dict())
     gate.check(run.url)
@@ -204,7 +205,7 @@ def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
 
 def _learned(registry: Registry, run: Run) -> tuple[Epoch, Profile, dict[str, int]]:
     """Current epoch, profile, and the version of each table that the profile was weighed at."""
-    meta = run.read_json("profile.json")
+    meta = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
     epoch = registry.current()
     if meta["epoch"] != epoch.number:
         raise FenceError(
@@ -214,7 +215,7 @@ def _learned(registry: Registry, run: Run) -> tuple[Epoch, Profile, dict[str, in
             "Start a new run",
         )
     profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
-    return epoch, profile, {name: int(v) for name, v in meta["tables"].items()}
+    return epoch, profile, meta["tables"]
 
 
 def _leave(registry: Registry, run: Run, made: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -12,9 +13,10 @@ from evenkeel.lane import Lane, StepFailed
 from evenkeel.own_data import input_days
 from evenkeel.replay import ROOT, clear, write_missing_flights
 from evenkeel.replay_view import View
+from evenkeel.standing import learned_from
 from evenkeel.table import Table
 from evenkeel.writer import Writer
-from partitioning.errors import EvenkeelError
+from partitioning.errors import DamagedError, EvenkeelError
 
 
 def incomplete(table: Table) -> str | None:
@@ -116,6 +118,11 @@ def _looked_at(table: Table) -> bool:
     now = registry.numbers()[-1]
     for name in reversed(registry.store.names("runs")):
         run = registry.run(name)
-        if run.exists("profile.json") and run.read_json("profile.json").get("epoch") == now:
-            return True
+        if not run.exists("profile.json"):
+            continue
+        # One that is damaged is as none: the next look learns another.
+        with contextlib.suppress(DamagedError):
+            learned = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
+            if learned["epoch"] == now:
+                return True
     return False

@@ -206,6 +206,23 @@ def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_lane_tells_a_damaged_file_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = _lane(tmp_path, fail=False)
+    real = Lane._dag
+
+    def damaged(self: Lane, *asked: Any) -> None:
+        real(self, *asked)
+        (run,) = {*self.table.registry.store.names("runs")} - {"r"}
+        self.table.registry.run(run).write_json("decision.json", ["no decision"])
+
+    monkeypatch.setattr(Lane, "_dag", damaged)
+    lane.run(date(2024, 1, 1), 7, 1)
+    assert isinstance(lane.error, DamagedError)
+    assert "decision.json: not an object" in str(lane.error)
+
+
 def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:
     lane = _lane(tmp_path, fail=True)
     lane.run(date(2024, 1, 1), 7, 2)

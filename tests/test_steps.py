@@ -14,7 +14,7 @@ from evenkeel import approval, steps
 from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.measures import measures
-from evenkeel.params import Params, channels_for
+from evenkeel.params import Params, channels_for, pace_for, spec_channels_file
 from evenkeel.spec import load_spec
 from partitioning.decide import Pace
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
@@ -117,6 +117,34 @@ def test_params_take_the_place_of_the_spec(shop: Shop) -> None:
     shop.plan(max_imbalance=1.5, budget=10**6, strategy="readj")
     made = steps.read_plan(shop.registry.run("r"))
     assert (made.max_imbalance, made.budget, made.function.strategy) == (1.5, 10**6, "readj")
+
+
+@pytest.mark.parametrize("left", [[], [1], None, "text"])
+def test_what_is_no_record_of_a_run_is_damaged(shop: Shop, left: object) -> None:
+    shop.plan()
+    run, spec = shop.registry.run("r"), load_spec(shop.spec)
+    readers: dict[str, Any] = {
+        "profile.json": lambda: steps.decide(shop.spec, "r", Params()),
+        "params.json": lambda: pace_for(spec, run),
+    }
+    for file, read in readers.items():
+        kept = run.read(file)
+        run.write_json(file, left)
+        with pytest.raises(DamagedError, match=f"{file}: not an object"):
+            read()
+        run.write(file, kept)
+    run.write_json("params.json", {"batch": "much"})
+    with pytest.raises(DamagedError, match="batch is missing or of a wrong type"):
+        pace_for(spec, run)
+
+
+@pytest.mark.parametrize("left", [[], [1], None, {}, [{"name": "0"}]])
+def test_damaged_channels_of_a_spec_are_no_edited_spec(shop: Shop, left: object) -> None:
+    epoch = shop.publish("r")
+    file = spec_channels_file(str(epoch.plan_digest))
+    shop.registry.store.write_json(file, left)
+    with pytest.raises(DamagedError, match=file):
+        channels_for(load_spec(shop.spec), epoch, shop.registry, Params())
 
 
 @pytest.mark.parametrize(
