@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from evenkeel.steps import open_run, read_plan
+
+#: Airflow fails a task that is answered before its scheduler has taken in that it asks, a loop or
+#: two later: nobody answers earlier than this.
+SETTLED = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from partitioning.errors import EvenkeelError
 
 #: How long one request may take, and how often a run is asked after, in seconds.
 TIMEOUT, PAUSE = 30, 2.0
-#: After so many seconds Airflow's scheduler knows that a run asks.
-SETTLED = 5
 
 
 class ApiError(EvenkeelError):
@@ -89,17 +87,6 @@ class Api:
         """State of each task of a run."""
         path = f"/api/v2/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances"
         return {t["task_id"]: t["state"] for t in self.get(path)["task_instances"]}
-
-    def answer(self, dag: str, run: str, option: str, seconds: float) -> None:
-        """Answer what a run asks in its `approve`, once it asks; at most `seconds` later."""
-        until = time.monotonic() + seconds
-        while self.tasks(dag, run).get("approve") != "awaiting_input" and time.monotonic() < until:
-            time.sleep(PAUSE)
-        # Airflow fails a task that is answered before its scheduler knows that it asks.
-        time.sleep(SETTLED)
-        path = f"/api/v2/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances/approve/-1"
-        chosen = {"chosen_options": [option], "params_input": {}}
-        self.call("PATCH", f"{path}/hitlDetails", chosen)
 
     def wait(self, dag: str, run: str, seconds: float) -> str:
         """The state in which a run ended, or that it has when the time is over."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -27,6 +27,7 @@ from fastapi import Request
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
+from evenkeel.approval import SETTLED
 from evenkeel.epochs import safe_name
 from plugins.access import REBALANCE, ROLL_BACK, may, require
 
@@ -35,9 +36,6 @@ ORDER = (
     "learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish",
     "roll_back", "report",
 )  # fmt: skip
-#: Airflow fails a task that is answered before its scheduler has taken in that it asks, a loop or
-#: two later: only then do we offer to answer.
-SETTLED = timedelta(seconds=5)
 APPROVE, REJECT = "Approve", "Reject"
 _ENDED = {"success", "failed"}
 
@@ -110,6 +108,7 @@ def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
 
 
 def _settled(task: TaskInstance) -> bool:
+    """Whether it has asked for so long that an answer is safe: only then do we offer to."""
     since = task.updated_at
     return since is None or datetime.now(UTC) - since > SETTLED
 
