@@ -32,11 +32,14 @@ from plugins.access import (
     own_form,
     table_to_run,
 )
-from plugins.plans import told
-from plugins.web import page
+from plugins.plans import NUMBERED, told
+from plugins.tables import EPOCHS_BY
+from plugins.web import page, sort
 
 #: Moves that a preview lists; epochs at first sight.
 LISTED, EPOCHS = 20, 12
+#: What a page may be asked for beside: by what it sorts, and whether it shows all.
+SHOWN = ("moves", "epochs", "every")
 SWITCHES = ("relearn", "dry_run", "force")
 #: What a form may say of a switch; a typing error must not make a dry run a real one.
 SAID = dict.fromkeys(("true", "on", "yes"), True) | dict.fromkeys(("false", "off", "no", ""), False)
@@ -46,7 +49,9 @@ router = APIRouter(prefix="/tables/{table}", tags=["forms"])
 async def fields(request: Request) -> dict[str, str]:
     """What the form says: of the query where it asks for a preview, else of the body."""
     given = request.query_params if request.method == "GET" else await request.form()
-    return {n: value if isinstance(value, str) else "a file" for n, value in given.items()}
+    values = {n: value if isinstance(value, str) else "a file" for n, value in given.items()}
+    request.state.asked = {n: v for n, v in values.items() if n not in ("csrf", "sure")}
+    return values
 
 
 Fields = Annotated[dict[str, str], Depends(fields)]
@@ -117,7 +122,7 @@ def read_form(
         values[name] = SAID.get(said, False)
         if said not in SAID:
             problems[name] = f"allowed: {', '.join(filter(None, SAID))} (got {said!r})"
-    if others := sorted({*given} - {*known, "csrf"}):
+    if others := sorted({*given} - {*known, *SHOWN, "csrf"}):
         problems[""] = f"There is no such field: {', '.join(map(repr, others))}."
     return values, problems
 
@@ -151,7 +156,7 @@ def _rebalance(
     missing: list[str] = []
     if params is not None:
         try:
-            preview = _preview(found, params, missing)
+            preview = _listed(request, _preview(found, params, missing))
         except EvenkeelError as error:
             missing.append(str(error))
     dag = f"{REBALANCE}{found.spec.table}"
@@ -166,6 +171,7 @@ def _rebalance(
         problems=missing,
         strategies=WHOLE,
         preview=preview,
+        source=runs.source(session, user, found, preview and preview["learned"]),
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
         paused=runs.paused(session, dag),
@@ -205,9 +211,10 @@ def _roll_back(
             try:
                 learned = newest_profile(registry)
                 plan = plan_back(found.spec, current, learned.profile, target, learned.tables)
-                preview = _shown(found, plan, learned, missing)
+                preview = _listed(request, _shown(found, plan, learned, missing))
             except EvenkeelError as error:
                 missing.append(str(error))
+    earlier = [e for e in past(registry, None if every else EPOCHS) if e.number != current.number]
     dag = f"{ROLL_BACK}{found.spec.table}"
     return page(
         request,
@@ -217,9 +224,10 @@ def _roll_back(
         spec=found.spec,
         current=current,
         target=target,
-        epochs=[e for e in past(registry, None if every else EPOCHS) if e.number != current.number],
+        epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
         epochs_count=current.number,
         preview=preview,
+        source=runs.source(session, user, found, preview and preview["learned"]),
         problems=missing,
         wrong=wrong,
         given=given,
@@ -230,15 +238,16 @@ def _roll_back(
 
 
 def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    return read_form(given, ("epoch", "sure", "dry_run", "every"), ("sure", "dry_run"))
+    return read_form(given, ("epoch", "sure", "dry_run"), ("sure", "dry_run"))
 
 
 def _shown(found: Table, plan: Plan, learned: Learned, problems: list[str]) -> dict[str, Any]:
-    return {
-        **told(found.registry, plan, learned.profile, problems),
-        "learned": learned,
-        "moves": plan.moves[:LISTED],
-    }
+    return {**told(found.registry, plan, learned.profile, problems), "learned": learned}
+
+
+def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:
+    moves = sort(request, enumerate(preview["plan"].moves, 1), NUMBERED, "order", "moves")
+    return {**preview, "moves": moves[:LISTED]}
 
 
 def _started(

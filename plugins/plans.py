@@ -55,7 +55,7 @@ def plan_page(
 ) -> HTMLResponse:
     """Moves in order with reasons, those that were rejected, the price, the digest, the answer."""
     table = found.spec.table
-    known = runs.find(session, user, table, run)
+    known = runs.find(session, user, found, run)
     folder = _folder(found, run, known)
     problems: list[str] = []
     parts = RunParts(table=table, run=run)
@@ -100,7 +100,7 @@ def plan_page(
 @router.get("/report", response_class=HTMLResponse)
 def report(run: str, found: ReadableTable, user: User, session: SessionDep) -> HTMLResponse:
     """The page that the run left."""
-    runs.find(session, user, found.spec.table, run)
+    runs.find(session, user, found, run)
     return document(_folder(found, run, None).read("report.html"))
 
 
@@ -115,7 +115,7 @@ def answer(
     decision: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
     """Approve or refuse the plan of that digest, and no other."""
-    known = runs.find(session, user, found.spec.table, run)
+    known = runs.find(session, user, found, run)
     # Before anything is told of the run.
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)

@@ -7,7 +7,7 @@ forms and ours are one thing: the same checks of Params, the same Required Actio
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -29,6 +29,10 @@ from sqlalchemy.orm import Session, joinedload
 
 from evenkeel.approval import SETTLED
 from evenkeel.epochs import safe_name
+from evenkeel.params import goes_back
+from evenkeel.standing import Learned
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError
 from plugins.access import REBALANCE, ROLL_BACK, may, require
 
 #: Tasks in the order in which they run.
@@ -60,19 +64,23 @@ class AirflowRun:
         return self.state not in _ENDED
 
 
-def find(session: Session, user: BaseUser, table: str, name: str) -> AirflowRun | None:
+def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRun | None:
     """The DAG run that left the run folder `name`; None where Airflow does not know it.
 
     Raises
     ------
     HTTPException : 403, the user may not read that DAG: rights to a table's two are apart
     """
+    table = found.spec.table
     dags = (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}")
     query = select(DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(dags))
-    found = [(dag, run) for dag, run in session.execute(query) if safe_name(run) == name]
-    if not found:
+    known = [(dag, run) for dag, run in session.execute(query) if safe_name(run) == name]
+    if not known:
+        # Compared before it is a path.
+        if name in found.registry.store.names("runs") and _goes_back(found, name):
+            require(user, "GET", f"{ROLL_BACK}{table}")
         return None
-    dag, run_id = found[0]
+    dag, run_id = known[0]
     require(user, "GET", dag)
     run = session.scalars(select(DagRun).where(DagRun.dag_id == dag, DagRun.run_id == run_id)).one()
     states: dict[str, str | None] = {}
@@ -105,6 +113,32 @@ def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
     dags = [dag for dag in (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}") if may(user, "GET", dag)]
     query = select(DagRun.run_id).where(DagRun.dag_id.in_(dags), DagRun.state.not_in(_ENDED))
     return [safe_name(run) for run in session.scalars(query.order_by(DagRun.id.desc()))]
+
+
+def visible(session: Session, user: BaseUser, table: Table, names: Iterable[str]) -> list[str]:
+    """Of the table's run folders those that the user may be told of: a run that rolls back is for
+    who may read that DAG."""
+    dag = f"{ROLL_BACK}{table.spec.table}"
+    if may(user, "GET", dag):
+        return list(names)
+    back = {
+        safe_name(r) for r in session.scalars(select(DagRun.run_id).where(DagRun.dag_id == dag))
+    }
+    return [name for name in names if name not in back and not _goes_back(table, name)]
+
+
+def source(session: Session, user: BaseUser, table: Table, learned: Learned | None) -> str:
+    """Where a profile comes from, as far as the user may be told."""
+    known = visible(session, user, table, [learned.source] if learned else [])
+    return known[0] if known else "a run that rolls back"
+
+
+def _goes_back(table: Table, name: str) -> bool:
+    """As its folder tells: Airflow forgets runs."""
+    try:
+        return goes_back(table.registry.run(name))
+    except EvenkeelError:
+        return False
 
 
 def _settled(task: TaskInstance) -> bool:

@@ -82,7 +82,8 @@ def table_page(
         keys_count=len(keys),
         key=key,
         answer=_search(now, known, key) if key and now.epoch else None,
-        runs=run_names(registry)[:10],
+        runs=runs.visible(session, user, found, run_names(registry))[:10],
+        source=runs.source(session, user, found, now.learned),
         under_way=runs.under_way(session, user, found.spec.table),
         validations=_count(registry),
     )
@@ -102,6 +103,7 @@ EPOCHS_BY: dict[str, Callable[[Past], Any]] = {
     "number": lambda row: row.number,
     "published": lambda row: row.epoch and row.epoch.published,
     "strategy": lambda row: row.epoch and row.epoch.function.strategy,
+    "channels": lambda row: row.epoch and len(row.epoch.function.channels),
     "hashing": lambda row: row.plan and row.plan.imbalance_hashing,
     "before": lambda row: row.plan and row.plan.imbalance_before,
     "after": lambda row: row.plan and row.plan.imbalance_after,

@@ -52,7 +52,7 @@ def sort(
 ) -> list[Row]:
     """Rows by the column that the query asks for; a minus before its name turns them around.
     Sorted here, so that tables sort without JavaScript."""
-    asked = request.query_params.get(name, default)
+    asked = _asked(request).get(name, default)
     if asked.lstrip("-") not in columns:
         asked = default
     key = columns[asked.lstrip("-")]
@@ -61,23 +61,23 @@ def sort(
 
 def sort_link(request: Request, column: str, text: str, name: str = "sort") -> Markup:
     """A table's heading as a link that sorts by it, the other way round the second time."""
-    asked = request.query_params.get(name, "")
+    asked = _asked(request).get(name, "")
     wanted = f"-{column}" if asked == column else column
-    query = urlencode({**request.query_params, name: wanted})
+    query = urlencode({**_asked(request), name: wanted})
     mark = {column: " ▲", f"-{column}": " ▼"}.get(asked, "")
     return Markup('<a href="?{}#{}">{}{}</a>').format(query, name, text, mark)
 
 
 def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
     """The attribute by which a table's heading tells how it is sorted."""
-    asked = request.query_params.get(name, "")
+    asked = _asked(request).get(name, "")
     order = {column: "ascending", f"-{column}": "descending"}.get(asked)
     return Markup(' aria-sort="{}"').format(order) if order else Markup("")
 
 
 def show_all(request: Request, place: str) -> Markup:
     """A link to the same page with every row, at the section with the id `place`."""
-    query = urlencode({**request.query_params, "every": "true"})
+    query = urlencode({**_asked(request), "every": "true"})
     return Markup('<a href="?{}#{}">Show all</a>').format(query, place)
 
 
@@ -105,6 +105,11 @@ def style() -> str:
 def script() -> str:
     """What pages do with JavaScript: times in the reader's zone."""
     return (_OWN / "page.js").read_text(encoding="utf-8")
+
+
+def _asked(request: Request) -> Mapping[str, str]:
+    """What the page was asked for: of a form that came back, what would ask for it again."""
+    return getattr(request.state, "asked", request.query_params)
 
 
 def _ordered(value: Any) -> tuple[bool, Any]:

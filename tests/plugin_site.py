@@ -109,6 +109,19 @@ def token(user: str) -> str:
     return form_token(SimpleAuthManagerUser(username=user, role=USERS[user]))
 
 
+def deny(monkeypatch: pytest.MonkeyPatch, dag: str) -> None:
+    """Take every right to that DAG from everybody."""
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    real = SimpleAuthManager.is_authorized_dag
+
+    def narrow(self, **asked):  # type: ignore[no-untyped-def]
+        about = asked["details"].id if asked.get("details") else None
+        return about != dag and real(self, **asked)
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+
+
 def airflow_knows() -> None:
     """What Airflow's DAG processor would do with the DAGs of the moment."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager

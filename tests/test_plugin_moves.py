@@ -11,10 +11,11 @@ import pytest
 from markupsafe import escape
 
 from evenkeel import approval, steps
+from evenkeel.data_docs import pages
 from evenkeel.epochs import safe_name
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import Site, made_site, token  # noqa: F401  a fixture
+from tests.plugin_site import Site, deny, made_site, profile, run_name, token  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
@@ -162,17 +163,9 @@ def test_a_viewer_with_a_token_of_their_own_starts_nothing(site: Site) -> None:
 def test_the_right_to_rebalance_is_none_to_roll_back(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-
-    real = SimpleAuthManager.is_authorized_dag
-
-    def narrow(self, **asked):  # type: ignore[no-untyped-def]
-        dag = asked["details"].id if asked.get("details") else None
-        return dag != "roll_back_words" and real(self, **asked)
-
     client = site.client("uma")
     token = csrf(client, f"{HOME}/rebalance")
-    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+    deny(monkeypatch, "roll_back_words")
     assert "not start a run" in client.get(f"{HOME}/rollback?epoch=0").text
     data = {"csrf": token, "epoch": "0", "sure": "yes"}
     assert client.post(f"{HOME}/rollback", data=data).status_code == 403
@@ -182,14 +175,6 @@ def test_the_right_to_rebalance_is_none_to_roll_back(
 def test_runs_that_roll_back_are_for_who_may_read_that_dag(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-
-    real = SimpleAuthManager.is_authorized_dag
-
-    def narrow(self, **asked):  # type: ignore[no-untyped-def]
-        dag = asked["details"].id if asked.get("details") else None
-        return dag != "roll_back_words" and real(self, **asked)
-
     client, data = site.client("uma"), {"csrf": token("uma")}
     names = {}
     for path, more in (("rebalance", {}), ("rollback", {"epoch": "0", "sure": "yes"})):
@@ -201,7 +186,7 @@ def test_runs_that_roll_back_are_for_who_may_read_that_dag(
         assert [client.get(path).status_code for path in there] == [200, 200]
         under_way = client.get(HOME).text.split("Under way:")[1].split("</p>")[0]
         assert names["rebalance"] in under_way and names["rollback"] in under_way
-        monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+        deny(monkeypatch, "roll_back_words")
         assert [client.get(path).status_code for path in there] == [403, 403]
         assert client.post(f"{there[0]}/answer", data=data).status_code == 403
         assert client.get(f"{HOME}/runs/{names['rebalance']}").status_code == 200
@@ -210,6 +195,44 @@ def test_runs_that_roll_back_are_for_who_may_read_that_dag(
     finally:
         site.registry.run(names["rollback"]).remove("report.html")
         monkeypatch.undo()
+        ended(names)
+
+
+@pytest.mark.parametrize("airflow_knows_it", [True, False])
+def test_no_list_names_a_run_that_rolls_back_to_who_may_not_read_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch, airflow_knows_it: bool
+) -> None:
+    client, run, names = site.client("uma"), "manual__2013-03-01T00-00-00", {}
+    if airflow_knows_it:
+        asked = {"csrf": token("uma"), "epoch": "0", "sure": "yes"}
+        started = client.post(f"{HOME}/rollback", data=asked)
+        run = names["rollback"] = started.headers["location"].rsplit("/", 1)[1]
+    site.shop.learn(run, profile(5))
+    folder = site.registry.run(run)
+    steps.plan_rollback(site.shop.spec, run, 0)
+    steps.validate_plan(site.shop.spec, run)
+    if airflow_knows_it:
+        # What an older run has not kept, Airflow knows.
+        folder.remove("params.json")
+    (doc,) = {p.name for p in pages(site.registry.store) if p.run == run}
+    shown = ("", "/quality", "/rebalance", "/rollback?epoch=0")
+    there = {HOME + path: client.get(HOME + path).text for path in shown}
+    of_run = [f"{HOME}/runs/{run}", f"{HOME}/quality?run={run}"]
+    of_run += [f"{HOME}/data_docs/{name}" for name in (doc, "index.html")]
+    try:
+        assert all(run in text for text in there.values())
+        assert [client.get(path).status_code for path in of_run] == [200] * 4
+        deny(monkeypatch, "roll_back_words")
+        assert [path for path in there if run in client.get(path).text] == []
+        assert [client.get(path).status_code for path in of_run] == [403] * 4
+        quality = client.get(f"{HOME}/quality").text
+        assert run_name(2) in quality and "index.html" not in quality
+        assert run_name(2) in client.get(HOME).text
+    finally:
+        monkeypatch.undo()
+        for name in site.registry.store.names(f"runs/{run}"):
+            folder.remove(name)
+        site.registry.store.remove(f"data_docs/{doc}")
         ended(names)
 
 
