@@ -9,9 +9,12 @@ one listing is enough.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from markupsafe import escape
 
 from evenkeel.expectations import GateResult
 from evenkeel.pages import template
@@ -70,11 +73,24 @@ def pages(store: Store) -> list[Page]:
     return sorted(found, key=lambda p: (p.when, p.name), reverse=True)
 
 
+def _escaped(value: Any) -> Any:
+    """JSON values with every text as HTML writes it."""
+    if isinstance(value, dict):
+        return {key: _escaped(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_escaped(v) for v in value]
+    return str(escape(value)) if isinstance(value, str) else value
+
+
 def _sections(raw: Any) -> list[str]:
     """HTML of Great Expectations' own sections for one frame: its results by column."""
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaSectionView
 
+    # It escapes what expectations ask for, and not the values that they find in data.
+    raw = deepcopy(raw)
+    for result in raw.results:
+        result.result = _escaped(result.result)
     document = ValidationResultsPageRenderer(run_info_at_end=True).render(raw)
     view = DefaultJinjaSectionView()
     return [

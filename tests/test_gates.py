@@ -7,13 +7,16 @@ import re
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from markupsafe import escape
 
-from evenkeel.data_docs import pages
-from evenkeel.expectations import GateResult
+from evenkeel.data_docs import leave_docs, pages
+from evenkeel.expectations import GateResult, check, validate
 from evenkeel.gates import plan_gate, tables_gate
 from evenkeel.plan_suite import balance_limit
 from evenkeel.store import Store
@@ -67,6 +70,30 @@ def test_good_plan_passes_quietly_and_calls_nobody(
     gate.check()
     told = capfd.readouterr()
     assert "Calculating" not in told.out + told.err
+
+
+@pytest.mark.parametrize(
+    "key", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a&b"]
+)
+def test_a_key_of_data_is_no_markup_in_data_docs(tmp_path: Path, key: str) -> None:
+    frame = pd.DataFrame({"word": [key, "teapot", key], "table": [key] * 3})
+    checks = [
+        check(
+            "words", "ExpectColumnValuesToBeInSet", key, key, column="word", value_set=["teapot"]
+        ),
+        check(
+            "words", "ExpectColumnDistinctValuesToBeInSet", key, key, column="word", value_set=["x"]
+        ),
+        check("words", "ExpectColumnValuesToNotMatchRegex", key, key, column="table", regex=".*"),
+    ]
+    store = Store(str(tmp_path))
+    gate = leave_docs(validate("before", {"words": frame}, checks), store, "r", PLAN)
+    page = store.read(str(gate.docs)).decode()
+    assert key not in page
+    # Ours tells it as what is asked, and theirs as what was found.
+    assert page.count(str(escape(key))) > 6
+    # What is kept of the gate is the data as it is.
+    assert key in json.dumps(gate.to_dict()["great_expectations"])
 
 
 def test_result_is_plain_json_and_the_same_each_time() -> None:
