@@ -18,7 +18,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from evenkeel.replay import ROOT, UP, airflow_environment, alone, empty_database
 from evenkeel.replay_view import View
 from evenkeel.table import Table
 from evenkeel.up_api import Api
-from evenkeel.up_load import make_whole, without_a_look
+from evenkeel.up_load import made_whole, without_a_look
 from evenkeel.up_server import Server, free_port, prepare_home, settings, write_private
 from partitioning.errors import EvenkeelError, InputError
 
@@ -92,17 +91,23 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
     if not tables:
         raise InputError("no table to show", str(specs), "Write a spec, see docs/SPEC.md")
     environment = airflow_environment(folder, specs)
-    with ThreadPoolExecutor(1) as beside:
-        database = beside.submit(empty_database, folder, environment, view)
-        make_whole(tables, folder, environment, view)
-
     version = importlib.metadata.version("apache-airflow-core")
     # Named for the version: a database of another needs migrating.
     home = folder / "airflow" / f"up-{version}"
-    passwords = prepare_home(home, database.result(), users)
-    environment |= settings(home, port, users, options.schedules)
-    server = Server(f"http://127.0.0.1:{port}", environment, folder / "logs" / "up", (lock,))
-    with _running(server, view):
+    server = Server(
+        f"http://127.0.0.1:{port}",
+        environment | settings(home, port, users, options.schedules),
+        folder / "logs" / "up",
+        (lock,),
+    )
+    with _ended(server, view):
+        with made_whole(tables, folder, environment, view):
+            passwords = prepare_home(home, empty_database(folder, environment, view), users)
+            # Airflow takes as long to start as tables to be made; a schedule must find them.
+            if not options.schedules:
+                _start(server, view)
+        if options.schedules:
+            _start(server, view)
         _wait(server, [t.spec.table for t in tables.values()], passwords, view)
         told = folder / UP
         _tell(told, server.url, passwords, folder)
@@ -126,12 +131,15 @@ def _users(asked: str) -> dict[str, str]:
     return {"admin": "admin", **{role: role for role in roles}}
 
 
+def _start(server: Server, view: View) -> None:
+    view.note("starting Airflow")
+    server.start()
+
+
 @contextmanager
-def _running(server: Server, view: View) -> Iterator[None]:
-    """Start the server, and end it whatever happens."""
+def _ended(server: Server, view: View) -> Iterator[None]:
+    """End the server whatever happens."""
     try:
-        view.note("starting Airflow")
-        server.start()
         yield
     finally:
         # What was asked once is being done.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -39,18 +40,22 @@ def incomplete(table: Table) -> str | None:
     return None
 
 
-def make_whole(
+@contextmanager
+def made_whole(
     specs: Mapping[Path, Table], folder: Path, environment: Mapping[str, str], view: View
-) -> None:
+) -> Iterator[None]:
     """Bootstrap each table that lacks something, if it lives in `folder`, with its whole input:
-    the last window is applied as one, the days before it are where state begins.
+    the last window is applied as one, the days before it are where state begins. What is done
+    meanwhile goes on beside it; at its end all tables are whole. Whatever ends it, no process of
+    a job is left.
 
     Raises
     ------
     EvenkeelError : a job failed
     """
     lanes: list[Lane] = []
-    threads, stop = [], threading.Event()
+    threads: list[threading.Thread] = []
+    stop = threading.Event()
     writer, home = Writer(ROOT / "spark_jobs", environment), Future[Path]()
     for spec, table in specs.items():
         name, missing = table.spec.table, incomplete(table)
@@ -79,6 +84,7 @@ def make_whole(
         with view.live():
             for thread in threads:
                 thread.start()
+            yield
             for thread in threads:
                 thread.join()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from partitioning.errors import InputError
 
+#: Seconds from being asked to end to being killed.
+GRACE = 10.0
 _ENDED = re.compile(r"evenkeel: exit (\d+)$")
 
 
@@ -44,7 +47,12 @@ def start_process(command: Sequence[str], environment: Mapping[str, str]) -> sub
 def end_process(process: subprocess.Popen[str] | None) -> None:
     """End a process with all that it started, if it still runs."""
     if process is not None and process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
+        _send(process.pid, signal.SIGTERM)
+
+
+def _send(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
 
 
 class Writer:
@@ -61,14 +69,23 @@ class Writer:
         self._command = [sys.executable, str(jobs / "in_turn.py")]
         self._environment = environment
         self._process: subprocess.Popen[str] | None = None
-        self._turn = threading.Lock()
+        self._turn, self._starting = threading.Lock(), threading.Lock()
+        self._closed = False
 
     def run(self, job: str, arguments: Sequence[str], write: Callable[[str], object]) -> int:
-        """Run a job when no other runs, its output going to `write` by line; its exit code."""
+        """Run a job when no other runs, its output going to `write` by line; its exit code.
+
+        Raises
+        ------
+        InterruptedError : the writer was closed
+        """
         with self._turn:
-            if self._process is None or self._process.poll() is not None:
-                self._process = start_process(self._command, self._environment)
-            process = self._process
+            with self._starting:
+                if self._closed:
+                    raise InterruptedError
+                if self._process is None or self._process.poll() is not None:
+                    self._process = start_process(self._command, self._environment)
+                process = self._process
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps([job, *arguments]) + "\n")
             process.stdin.flush()
@@ -79,5 +96,18 @@ class Writer:
             return process.wait() or 1
 
     def close(self) -> None:
-        """End the process."""
-        end_process(self._process)
+        """End the process and start none any more; returns when nothing that it started is left."""
+        with self._starting:
+            self._closed = True
+            process = self._process
+        if process is None or process.stdout is None:
+            return
+        end_process(process)
+        # Spark's JVM goes a moment after Python has: all that lives holds the pipe open.
+        killer = threading.Timer(GRACE, _send, (process.pid, signal.SIGKILL))
+        killer.start()
+        with self._turn:
+            for _ in process.stdout:
+                pass
+            process.wait()
+        killer.cancel()

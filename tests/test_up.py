@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import psutil
 import pytest
 
 from evenkeel import up
-from evenkeel.replay import alone
+from evenkeel.replay import ROOT, alone
 from evenkeel.table import open_table
 from evenkeel.up_api import Api, ApiError
 from evenkeel.up_load import incomplete, without_a_look
@@ -147,6 +148,65 @@ def test_airflow_ends_where_make_up_is_killed(stubborn: Server, tmp_path: Path) 
         for process in psutil.process_iter():
             if _session(process.pid) in leaders:
                 process.kill()
+
+
+def _started_by(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The process with all that it has started."""
+    try:
+        mine = psutil.Process(process.pid)
+        return [mine, *mine.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+@pytest.mark.airflow
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["db migrate", "java", "api-server"])
+def test_nothing_is_left_where_it_is_stopped_while_it_still_loads(
+    tmp_path: Path, program: str
+) -> None:
+    pytest.importorskip("airflow")
+    tables, folder = tmp_path / "tables", tmp_path / ".run"
+    tables.mkdir()
+    shutil.copy(ROOT / "tables" / "flights.yaml", tables)
+    with subprocess.Popen(
+        [sys.executable, "-m", "evenkeel.up", "--folder", str(folder)],
+        env={**os.environ, "EVENKEEL_TABLES": str(tables)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        seen: dict[int, psutil.Process] = {}
+        sessions: set[int] = set()
+
+        def loading() -> bool:
+            assert process.poll() is None
+            seen.update({p.pid: p for p in _started_by(process)})
+            sessions.update(_session(pid) for pid in seen)
+            told = [" ".join(_command(p)) for p in seen.values()]
+            return any(program in command and "launcher" not in command for command in told)
+
+        _until(loading, 120)
+        # As a terminal does, to all of its group.
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, said
+    assert "stopped: nothing is left running" in said
+    assert len(seen) > 1
+    assert [p for p in seen.values() if p.is_running() and _lives(p.pid)] == []
+    left = [p for p in psutil.process_iter() if _session(p.pid) in sessions - {0}]
+    assert [p for p in left if _lives(p.pid)] == []
+    # It was on its way: the next start makes what is missing.
+    assert incomplete(open_table(str(tables / "flights.yaml"))) is not None
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def _until(done: Callable[[], bool], seconds: float = 20) -> None:
