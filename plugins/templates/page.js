@@ -7,18 +7,21 @@ const here = () => {
     time.textContent = moment.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
 };
-let last = "";
+// What tells how far the run is: as long as that stays, nothing of the page is touched, neither the
+// focus nor what is open nor a button that somebody is about to press.
+const progress = (page) => page.querySelector("[aria-label=Progress]")?.outerHTML;
+let last = progress(document);
 const follow = async () => {
   if (!document.querySelector("[data-follow]")) return;
   try {
     const answer = await fetch(location.href);
-    const text = answer.ok ? await answer.text() : last;
-    if (text !== last) {
-      const page = new DOMParser().parseFromString(text, "text/html");
+    const text = answer.ok ? await answer.text() : "";
+    const page = new DOMParser().parseFromString(text, "text/html");
+    if (answer.ok && progress(page) !== last) {
       document.querySelector("main").replaceWith(page.querySelector("main"));
       document.title = page.title;
+      last = progress(document);
       here();
-      last = text;
     }
   } catch {
     // The server is away for a moment: asked again.

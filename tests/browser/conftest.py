@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that a slow machine may take: to make the tables and start Airflow, for a run of a DAG,
 #: for a page; and for a test, whose first waits for the start.
 START, RUN, PAGE, TEST = 900, 900, 90, 1800
+TABLE = "/evenkeel/tables/flights"
 SHOTS = os.environ.get("EVENKEEL_SHOTS")
 #: A picture in the docs may weigh so many bytes.
 HEAVIEST = 200_000
@@ -48,11 +50,13 @@ class Site:
     ----------
     folder : what is .run elsewhere; specs are in `tables` beside it
     process : of `make up`
+    walk : seconds of each part of a newcomer's walk, from `make up` to the way back
     """
 
     folder: Path
     process: subprocess.Popen[bytes] | None = None
     sessions: set[int] = field(default_factory=set)
+    walk: dict[str, float] = field(default_factory=dict)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -74,6 +78,13 @@ class Site:
     @property
     def output(self) -> str:
         return (self.folder / "out.log").read_text()
+
+    @contextmanager
+    def walked(self, what: str) -> Iterator[None]:
+        """What is done inside is that part of the walk."""
+        began = time.monotonic()
+        yield
+        self.walk[what] = self.walk.get(what, 0.0) + time.monotonic() - began
 
     def api(self, user: str) -> Api:
         return Api(self.url, user, self.told["users"][user])
@@ -123,8 +134,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     base = tmp_path_factory.mktemp("up")
     spec = yaml.safe_load((ROOT / "tables" / "flights.yaml").read_text())
     (base / "tables").mkdir()
-    # Every plan is over it: a person is asked. A week is learned sooner than four.
-    spec |= {"approve_over": 100, "window": 7}
+    # Every plan is over it: a person is asked. A week is learned sooner than four, and few slots
+    # are written and checked sooner than many.
+    spec |= {"approve_over": 100, "window": 7, "slots": 256}
     (base / "tables" / "flights.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
     folder = base / ".run"
     folder.mkdir()
@@ -142,9 +154,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made = Site(folder, process)
     try:
         until = time.monotonic() + START
-        while not (folder / "up.json").is_file():
-            assert process.poll() is None and time.monotonic() < until, made.output
-            time.sleep(0.5)
+        with made.walked("make up"):
+            while not (folder / "up.json").is_file():
+                assert process.poll() is None and time.monotonic() < until, made.output
+                time.sleep(0.2)
         yield made
     finally:
         made.stop()
@@ -161,6 +174,11 @@ def chromium() -> Iterator[Browser]:
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def run_of(site: Site) -> str:
+    """The newest run of the rebalance."""
+    return str(site.api("op").runs("rebalance_flights")[0]["dag_run_id"])
 
 
 class People:
@@ -200,6 +218,38 @@ class People:
         for context in self._open:
             context.close()
         self._open.clear()
+
+
+#: What axe asks of a page in each: only colours differ.
+SCHEMES: dict[Any, dict[str, Any]] = {
+    "light": {"resultTypes": ["violations"]},
+    "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast"]},
+}
+
+
+def serious(page: Page) -> dict[str, str]:
+    """What axe finds serious or worse, in light and in dark, and where."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = {}
+    for scheme, rules in SCHEMES.items():
+        page.emulate_media(color_scheme=scheme)
+        for each in axe.run(page, options=rules).response["violations"]:
+            if each["impact"] in ("serious", "critical"):
+                found[f"{scheme}: {each['id']}"] = each["nodes"][0]["html"][:200]
+    page.emulate_media(color_scheme="light")
+    return found
+
+
+def has(page: Page, text: str) -> None:
+    """Wait until the page says this."""
+    page.get_by_text(text).first.wait_for()
+
+
+def watch(page: Page, state: str) -> None:
+    """Wait until the page, which follows its run by itself, tells that it ended in this state."""
+    ended = page.locator("section[aria-label=Progress] p strong.good, strong.bad")
+    ended.first.wait_for(timeout=RUN * 1000)
+    assert ended.first.inner_text() == state
 
 
 def picture(page: Page, name: str) -> None:
