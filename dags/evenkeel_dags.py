@@ -62,6 +62,7 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             None,
             type=["null", "array"],
             items={"type": "number", "minimum": 0},
+            contains={"exclusiveMinimum": 0},
             title="Capacities",
             description="Capacity weight of each channel, in order; 0 drains it. It stays like "
             "Channels. Default: as now, or as the spec says.",

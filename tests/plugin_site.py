@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,6 +121,17 @@ def deny(monkeypatch: pytest.MonkeyPatch, dag: str) -> None:
         return about != dag and real(self, **asked)
 
     monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", narrow)
+
+
+def dag_runs(dag: str) -> list[Any]:
+    """The runs of a DAG in order."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = session.scalars(select(DagRun).where(DagRun.dag_id == dag)).all()
+        return sorted(found, key=lambda run: run.run_after)
 
 
 def airflow_knows() -> None:

@@ -15,20 +15,10 @@ from evenkeel.data_docs import pages
 from evenkeel.epochs import safe_name
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import Site, deny, made_site, profile, run_name, token  # noqa: F401  a fixture
+from tests.plugin_site import Site, dag_runs, deny, made_site, profile, run_name, token  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
-
-
-def dag_runs(dag: str) -> list[Any]:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    with create_session() as session:
-        found = session.scalars(select(DagRun).where(DagRun.dag_id == dag)).all()
-        return sorted(found, key=lambda run: run.run_after)
 
 
 def csrf(client: Any, path: str) -> str:
