@@ -92,7 +92,8 @@ def plan_page(
         may_answer=known is not None and may(user, "PUT", known.dag, DagAccessEntity.HITL_DETAIL),
         csrf=form_token(user),
         limit=found.spec.approve_over or 0,
-        has_report=folder.exists("report.html"),
+        # Of an answer that counts no more, it would tell the wrong thing.
+        has_report=folder.exists("report.html") and not (known and known.asked is not None),
         **shown,
     )
 

@@ -330,7 +330,7 @@ def test_a_question_of_this_very_moment_cannot_be_answered_yet(
     monkeypatch.setattr(runs, "SETTLED", timedelta(minutes=2))
     client, path = site.client("uma"), f"{HOME}/runs/{asking}"
     text = client.get(path).text
-    assert "data-follow" in text and 'value="approve"' not in text
+    assert 'data-follow="the run"' in text and 'value="approve"' not in text
     data = {"csrf": csrf(client, f"{HOME}/rebalance"), "decision": "approve"}
     assert client.post(f"{path}/answer", data=data).status_code == 409
     assert chosen(asking) == (None, "awaiting_input")
@@ -342,7 +342,13 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
 ) -> None:
     client, path = site.client("uma"), f"{HOME}/runs/{asking}"
     digest = steps.read_plan(site.registry.run(asking)).digest
-    assert 'value="approve"' in client.get(path).text
+    site.registry.run(asking).write("report.html", b"of an earlier attempt")
+    text = client.get(path).text
+    site.registry.run(asking).remove("report.html")
+    # It goes on where somebody answers elsewhere.
+    assert 'value="approve"' in text and 'data-follow="what it asks"' in text
+    # Nor does it tell of an earlier attempt, which was answered.
+    assert "Report of this run" not in text
     looked = site.client("vic").get(path).text
     assert "not answer it" in looked and 'value="approve"' not in looked
     data = {"csrf": csrf(client, path), "decision": decision, "digest": digest}
