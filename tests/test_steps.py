@@ -14,7 +14,7 @@ from evenkeel import approval, steps
 from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.measures import measures
-from evenkeel.params import Params, channels_for, pace_for, spec_channels_file
+from evenkeel.params import Params, channels_for, spec_channels_file, throttle_for
 from evenkeel.spec import load_spec
 from partitioning.decide import Pace
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
@@ -125,7 +125,7 @@ def test_what_is_no_record_of_a_run_is_damaged(shop: Shop, left: object) -> None
     run, spec = shop.registry.run("r"), load_spec(shop.spec)
     readers: dict[str, Any] = {
         "profile.json": lambda: steps.decide(shop.spec, "r", Params()),
-        "params.json": lambda: pace_for(spec, run),
+        "params.json": lambda: throttle_for(spec, run),
     }
     for file, read in readers.items():
         kept = run.read(file)
@@ -135,7 +135,7 @@ def test_what_is_no_record_of_a_run_is_damaged(shop: Shop, left: object) -> None
         run.write(file, kept)
     run.write_json("params.json", {"batch": "much"})
     with pytest.raises(DamagedError, match="batch is missing or of a wrong type"):
-        pace_for(spec, run)
+        throttle_for(spec, run)
 
 
 @pytest.mark.parametrize("left", [[], [1], None, {}, [{"name": "0"}]])
