@@ -355,6 +355,35 @@ def test_bytes_are_net():
     assert state.loads.tolist() == [2, 1, 1]
 
 
+@given(st.integers(0, 2**32), st.integers(1, 60))
+def test_a_channel_knows_its_items_in_order(seed, moves):
+    random = np.random.default_rng(seed)
+    load = random.integers(0, 4, 12).astype(float)  # idle items, and equals
+    fixed = random.random(12) < 0.2
+    at = random.integers(0, 3, 12).astype(np.int32)
+    state = Assignment(load, load, at.copy(), at, np.ones(3), fixed)
+    movable = np.flatnonzero((load > 0) & ~fixed).tolist()
+    # The order by hand: sorted, then taken out and put behind the last that is no heavier.
+    expected: list[list[int]] = [[], [], []]
+    for item in sorted(movable, key=lambda i: (load[i], i)):
+        expected[at[item]].append(item)
+    for _ in range(moves if movable else 0):
+        item, target = int(random.choice(movable)), int(random.integers(3))
+        source = int(state.at[item])
+        state.put(item, target)
+        if target != source:
+            expected[source].remove(item)
+            place = sum(load[other] <= load[item] for other in expected[target])
+            expected[target].insert(place, item)
+        if random.random() < 0.3:
+            channel = int(random.integers(3))
+            tops = [load[i] for i in expected[channel]]
+            assert state.heaviest(channel) == max(tops, default=0)
+            if random.random() < 0.5:
+                assert state.on(channel).tolist() == expected[channel]
+    assert [state.on(c).tolist() for c in range(3)] == expected
+
+
 def test_exactly_at_the_target_nothing_moves():
     # 3/2 of 1/3 of the capacity of 90 keys: 1.5000000000000002 when summed as shares.
     profile, previous = by_hand([1] * 90, [1] * 90, [0] * 45 + [1] * 45, 2)

@@ -30,8 +30,7 @@ class Assignment:
     fixed : bool (n,): items that no search may move
 
     Kept up to date: `loads`, float64 (N,), the load of each channel; `bytes`, those of the items
-    that are away from home; and `on`, for each channel its items that have load and are not
-    fixed, least first.
+    that are away from home; and what `on` and `heaviest` tell of each channel.
     """
 
     load: Floats
@@ -44,7 +43,12 @@ class Assignment:
     charged: Floats = field(init=False)
     divisor: Floats = field(init=False)
     bytes: float = field(init=False)
-    on: list[Indices] = field(init=False)
+    # Each channel's items in order, and what has left and joined it since they were: to put them
+    # in order at each move would copy them each time.
+    _on: list[Indices] = field(init=False)
+    _left: list[set[int]] = field(init=False)
+    _joined: list[dict[int, float]] = field(init=False)
+    _heaviest: list[float | None] = field(init=False)  # None: to be looked up
 
     def __post_init__(self) -> None:
         self.loads = np.bincount(self.at, self.load, minlength=len(self.fair)).astype(np.float64)
@@ -54,12 +58,38 @@ class Assignment:
         loaded = np.flatnonzero((self.load > 0) & (True if self.fixed is None else ~self.fixed))
         loaded = loaded[np.lexsort((loaded, self.load[loaded], self.at[loaded]))]
         ends = np.searchsorted(self.at[loaded], np.arange(1, len(self.fair)))
-        self.on = np.split(loaded, ends)
+        self._on = np.split(loaded, ends)
+        self._left, self._joined = [set() for _ in self._on], [{} for _ in self._on]
+        self._heaviest = [None] * len(self._on)
 
     @property
     def shares(self) -> Floats:
         """Load of each channel over its fair share, (N,); closed channels count as 0."""
         return self.loads / self.divisor
+
+    def on(self, channel: int) -> Indices:
+        """Items of a channel that have load and are not fixed, least load first, and of equals
+        the one that came last behind, (m,)."""
+        items, joined = self._on[channel], self._joined[channel]
+        if self._left[channel]:
+            items = items[self.at[items] == channel]
+            self._left[channel].clear()
+        if joined:
+            loads = np.array(list(joined.values()))
+            order = np.argsort(loads, kind="stable")
+            places = np.searchsorted(self.load[items], loads[order], side="right")
+            items = np.insert(items, places, np.array(list(joined), dtype=np.intp)[order])
+            joined.clear()
+        self._on[channel] = items
+        return items
+
+    def heaviest(self, channel: int) -> float:
+        """Load of the last of a channel's items; 0 where there is none."""
+        load = self._heaviest[channel]
+        if load is None:
+            items = self.on(channel)
+            load = self._heaviest[channel] = float(self.load[items[-1]]) if len(items) else 0.0
+        return load
 
     def cost(self, items: Indices, source: int, target: int) -> Floats:
         """Bytes that taking `items` from `source` to `target` adds; under 0 for going home."""
@@ -69,16 +99,23 @@ class Assignment:
 
     def put(self, item: int, target: int) -> None:
         """Bring one item to `target`."""
-        source, home, load = int(self.at[item]), int(self.home[item]), self.load[item]
+        source, home, load = int(self.at[item]), int(self.home[item]), float(self.load[item])
+        if load > 0 and source != target:
+            if item in self._left[target]:
+                self.on(target)  # back behind its equals, not where it was among them
+            if self._joined[source].pop(item, None) is None:
+                self._left[source].add(item)
+            self._joined[target][item] = load
+            top = self._heaviest[source]
+            if top is not None and load >= top:
+                self._heaviest[source] = None
+            top = self._heaviest[target]
+            if top is not None and load > top:
+                self._heaviest[target] = load
         self.bytes += float(self.charged[item]) * ((home == source) - (home == target))
         self.loads[source] -= load
         self.loads[target] += load
         self.at[item] = target
-        if load > 0 and source != target:
-            left, joined = self.on[source], self.on[target]
-            self.on[source] = left[left != item]
-            place = int(np.searchsorted(self.load[joined], load, side="right"))
-            self.on[target] = np.concatenate([joined[:place], [item], joined[place:]])
 
 
 def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:

@@ -98,7 +98,7 @@ class _Giver:
         self.state, self.donor, self.left = state, donor, budget - state.bytes
         self.shed_to, self.fill_to = shed_to, fill_to
         self.spare = float((fill_to - 1.0) * state.fair[donor])
-        self.own = state.on[donor]
+        self.own = state.on(donor)
         self.load = state.load[self.own]
         self.top = float(state.loads[donor] / state.fair[donor])
         self.least = min(LEAST_GAIN, self.top - shed_to) * (1 - SAME)
@@ -119,7 +119,8 @@ class _Giver:
         # Items passed over so far: the densest they could be alone, and the lightest of those that
         # are denser than what comes now; `same` of those that are as dense.
         alone, lightest, same, last = -np.inf, np.inf, np.inf, np.inf
-        for i in np.lexsort((-self.load, -dense)).tolist():
+        order = np.lexsort((-self.load, -dense))
+        for i in order[self.load[order] >= least].tolist():
             receiver = int((state.shares + closed).argmin())
             load, excess = float(self.load[i]), self._excess()
             fit = min(excess + self.spare, self._room(receiver))
@@ -131,7 +132,7 @@ class _Giver:
                     alone = max(alone, last + math.log(excess / load))
                 continue
             spent += float(cost[i])
-            if load < least or spent > self.left:
+            if spent > self.left:
                 return
             if alone > last or lightest <= self._swappable(receiver, fit):
                 return
@@ -191,7 +192,7 @@ class _Giver:
         best, found = 0.0, []
         for receiver in receivers:
             fit = self._fit(receiver)
-            back = self.state.on[receiver]
+            back = self.state.on(receiver)
             # An item that fills the receiver as much as it does the donor gains nothing.
             most = (self.top - self.least) * self.state.fair[receiver]
             heavier = np.flatnonzero((self.load > fit) & (self.load <= most))[:EXCHANGED]
@@ -221,8 +222,7 @@ class _Giver:
 
     def _swappable(self, receiver: int, fit: float) -> float:
         """Load of the heaviest item that a single one of the receiver's can make fit."""
-        back = self.state.on[receiver]
-        return fit + (float(self.state.load[back[-1]]) if len(back) else 0.0)
+        return fit + self.state.heaviest(receiver)
 
     def _fit(self, receiver: int) -> float:
         """Load that would suit both, at least 0."""
@@ -253,7 +253,7 @@ class _Swaps:
         state = giver.state
         self.donor, self.receiver = giver.donor, receiver
         load, own = giver.load[picked], giver.own[picked]
-        back = state.on[receiver]
+        back = state.on(receiver)
         back_load = np.append(state.load[back], 0.0)
         over = np.searchsorted(load, back_load + fit, side="right")
         at, other = over - 1, np.arange(len(back_load))
