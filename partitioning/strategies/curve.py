@@ -15,6 +15,7 @@ from partitioning.profile import Floats, Profile
 from partitioning.strategies.assignment import Ints
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
+from partitioning.strategies.thrift import thriftier
 
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
 CLOSE = 8e-4
@@ -111,13 +112,19 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
         paths.append(task.search(aim, aim * (1 + CLOSE), budget))
     # Over the goal, less imbalance is better; within it, fewer bytes are.
     reached = goal * (1 + ROUNDING)
-    _, _, best, step = min(
+    level, _, best, step = min(
         (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
         for i, p in enumerate(paths)
         for k in range(len(p.bytes))
         if p.bytes[k] <= budget
     )
-    return paths[best].at(step)
+    at = paths[best].at(step)
+    # The least imbalance leaves no room to choose in; nor is there any beside keys that are poured.
+    if several or goal < task.floor or level > reached or task.poured:
+        return at
+    charged = task.sizes * (task.home >= 0)
+    loose, limit = np.flatnonzero(~task.fixed), goal * task.fair
+    return thriftier(task.load, charged, task.home, at, limit, loose)
 
 
 def _check_affordable(path: Path, budget: float) -> None:
