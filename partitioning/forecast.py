@@ -63,7 +63,9 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     Each slot's tail and each heavy key is a mean over the windows, of weights that fall by
     `decay` (exponential smoothing), of its share of the window. Extremes are chance in part and
     will not last: tails are drawn to their mean, and keys to 0, by the least-squares slope of
-    what came on what was foretold.
+    what came on what was foretold. With a decay of 0 nothing is drawn in and no surprise is told:
+    where the last window alone says most, what differs from it is drift, a few large keys that come
+    and go; it teaches nothing of the keys that stay, and planning for it only moves more.
 
     Parameters
     ----------
@@ -87,10 +89,13 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
         tried = DECAYS if len(shares) > 2 else (UNKNOWN,)
         decay = min(tried, key=lambda d: _missed(shares, d))
     *past, said = _smoothed(shares, decay)
+    came = shares[1:]
+    if not decay:
+        past, came = [], []
     slots = len(whole.load)
     parts = (slice(0, slots), slice(slots, None))
     slopes = [
-        _slope([f[part] for f in past], [s[part] for s in shares[1:]], i == 0)
+        _slope([f[part] for f in past], [s[part] for s in came], i == 0)
         for i, part in enumerate(parts)
     ]
 
@@ -108,7 +113,7 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
         heavy_load=heavy,
         error=max(s.error / float(s.load.sum()) for s in seen) * total,
     )
-    off = [(s - drawn_in(f)) * total for f, s in zip(past, shares[1:], strict=True)]
+    off = [(s - drawn_in(f)) * total for f, s in zip(past, came, strict=True)]
     return Forecast(sketch, decay, _directions(np.array(off)) if off else _none(whole))
 
 
