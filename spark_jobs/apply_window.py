@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -39,6 +38,7 @@ from spark_jobs.events import (
 )
 from spark_jobs.fold import EVENTS, fold, merged_sql, of_table, route
 from spark_jobs.job import parser, run_job, say
+from spark_jobs.tasks import job_group, stages
 
 
 @dataclass(frozen=True)
@@ -147,39 +147,18 @@ def measure(
     Rows are counted; seconds are the executor run time of the channel's own task (task i of the
     stage that follows the routing), as Spark's status store has it.
     """
-    context: Any = spark.sparkContext
-    group = f"evenkeel-{uuid.uuid4().hex}"
     nulls = F.sum(F.when(null_key(spec), F.col(EVENTS)))
-    context.setJobGroup(group, "evenkeel: each channel's work")
-    try:
-        with reading(spec):
-            found = window.groupBy(state.CHANNEL).agg(F.sum(EVENTS), nulls).collect()
-    finally:
-        for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-            context.setLocalProperty(name, None)
+    with job_group(spark, "evenkeel: each channel's work") as group, reading(spec):
+        found = window.groupBy(state.CHANNEL).agg(F.sum(EVENTS), nulls).collect()
     refuse_null_keys(sum(r[2] or 0 for r in found), spec)
-    rows = {r[0]: r[1] for r in found}
-    seconds = _task_seconds(context, group, [rows.get(c, 0) for c in range(channels)])
-    return [ChannelWork(c, rows.get(c, 0), seconds.get(c, 0.0)) for c in range(channels)]
-
-
-def _task_seconds(context: Any, group: str, rows: Sequence[int]) -> dict[int, float]:
-    """Run time of each channel's task: the tasks of the stage that read just these rows."""
-    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
-    for job in tracker.getJobIdsForGroup(group):
-        info = tracker.getJobInfo(job)
-        for stage in info.stageIds if info else ():
-            read, seconds = [0] * len(rows), {}
-            tasks = store.taskList(stage, 0, len(rows) + 1)
-            for i in range(tasks.size()):
-                task = tasks.apply(i)
-                if task.taskMetrics().isDefined() and task.index() < len(rows):
-                    metrics = task.taskMetrics().get()
-                    read[task.index()] = metrics.shuffleReadMetrics().recordsRead()
-                    seconds[task.index()] = metrics.executorRunTime() / 1000
-            if read == list(rows) and any(rows):
-                return seconds
-    return {}
+    rows = [0] * channels
+    for channel, count, _ in found:
+        rows[channel] = count
+    # The stage that read just these rows is the one that follows the routing.
+    for tasks in stages(spark, group, channels):
+        if [task.records for task in tasks] == rows and any(rows):
+            return [ChannelWork(c, rows[c], task.seconds) for c, task in enumerate(tasks)]
+    return [ChannelWork(c, count, 0.0) for c, count in enumerate(rows)]
 
 
 def _waiting(

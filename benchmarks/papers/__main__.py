@@ -21,6 +21,7 @@ QUICK = {
     "rivetti": ["2"],
     "guo_zhou": ["1"],
     "flexd": ["50000"],
+    "throughput": ["--quick"],
     "reshape": [],
     "dicer": ["50"],
     "forecast": ["4"],

@@ -35,7 +35,7 @@ GEDIK = {"scan, redist: paper": (1.23, 1.32), "readj: paper": (1.34, 1.2)}
 def main() -> None:
     """Draw every picture whose figures are there."""
     page = PAPERS.read_text()
-    for name, draws in {"gedik": _gedik, "flexd": _flexd, "dicer": _dicer}.items():
+    for name, draws in _DRAWN.items():
         found = re.search(rf"<!-- {name} -->\n```text\n(.*?)```\n<!-- end -->", page, re.DOTALL)
         if found:
             file = PAPERS.parent / "img" / f"papers-{name}.svg"
@@ -84,6 +84,20 @@ def _flexd(lines: Sequence[str]) -> str:
     return _lines(
         curves, skews, "z", "skew z; lambda in percent, logarithmic, 10 channels", "flexd"
     )
+
+
+def _throughput(lines: Sequence[str]) -> str:
+    """Throughput over the skew."""
+    start = next(i for i, line in enumerate(lines) if "z =" in line)
+    skews = [float(z) for z in re.findall(r"z = ([\d.]+)", lines[start])]
+    curves = {}
+    for line in lines[start + 1 :]:
+        values = re.findall(r"[\d.]+", line[20:])
+        if len(values) < len(skews) or line.startswith("  "):
+            break
+        curves[line[:20].strip()] = [float(v) for v in values[: len(skews)]]
+    title = "skew z; thousand rows a second of 10 channels, logarithmic"
+    return _lines(curves, skews, "z", title, "frontier, splitting")
 
 
 def _dicer(lines: Sequence[str]) -> str:
@@ -142,6 +156,8 @@ def _drawn(layers: list[Spec], told: str) -> str:
     # No page around it gives it a font, and a colour that can be read on light and dark.
     return svg.replace("<svg ", '<svg font-family="sans-serif" color="#768390" ', 1)
 
+
+_DRAWN = {"gedik": _gedik, "flexd": _flexd, "throughput": _throughput, "dicer": _dicer}
 
 if __name__ == "__main__":
     main()
