@@ -109,6 +109,11 @@ class TableSpec(Strict):
     )
     input: Input = Field(description="where the events come from; see below")
     load: str | None = Field(None, description="input column with each event's load; none: 1")
+    sketch: Literal["exact", "approx_top_k"] = Field(
+        "exact",
+        description="how keys that may be heavy are found; approx_top_k: for thousands of "
+        "channels, and without a `load`",
+    )
     window: int = Field(28, ge=1, le=3660, description="days of input to learn from")
     decay: Annotated[
         Annotated[Literal["auto"], Tag("auto")]
@@ -182,6 +187,8 @@ class TableSpec(Strict):
         for name, table in self.state.items():
             if clash := sorted(c for c in table.columns if c.lower() in reserved):
                 raise ValueError(f"state.{name}: {clash} are taken by the key or by us")
+        if self.sketch == "approx_top_k" and self.load is not None:
+            raise ValueError("sketch: approx_top_k counts events, not a load; take exact")
         if self.max_imbalance > self.trigger:
             raise ValueError("max_imbalance may not be over trigger")
         try:

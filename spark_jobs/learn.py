@@ -1,6 +1,6 @@
 """Learn: sketch what is new of the window, merge the stored sketches, weigh the state.
 
-Exact, in the two passes of `passes`. Leaves runs/RUN/profile.npz and profile.json.
+Exact, in the passes of `passes`. Leaves runs/RUN/profile.npz and profile.json.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def _window(
         len(epoch.function.slots),
         HEAVY_SHARE / channels,
         epoch.function.explicit_keys,
+        spec.sketch,
     )
     if spec.input.time is None:
         if end is not None:

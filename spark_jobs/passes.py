@@ -1,9 +1,15 @@
-"""The two passes over events that `learn` makes sketches in, exactly: the load of fine slots, then
-the keys of only those fine slots that are heavy enough to hold a heavy key.
+"""The two passes over events that `learn` makes sketches in: the load of fine slots, then the keys
+of only those fine slots that are heavy enough to hold a heavy key.
+
+Where there are so many channels that nearly every fine slot is that heavy, the second pass would
+group nearly all keys. Then Spark's approx_top_k, a frequent-items sketch, says between the two
+which keys may be heavy, and the second pass counts these alone. Both list the same keys with the
+same loads: exact counts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +36,10 @@ from spark_jobs.events import (
 DAY, FINE, LOAD, ROWS, HASH = "_day", "_fine", "_load", "_rows", "_hash"
 #: Fine slots to a slot. More find heavy keys in fewer rows of the second pass.
 FINENESS = 16
+#: Of approx_top_k: a table of this many entries misses no item of over 3.5 / entries of all rows
+#: (Anderson et al., "A high-performance algorithm for identifying frequent items in data streams",
+#: IMC 2017, in Apache DataSketches), it is filled up to so much, and Spark tracks at most so many.
+MISSED, FILLED, TRACKED = 3.5, 0.75, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -38,12 +48,26 @@ class Passes:
 
     share : of a day's load, from which a key is heavy
     explicit : hashes of keys that are listed whatever their load, int64 (K,)
+    sketch : how the keys that may be heavy are found: "exact" or "approx_top_k"
     """
 
     key: tuple[KeyColumn, ...]
     slots: int
     share: float
     explicit: Hashes
+    sketch: str = "exact"
+
+    @property
+    def entries(self) -> int:
+        """Of approx_top_k's table: a power of two, such that what it may miss is half of `share`,
+        or more where Spark does not track as many."""
+        most = 2 ** int(math.log2(TRACKED / FILLED))
+        return int(min(2 ** math.ceil(math.log2(2 * MISSED / self.share)), most))
+
+    @property
+    def found(self) -> float:
+        """Share of a day's load from which no key is missed."""
+        return max(self.share, 2 * MISSED / self.entries * (self.sketch != "exact"))
 
     @property
     def fine_slots(self) -> int:
@@ -70,14 +94,36 @@ def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
     return events.groupBy(DAY, fine).agg(load.alias(LOAD), F.count(F.lit(1)).alias(ROWS), *wrong)
 
 
+def frequent_keys(events: DataFrame, passes: Passes) -> Hashes:
+    """Between the passes: hashes of the keys that approx_top_k finds on any day, int64 (m,). None
+    with a share of `passes.found` is missed; lighter ones may be among them."""
+    # Its last argument is the items it tracks: of that, Spark makes the table's size.
+    tracked = int(passes.entries * FILLED)
+    # No more keys than this can be counted at `found`, each with at least half of that.
+    most = min(math.ceil(2 / passes.found), tracked)
+    hashed = events.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH))
+    found = hashed.groupBy(DAY).agg(F.expr(f"approx_top_k({HASH}, {most}, {tracked})").alias("top"))
+    rows = found.select(F.explode("top.item").alias(HASH)).distinct().toArrow()
+    return rows[HASH].to_numpy()
+
+
 def heavy_keys(
-    events: DataFrame, spec: TableSpec, passes: Passes, fine: np.ndarray, least: float
+    events: DataFrame,
+    spec: TableSpec,
+    passes: Passes,
+    fine: np.ndarray,
+    least: float,
+    only: Hashes | None = None,
 ) -> DataFrame:
-    """Second pass: load of the keys in the given fine slots that have at least `least`, and of
-    the explicit keys, by day: DAY, HASH, key columns, LOAD."""
+    """Second pass: load of the keys in the given fine slots (of them, with `only`, those hashes
+    alone) that have at least `least`, and of the explicit keys, by day: DAY, HASH, key columns,
+    LOAD."""
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     keys = [col(c.name) for c in passes.key]
     found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), fine)))
+    if only is not None:
+        hashes = np.union1d(only, passes.explicit).tolist()
+        found = found.where(F.expr(hash_sql(passes.key)).isin(hashes))
     found = found.groupBy(DAY, *keys).agg(load.cast("double").alias(LOAD))
     found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
     wanted = (col(LOAD) >= least) | col(HASH).isin(passes.explicit.tolist())
@@ -85,7 +131,8 @@ def heavy_keys(
 
 
 def sketch_days(events: DataFrame, spec: TableSpec, passes: Passes) -> dict[int, Sketch]:
-    """Sketches of every day that has events, by day (days since 1970), in two passes over all.
+    """Sketches of every day that has events, by day (days since 1970), in two passes over all,
+    or three with approx_top_k.
 
     Raises
     ------
@@ -103,12 +150,13 @@ def sketch_days(events: DataFrame, spec: TableSpec, passes: Passes) -> dict[int,
         )
     day, fine, load, rows = (first[c].to_numpy() for c in (DAY, FINE, LOAD, ROWS))
     days, at = np.unique(day, return_inverse=True)
-    error = np.bincount(at, load, minlength=len(days)) * passes.share
+    error = np.bincount(at, load, minlength=len(days)) * passes.found
     own = np.mod(passes.explicit, passes.fine_slots)
     picked = np.union1d(fine[(load >= error[at]) & (load > 0)], own)
     least = float(error.min()) if len(days) else 0.0
     with reading(spec):
-        heavy = heavy_keys(events, spec, passes, picked, least).toArrow()
+        only = None if passes.sketch == "exact" else frequent_keys(events, passes)
+        heavy = heavy_keys(events, spec, passes, picked, least, only).toArrow()
     keys = zip(*(heavy[c.name].to_pylist() for c in passes.key), strict=True)
     names = [_name(values) for values in keys]
     key_day, hashes, key_load = (heavy[c].to_numpy() for c in (DAY, HASH, LOAD))

@@ -21,7 +21,7 @@ from partitioning.profile import Profile
 from spark_jobs import learn as job
 from spark_jobs import passes, state
 from spark_jobs.learn import learn
-from spark_jobs.passes import Passes, sketch_days
+from spark_jobs.passes import Passes, heavy_keys, sketch_days
 from spark_jobs.weigh import weigh
 
 from .conftest import World
@@ -207,6 +207,59 @@ def test_composite_keys_with_nulls(spark, world: World, policy: str):
     found = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
     assert found == dict(zip(hashes.tolist(), counts["n"].tolist(), strict=True))
     assert any(" | null" in n for n in sketch.heavy_names) == (policy == "keep")
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("share", [0.25, 0.02, 0.0005])
+def test_approx_top_k_lists_what_exact_passes_list(spark, world: World, share: float, seed: int):
+    """More keys than its table holds (at the larger shares), over days and partitions."""
+    random = np.random.default_rng(seed)
+    days = random.integers(0, 3, 60_000)
+    keys = np.where(random.random(60_000) < 0.5, random.zipf(1.5, 60_000) % 500, 10**6 + days)
+    keys = np.where(random.random(60_000) < 0.4, random.integers(0, 20_000, 60_000), keys)
+    frame = spark.createDataFrame(pd.DataFrame({"dest": keys.astype(str), "d": days}))
+    frame = frame.selectExpr("dest", "date_add(DATE'2013-01-01', int(d)) AS at").repartition(5)
+    spec = world.respec(input={"path": "x", "time": "at"}).table.spec
+    light = np.sort(key_hash([["19999"]], ["string"]))
+    exact, top = (
+        sketch_days(frame, spec, Passes(STRING, 4, share, light, kind))
+        for kind in ("exact", "approx_top_k")
+    )
+    assert exact.keys() == top.keys() and len(exact) == 3
+    for day, sketch in exact.items():
+        assert len(sketch.heavy) > 1
+        np.testing.assert_array_equal(top[day].load, sketch.load)
+        np.testing.assert_array_equal(top[day].heavy, sketch.heavy)
+        np.testing.assert_array_equal(top[day].heavy_load, sketch.heavy_load)
+        assert (top[day].heavy_names, top[day].error) == (sketch.heavy_names, sketch.error)
+
+
+def test_approx_top_k_groups_only_keys_that_may_be_heavy(spark, ready: World, monkeypatch):
+    grouped = []
+
+    def counted(*given):
+        grouped.append(given[-1])
+        return heavy_keys(*given)
+
+    monkeypatch.setattr(passes, "heavy_keys", counted)
+    plain = learn(spark, ready.table, date(2013, 1, 8))[0]
+    ready.respec(sketch="approx_top_k")
+    monkeypatch.setattr(job, "HEAVY_SHARE", 0.4)  # a tenth of a day's load
+    profile = learn(spark, ready.table, date(2013, 1, 8), relearn=True)[0]
+    assert grouped[0] is None
+    # No more than twice ten a day, of all the keys that there are.
+    assert 0 < len(grouped[1]) < ready.events["dest"].nunique() / 2
+    np.testing.assert_array_equal(profile.load, plain.load)
+    listed = np.isin(plain.heavy, profile.heavy)
+    assert 0 < listed.sum() < len(listed)
+
+
+def test_where_spark_tracks_too_few_items_the_error_says_so():
+    sure = Passes(STRING, 64, 1e-4, np.empty(0, np.int64), "approx_top_k")
+    assert sure.entries == 2**17 and sure.found == 1e-4
+    over = Passes(STRING, 64, 1e-7, np.empty(0, np.int64), "approx_top_k")
+    assert over.entries * 0.75 <= 1_000_000 and over.found == 7 / over.entries > over.share
+    assert Passes(STRING, 64, 1e-7, np.empty(0, np.int64)).found == 1e-7
 
 
 def test_member_sql_is_set_membership(spark):

@@ -113,6 +113,8 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"key": []}, "key: .*at least 1 item"),
         ({"key": ["a", "a"]}, "key: key columns must differ"),
         ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
+        ({"sketch": "lossy"}, "sketch: .*'exact' or 'approx_top_k'.*got 'lossy'"),
+        ({"sketch": "approx_top_k", "load": "n"}, "approx_top_k counts events, not a load"),
         ({"decay": 2}, "decay: .*less than or equal to 1"),
         ({"decay": "often"}, "decay: .*'auto'"),
         ({"strategy": "magic"}, "strategy: .*'magic' is no strategy.*frontier"),
