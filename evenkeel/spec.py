@@ -111,8 +111,8 @@ class TableSpec(Strict):
     load: str | None = Field(None, description="input column with each event's load; none: 1")
     sketch: Literal["exact", "approx_top_k"] = Field(
         "exact",
-        description="how keys that may be heavy are found; approx_top_k: for thousands of "
-        "channels, and without a `load`",
+        description="how keys that may be heavy are found; approx_top_k: light keys are not "
+        "shuffled, which takes longer on one machine; only without a `load`",
     )
     window: int = Field(28, ge=1, le=3660, description="days of input to learn from")
     decay: Annotated[

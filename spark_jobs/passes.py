@@ -1,10 +1,10 @@
 """The two passes over events that `learn` makes sketches in: the load of fine slots, then the keys
 of only those fine slots that are heavy enough to hold a heavy key.
 
-Where there are so many channels that nearly every fine slot is that heavy, the second pass would
-group nearly all keys. Then Spark's approx_top_k, a frequent-items sketch, says between the two
-which keys may be heavy, and the second pass counts these alone. Both list the same keys with the
-same loads: exact counts.
+Where there are so many channels that nearly every fine slot is that heavy, the second pass shuffles
+nearly all keys. With approx_top_k, Spark's frequent-items sketch says between the two which keys
+may be heavy, and the second pass counts these alone. Both list the same keys with the same loads:
+exact counts. On one machine it takes longer all the same: `python -m benchmarks.learn`.
 """
 
 from __future__ import annotations
@@ -94,17 +94,19 @@ def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
     return events.groupBy(DAY, fine).agg(load.alias(LOAD), F.count(F.lit(1)).alias(ROWS), *wrong)
 
 
-def frequent_keys(events: DataFrame, passes: Passes) -> Hashes:
-    """Between the passes: hashes of the keys that approx_top_k finds on any day, int64 (m,). None
-    with a share of `passes.found` is missed; lighter ones may be among them."""
+def frequent_keys(events: DataFrame, passes: Passes) -> DataFrame:
+    """The keys, HASH, that approx_top_k finds on any day. None with a share of `passes.found` is
+    missed; some with half of that are among them."""
     # Its last argument is the items it tracks: of that, Spark makes the table's size.
     tracked = int(passes.entries * FILLED)
-    # No more keys than this can be counted at `found`, each with at least half of that.
+    # No more keys than this can have that half.
     most = min(math.ceil(2 / passes.found), tracked)
+    least = passes.found - MISSED / passes.entries
     hashed = events.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH))
-    found = hashed.groupBy(DAY).agg(F.expr(f"approx_top_k({HASH}, {most}, {tracked})").alias("top"))
-    rows = found.select(F.explode("top.item").alias(HASH)).distinct().toArrow()
-    return rows[HASH].to_numpy()
+    top = F.expr(f"approx_top_k({HASH}, {most}, {tracked})").alias("top")
+    found = hashed.groupBy(DAY).agg(top, F.count(F.lit(1)).alias(ROWS))
+    found = found.select(ROWS, F.inline("top"))
+    return found.where(F.col("count") >= least * F.col(ROWS)).select(F.col("item").alias(HASH))
 
 
 def heavy_keys(
@@ -113,17 +115,21 @@ def heavy_keys(
     passes: Passes,
     fine: np.ndarray,
     least: float,
-    only: Hashes | None = None,
+    only: DataFrame | None = None,
 ) -> DataFrame:
-    """Second pass: load of the keys in the given fine slots (of them, with `only`, those hashes
-    alone) that have at least `least`, and of the explicit keys, by day: DAY, HASH, key columns,
-    LOAD."""
+    """Second pass: load of the keys in the given fine slots (of them, with `only`, those whose
+    HASH it has) that have at least `least`, and of the explicit keys, by day: DAY, HASH, key
+    columns, LOAD."""
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     keys = [col(c.name) for c in passes.key]
     found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), fine)))
     if only is not None:
-        hashes = np.union1d(only, passes.explicit).tolist()
-        found = found.where(F.expr(hash_sql(passes.key)).isin(hashes))
+        explicit = events.sparkSession.range(1).select(
+            F.explode(F.lit(passes.explicit.tolist()).cast("array<bigint>")).alias(HASH)
+        )
+        # Not an IN list: there may be hundreds of thousands of them.
+        few = F.broadcast(only.union(explicit).distinct())
+        found = found.withColumn(HASH, F.expr(hash_sql(passes.key))).join(few, HASH, "left_semi")
     found = found.groupBy(DAY, *keys).agg(load.cast("double").alias(LOAD))
     found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
     wanted = (col(LOAD) >= least) | col(HASH).isin(passes.explicit.tolist())
