@@ -54,10 +54,10 @@ def learned(hashes: np.ndarray[Any, Any], theta: float) -> Profile:
     return Profile(KEY, slots, slots, slots, heavy, load, none, none, names, seen.missed)
 
 
-def imbalances(
-    name: str, alpha: float, k: int, runs: int, theta: float = 0.1, **options: Any
+def loads_of(
+    name: str, alpha: float, k: int, runs: int, theta: float = 0.1, m: int = LEARNED, **options: Any
 ) -> np.ndarray[Any, Any]:
-    """lambda in percent of each run."""
+    """Tuples of each channel, (runs, k), where the last m of those to learn from are learned."""
     found, channels = [], numbered_channels(k)
     for run, hashes, window in streams(alpha, runs):
         if name == "pkg":
@@ -67,30 +67,39 @@ def imbalances(
             if name == "oapx":  # it knows what it is measured on
                 profile = profile_of_keys(KEY, window.hashes, window.load, DEFAULT_SLOTS)
             else:
-                profile = learned(hashes, theta)
+                profile = learned(hashes[-m:], theta)
             if name.startswith("dkg"):
                 options |= {"theta": theta, "seed": run}
             elif name == "universal":
                 options = {"seed": run}
             loads, _ = placed(STRATEGIES[name](profile, None, channels, **options), window)
-        found.append(rivetti_lambda(loads))
+        found.append(loads)
     return np.array(found)
+
+
+def imbalances(name: str, alpha: float, k: int, runs: int, **options: Any) -> np.ndarray[Any, Any]:
+    """lambda in percent of each run."""
+    return np.array([rivetti_lambda(loads) for loads in loads_of(name, alpha, k, runs, **options)])
+
+
+def deviations(name: str, alpha: float, k: int, runs: int, **options: Any) -> np.ndarray[Any, Any]:
+    """sigma of each run: tuples that a channel has over or under the mean."""
+    return np.asarray(loads_of(name, alpha, k, runs, **options).std(axis=1))
 
 
 def over_k(runs: int) -> None:
     ks = np.arange(2, 11)
     print("lambda = a k + b for k = 2 to 10, Zipf-2, Theta = .1, mu = 2 (Table 1)")
     print(f"  {'':18}{'a':>7}{'b':>8}{'paper: a':>12}{'b':>8}")
-    for name in ("oapx", "universal", "dkg", "sia"):
+    for name in ("oapx", "universal", "dkg", "sia", "frontier"):
         values = np.array([imbalances(name, 2.0, int(k), runs) for k in ks])
         lines = {name: values.mean(axis=1)}
         if name in ("universal", "dkg"):
             lines[f"{name}, worst"] = values.max(axis=1)
         for label, line in lines.items():
             a, b = np.polyfit(ks, line, 1)
-            print(
-                f"  {label:18}{a:>7.1f}{b:>8.1f}{PUBLISHED[label][0]:>12}{PUBLISHED[label][1]:>8}"
-            )
+            theirs = PUBLISHED.get(label, ("-", "-"))
+            print(f"  {label:18}{a:>7.1f}{b:>8.1f}{theirs[0]:>12}{theirs[1]:>8}")
 
 
 def over_mu_and_theta(runs: int) -> None:
@@ -114,14 +123,39 @@ def against_pkg(runs: int) -> None:
     print("of dkg below pkg's, where its two choices may be one")
     ks = (2, 3, 4, 6, 8, 10)
     print(f"  {'':10}" + "".join(f"{f'k = {k}':>15}" for k in ks))
-    for name in ("dkg", "pkg", "dkg_pkg"):
+    for name in ("dkg", "pkg", "dkg_pkg", "frontier"):
         each = [imbalances(name, 2.0, k, runs) for k in ks]
         print(f"  {name:10}" + "".join(f"{x.mean():>8.1f}{x.max():>7.1f}" for x in each))
+
+
+def deviation(runs: int) -> None:
+    print("\nsigma, least, mean and most, Zipf-2 (Fig. 4); paper: universal 2800 to 9600 at k = 2,")
+    print("no better than dkg's worst, which hardly varies")
+    for name in ("dkg", "universal", "frontier"):
+        each = [deviations(name, 2.0, k, runs) for k in (2, 5)]
+        cells = (f"{x.min():>8.0f}{x.mean():>7.0f}{x.max():>7.0f}" for x in each)
+        print(
+            f"  {name:10}" + "".join(f"   k = {k}{c}" for k, c in zip((2, 5), cells, strict=True))
+        )
+    settings = [(theta, mu) for theta in (1.0, 0.6, 0.1) for mu in (1, 2, 4)]
+    print("\nsigma of dkg, mean, k = 5, by Theta, mu (Fig. 8): mu matters at z = 1, Theta above")
+    print(f"  {'':10}" + "".join(f"{f'{t:g}, {mu}':>9}" for t, mu in settings))
+    for alpha in (1.0, 2.0, 3.0):
+        each = [deviations("dkg", alpha, 5, runs, theta=t, mu=mu) for t, mu in settings]
+        print(f"  Zipf-{alpha:<5g}" + "".join(f"{x.mean():>9.0f}" for x in each))
+    learned_from = (10, 100, 1_000, 10_000, 80_000)
+    print("\nsigma of dkg, mean and worst, k = 2, by tuples learned (Fig. 9): no better beyond")
+    print("10,000 at z = 1, 1,000 at 2, 100 at 3")
+    print(f"  {'':10}" + "".join(f"{m:>13,}" for m in learned_from))
+    for alpha in (1.0, 2.0, 3.0):
+        each = [deviations("dkg", alpha, 2, runs, m=m) for m in learned_from]
+        print(f"  Zipf-{alpha:<5g}" + "".join(f"{x.mean():>7.0f}{x.max():>6.0f}" for x in each))
 
 
 def main(runs: int = 20) -> None:
     over_k(runs)
     over_mu_and_theta(runs)
+    deviation(runs)
     against_pkg(runs)
 
 
