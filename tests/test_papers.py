@@ -21,4 +21,4 @@ def test_pictures_are_of_the_figures_that_stand_there():
     files = [PAPERS.parent / "img" / name for name in shown]
     before = [file.read_text() for file in files]
     main()
-    assert [file.read_text() for file in files] == before and len(files) == 4
+    assert [file.read_text() for file in files] == before and len(files) == len(QUICK)

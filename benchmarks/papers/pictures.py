@@ -44,28 +44,79 @@ def main() -> None:
 
 def _gedik(lines: Sequence[str]) -> str:
     """Balance against migration, all resources linear."""
-    points = dict(GEDIK)
+    points: dict[str, Point] = dict(GEDIK)
     for line in lines:
         if line[:14].strip() == "LLL":
             name, values = line[14:25].strip(), line[25:].split()
             points[name] = (float(values[4]), float(values[0]))
-    x = _axis("m", "state moved, over the new channel's share (logarithmic)", points.values(), 0)
-    y = _axis("b", None, points.values(), 1)
+    title = "state moved, over the new channel's share (logarithmic)"
+    return _points(points, title, "Gedik's balance b against migration m, all resources linear")
+
+
+def _guo_zhou(lines: Sequence[str]) -> str:
+    """Variance against state moved a window."""
+    points: dict[str, Point] = {}
+    for line in lines[2:]:
+        name, variance, moved, *_, theirs = re.split(r"\s{2,}", line.strip())
+        if float(moved.rstrip("%")) > 0:
+            points[name] = (float(moved.rstrip("%")), float(variance))
+        if published := re.match(r"([\d.e]+), ([\d.]+)%", theirs):
+            points[f"{name}: paper"] = (float(published[2]), float(published[1]))
+    title = "state moved a window, percent (both logarithmic)"
+    return _points(points, title, "Guo and Zhou: variance of the loads against state moved")
+
+
+def _points(points: Mapping[str, Point], title: str, told: str) -> str:
+    """Named points, both scales logarithmic."""
+    x = _axis("across", title, points.values(), 0)
+    y = _axis("up", None, points.values(), 1)
     layers: list[Spec] = []
     places = apart([_place(b, y) for _, b in points.values()], PLOT)
     low, high = x["scale"]["domain"]
-    for (name, (m, b)), place in zip(points.items(), places, strict=True):
+    for (name, (a, b)), place in zip(points.items(), places, strict=True):
         color = AFTER if name == "frontier" else FAIR if "paper" in name else MUTED
         layers.append(
             {
-                "data": {"values": [{"m": m, "b": b}]},
+                "data": {"values": [{"across": a, "up": b}]},
                 "mark": {"type": "point", "filled": True, "size": 70, "color": color, "opacity": 1},
-                "encoding": {"x": x, "y": y, "description": {"value": f"{name}: b {b}, m {m}"}},
+                "encoding": {"x": x, "y": y, "description": {"value": f"{name}: {a:g}, {b:g}"}},
             }
         )
-        across = math.log(m / low) / math.log(high / low) * INNER
+        across = math.log(a / low) / math.log(high / low) * INNER
         layers.append(text_mark(name, across, place, color, "left", 8))
-    return _drawn(layers, "Gedik's balance b against migration m, all resources linear")
+    return _drawn(layers, told)
+
+
+def _rivetti(lines: Sequence[str]) -> str:
+    """Lambda over the number of channels."""
+    start = next(i for i, line in enumerate(lines) if "Fig. 14" in line) + 2
+    counts = [float(k) for k in re.findall(r"k = (\d+)", lines[start])]
+    curves = {}
+    for line in lines[start + 1 :]:
+        name, *values = line.split()
+        curves[name] = [float(v) for v in values[::2]]  # means, beside the worst
+    return _lines(
+        curves, counts, "k", "channels; lambda in percent, logarithmic, Zipf-2", "frontier"
+    )
+
+
+def _reshape(lines: Sequence[str]) -> str:
+    """Iterations with the threshold fixed and adapted."""
+    start = next(i for i, line in enumerate(lines) if "tau" in line and "fixed  ratio" in line)
+    rows = [line.split() for line in lines[start + 1 :]]
+    rows = rows[: next(i for i, row in enumerate(rows) if not row)]
+    curves = {name: [float(row[at]) for row in rows] for name, at in (("fixed", 1), ("adapted", 3))}
+    taus = [float(row[0]) for row in rows]
+    return _lines(curves, taus, "tau", "threshold tau; iterations, logarithmic", "adapted")
+
+
+def _forecast(lines: Sequence[str]) -> str:
+    """The next window's imbalance over churn."""
+    churns = [float(c) for c in re.findall(r"(\d+)%", lines[1])]
+    curves = {line[:20].strip(): [float(v) for v in re.findall(r"\d\.\d{3}", line)]
+              for line in lines[2:]}  # fmt: skip
+    title = "ranks that swap between windows, percent; next window's imbalance"
+    return _lines(curves, churns, "churn", title, "frontier, forecast")
 
 
 def _flexd(lines: Sequence[str]) -> str:
@@ -139,7 +190,7 @@ def _axis(
     axis: Spec = {"title": title, "tickCount": 5, "grid": at == 1, "format": ".3~f"}
     if logarithmic:
         steps = (1, 2, 5) if high < 100 * low else (1,)
-        ticks = [s * 10.0**e for e in range(-3, 5) for s in steps]
+        ticks = [s * 10.0**e for e in range(-3, 6) for s in steps]
         axis["values"] = [v for v in ticks if domain[0] <= v <= domain[1]]
     scale = {"type": kind, "domain": domain, "nice": False}
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
@@ -157,7 +208,16 @@ def _drawn(layers: list[Spec], told: str) -> str:
     return svg.replace("<svg ", '<svg font-family="sans-serif" color="#768390" ', 1)
 
 
-_DRAWN = {"gedik": _gedik, "flexd": _flexd, "throughput": _throughput, "dicer": _dicer}
+_DRAWN = {
+    "gedik": _gedik,
+    "rivetti": _rivetti,
+    "guo_zhou": _guo_zhou,
+    "flexd": _flexd,
+    "throughput": _throughput,
+    "reshape": _reshape,
+    "dicer": _dicer,
+    "forecast": _forecast,
+}
 
 if __name__ == "__main__":
     main()
