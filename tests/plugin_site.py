@@ -56,7 +56,7 @@ class Site:
         self.shop = Shop(folder)
         os.environ["EVENKEEL_TABLES"] = str(folder)
         for number in (1, 2):
-            self.run(number)
+            self.run(number, max_imbalance=1.005)
         airflow_knows()
         self.app = create_app()
 

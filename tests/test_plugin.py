@@ -445,7 +445,7 @@ def cells(table: str, place: int) -> list[str]:
                 "Validations",
             },
         ),
-        ("/tables/words/rebalance?max_imbalance=1.01", {"Moves"}),
+        ("/tables/words/rebalance?max_imbalance=1.001", {"Moves"}),
         ("/tables/words/rollback?epoch=0", {"Moves", "Epochs"}),
     ],
 )
