@@ -188,9 +188,14 @@ class TableSpec(Strict):
             if clash := sorted(c for c in table.columns if c.lower() in reserved):
                 raise ValueError(f"state.{name}: {clash} are taken by the key or by us")
         if self.sketch == "approx_top_k" and self.load is not None:
-            raise ValueError("sketch: approx_top_k counts events, not a load; take exact")
+            raise ValueError(
+                f"sketch: approx_top_k counts events, and load is {self.load!r}; take exact"
+            )
         if self.max_imbalance > self.trigger:
-            raise ValueError("max_imbalance may not be over trigger")
+            raise ValueError(
+                f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "
+                f"trigger {self.trigger:g})"
+            )
         try:
             check_channels(self.channel_list())
         except InputError as error:
@@ -302,7 +307,8 @@ def _problem(error: Any) -> str:
     said = error["msg"].removeprefix("Value error, ")
     if where == ("channels",):
         shown += f"; allowed: a number from 1 to {_MOST:,}, or a list of names and capacities"
-    return f"{field}: {said} (got {shown})"
+    # A rule between fields says itself what it got: the input is the whole spec.
+    return f"{field}: {said} (got {shown})" if where else said
 
 
 def _model(where: tuple[Any, ...]) -> type[Strict]:

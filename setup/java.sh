@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the home of a Java 17 or newer: JAVA_HOME, else PATH, else /usr/lib/jvm, else installed with apt
-# where that is allowed without asking.
+# Prints the home of a Java 17 or newer: JAVA_HOME, else PATH, else /usr/lib/jvm (or JVMS), else installed
+# with apt where that is allowed without asking.
 set -euo pipefail
 
 # The home of a java command that is 17 or newer, or nothing.
@@ -14,7 +14,7 @@ home_of() {
 
 find_java() {
     local java
-    for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java; do
+    for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java "${JVMS:-/usr/lib/jvm}"/*/bin/java; do
         if home_of "$java"; then return; fi
     done
     return 1

@@ -1,6 +1,7 @@
 """Stored sketches, one a day, in the registry: sketches/MADE/2013-01-05.npz.
 
 MADE is short for what a sketch depends on besides the day; a spec that changes it starts anew.
+Channels are not of it: days that were learned for fewer, `learn` learns again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
 from spark_jobs.bootstrap import bootstrap
 
-from .conftest import World
+from .conftest import World, compiled
 
 pytestmark = pytest.mark.spark
 
@@ -75,13 +75,22 @@ def test_state_and_record_are_what_pandas_says(spark, ready: World):
     assert (totals.loc[before.index, "first"] == before["first"]).all()
 
 
-def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World):
+@pytest.mark.parametrize("sized", [lambda spark: spark, compiled], ids=["small", "large"])
+def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World, sized):
+    """With adaptive execution, too, which may join small partitions of a shuffle."""
     spec, function = ready.table.spec, ready.table.epoch().function
-    events = spark.read.parquet(spec.input.path)
+    events = sized(spark).read.parquet(spec.input.path)
     folded = window_state(events, spec, function)
     assert folded._jdf.queryExecution().executedPlan().toString().count("Exchange ") == 1
     tasks = folded.rdd.glom().map(lambda part: {r.channel for r in part}).collect()
     assert tasks == [{0}, {1}, {2}, {3}]
+
+
+def test_each_channel_has_its_seconds_where_queries_are_compiled(spark, ready: World):
+    record = apply_window(compiled(spark), ready.table, day(8), day(10))
+    window = ready.events[ready.events["at"].between("2013-01-08", "2013-01-09 23:59:59.999999")]
+    assert sum(c["rows"] for c in record["channels"]) == len(window)
+    assert all(c["seconds"] > 0 for c in record["channels"] if c["rows"])
 
 
 def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: World):

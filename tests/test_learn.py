@@ -84,6 +84,10 @@ def test_only_new_days_are_learned_and_add_up(spark, ready: World, monkeypatch):
     assert rolled.events == whole.events == len(in_window(ready.events, "2013-01-03", "2013-01-10"))
     stored = sorted(p.name for p in ready.folder.glob("registry/sketches/*/*.npz"))
     assert stored == [f"2013-01-{d:02d}.npz" for d in range(1, 10)]
+    # More channels make lighter keys heavy; to fewer, what is stored is fine enough.
+    learn(spark, ready.respec(channels=8).table, date(2013, 1, 10))
+    learn(spark, ready.respec(channels=4).table, date(2013, 1, 10))
+    assert [len(days) for days in learned] == [7, 2, 7, 7]
 
 
 def test_a_day_that_may_still_be_under_way_is_not_stored(spark, ready: World):

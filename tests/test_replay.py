@@ -7,6 +7,7 @@ import sys
 import threading
 import zipfile
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,15 @@ def test_a_lane_tells_a_damaged_file_of_its_run(
     lane.run(date(2024, 1, 1), 7, 1)
     assert isinstance(lane.error, DamagedError)
     assert "decision.json: not an object" in str(lane.error)
+
+
+def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
+    lane = _lane(tmp_path, fail=False)
+    lane.run(date(2024, 1, 1), 7, 1)
+    (ran,) = lane.rounds
+    failed = {**ran.parts.gate_tables, "success": False}
+    lane.rounds[0] = replace(ran, parts=replace(ran.parts, gate_tables=failed))
+    assert not outcome(lane).passed
 
 
 def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:

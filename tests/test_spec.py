@@ -114,14 +114,20 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"key": ["a", "a"]}, "key: key columns must differ"),
         ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
         ({"sketch": "lossy"}, "sketch: .*'exact' or 'approx_top_k'.*got 'lossy'"),
-        ({"sketch": "approx_top_k", "load": "n"}, "approx_top_k counts events, not a load"),
+        (
+            {"sketch": "approx_top_k", "load": "n"},
+            "yaml: sketch: approx_top_k counts events, and load is 'n'; take exact",
+        ),
         ({"decay": 2}, "decay: .*less than or equal to 1"),
         ({"decay": "often"}, "decay: .*'auto'"),
         ({"strategy": "magic"}, "strategy: .*'magic' is no strategy.*frontier"),
         ({"strategy": "pkg"}, "strategy: 'pkg' splits keys; allowed: uniform"),
         ({"options": {"resorces": "L"}}, "options: .*no option 'resorces'. It has: .*resources"),
         ({"options": {"seconds": "long"}}, "options: .*frontier.seconds cannot be 'long'"),
-        ({"trigger": 1.01, "max_imbalance": 1.5}, "max_imbalance may not be over trigger"),
+        (
+            {"trigger": 1.01, "max_imbalance": 1.5},
+            "max_imbalance: may not be over trigger .got 1.5, trigger 1.01.",
+        ),
         ({"input": {"path": "x", "format": "orc"}}, "input.format: .*'parquet'.*got 'orc'"),
         ({"table": "a b"}, "table: .*pattern"),
         (
