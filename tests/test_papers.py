@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks.papers.__main__ import QUICK, filled
+from benchmarks.papers.__main__ import QUICK, filled, timed
 from benchmarks.papers.pictures import PAPERS, main
 
 
@@ -21,4 +21,21 @@ def test_pictures_are_of_the_figures_that_stand_there():
     files = [PAPERS.parent / "img" / name for name in shown]
     before = [file.read_text() for file in files]
     main()
-    assert [file.read_text() for file in files] == before and len(files) == len(QUICK)
+    assert [file.read_text() for file in files] == before
+    assert len(files) == len(set(QUICK) - {"lossy"})
+
+
+def test_the_page_says_how_long_each_run_took():
+    empty = "<!-- runs -->\n```text\nhead\n```\n<!-- end -->\nrest\n"
+    page = timed(timed(empty, "dicer", "  7  2  2026-11-20"), "gedik", "  1,000  2  2026-11-21")
+    lines = page.splitlines()
+    assert [line.split() for line in lines[3:5]] == [
+        ["gedik", "1,000", "2", "2026-11-21"],
+        ["dicer", "7", "2", "2026-11-20"],
+    ]
+    assert lines[-1] == "rest" and len(lines) == 8
+    for name in QUICK:
+        page = timed(page, name, "  600  2  2026-11-22")
+    assert page.count("\n") == empty.count("\n") + len(QUICK) + 1
+    assert f"all {600 * len(QUICK):,}" in " ".join(page.split())
+    assert timed(page, "dicer", "  600  2  2026-11-22") == page

@@ -1,16 +1,18 @@
 """Every experiment, its figures put into docs/PAPERS.md: `make papers`, `make papers-quick`.
 
 What stands there between `<!-- NAME -->` and `<!-- end -->` is what `python -m
-benchmarks.papers.NAME` prints; the words around it are ours, the pictures are drawn from it. A
-quick run only prints.
+benchmarks.papers.NAME` prints; the words around it are ours, the pictures are drawn from it. How
+long each took stands between `<!-- runs -->` and `<!-- end -->`. A quick run only prints.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 from benchmarks.papers.pictures import PAPERS
 from benchmarks.papers.pictures import main as draw_all
@@ -18,6 +20,7 @@ from benchmarks.papers.pictures import main as draw_all
 #: Arguments of a quick run, by experiment.
 QUICK = {
     "gedik": ["--quick"],
+    "lossy": ["1"],
     "rivetti": ["2"],
     "guo_zhou": ["1"],
     "flexd": ["50000"],
@@ -52,11 +55,14 @@ def main(asked: list[str]) -> int:
             for line in running.stdout:
                 print(line, end="", flush=True)
                 lines.append(line.rstrip())
-        print(f"({name}: {time.monotonic() - began:.0f} s)", flush=True)
+        seconds = time.monotonic() - began
+        print(f"({name}: {seconds:.0f} s)", flush=True)
         if running.returncode:
             failed = 1
         elif not quick:
-            PAPERS.write_text(filled(PAPERS.read_text(), name, "\n".join(lines).strip()))
+            page = filled(PAPERS.read_text(), name, "\n".join(lines).strip())
+            cores, today = len(os.sched_getaffinity(0)), datetime.now(UTC).date()
+            PAPERS.write_text(timed(page, name, f"{seconds:>9,.0f}{cores:>7}   {today}"))
     if not quick:
         draw_all()
     print(f"{len(names)} experiments: {(time.monotonic() - start) / 60:.0f} minutes")
@@ -69,6 +75,20 @@ def filled(page: str, name: str, figures: str) -> str:
     if not place.search(page):
         raise ValueError(f"{PAPERS} has no place for {name}")
     return place.sub(lambda m: f"{m[1]}```text\n{figures}\n```\n{m[2]}", page)
+
+
+def timed(page: str, name: str, run: str) -> str:
+    """The page with this experiment's last run: seconds, cores and date, in the order of QUICK."""
+    found = re.search(r"<!-- runs -->\n```text\n.*?\n(.*?)```\n<!-- end -->", page, re.DOTALL)
+    runs = dict(re.findall(r"^(\w+)(.*)$", found[1] if found else "", re.MULTILINE))
+    runs[name] = " " * (12 - len(name)) + run
+    runs.pop("all", None)
+    rows = [each + runs[each] for each in QUICK if each in runs]
+    if len(rows) == len(QUICK):
+        total = sum(int(runs[each].split()[0].replace(",", "")) for each in QUICK)
+        rows.append(f"{'all':12}{total:>9,}")
+    head = f"{'experiment':12}{'seconds':>9}{'cores':>7}   date"
+    return filled(page, "runs", "\n".join([head, *rows]))
 
 
 if __name__ == "__main__":
