@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.papers.__main__ import QUICK, filled, timed
 from benchmarks.papers.pictures import PAPERS, main
+from partitioning.generator import zipf
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -39,3 +40,98 @@ def test_the_page_says_how_long_each_run_took():
     assert page.count("\n") == empty.count("\n") + len(QUICK) + 1
     assert f"all {600 * len(QUICK):,}" in " ".join(page.split())
     assert timed(page, "dicer", "  600  2  2026-11-22") == page
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of an experiment's figures."""
+    found = re.search(
+        rf"<!-- {name} -->\n```text\n(.+?)```\n<!-- end -->", PAPERS.read_text(), re.S
+    )
+    assert found
+    return found[1].splitlines()
+
+
+def after(lines: list[str], title: str) -> list[str]:
+    """The lines from the first one on that has this in it."""
+    return lines[next(i for i, line in enumerate(lines) if title in line) :]
+
+
+def test_gedik_is_filled_from_a_run_that_has_the_papers_order():
+    b, m = {}, {}
+    for line in lines_of("gedik"):
+        if line[:14].strip() == "LLL":
+            values = line[25:].split()
+            b[line[14:25].strip()], m[line[14:25].strip()] = float(values[0]), float(values[4])
+    for tracking in ("scan", "redist", "readj"):
+        assert b["frontier"] < b[tracking] < min(b["uniform"], b["consistent"])
+        assert m["consistent"] < m[tracking] < m["uniform"]
+    assert m["uniform"] > 8 and m["consistent"] < 1
+    assert b["frontier"] <= 0.84 and m["frontier"] <= 1.0
+
+
+def test_gedik_lossy_counter_holds_about_what_was_published():
+    for line in lines_of("lossy")[2:]:
+        name, _, _, *numbers = line.replace(",", "").split()[:6]
+        mean, least, most = map(float, numbers)
+        published = {"LLL": 2500, "LQL": 50_000}[name]
+        assert least < published < most and 0.5 < mean / published < 2
+
+
+def test_guo_zhou_is_filled_from_a_run_that_has_the_papers_order():
+    rows = {}
+    for line in lines_of("guo_zhou")[2:]:
+        name, variance, moved, acted = line.split()[:4]
+        rows[name] = (float(variance), float(moved.rstrip("%")), float(acted.rstrip("%")))
+    assert rows["elb"][1] < rows["pkg"][1] < rows["uhlb"][1]
+    assert rows["pkg"][2] < rows["clb"][2] and rows["clb"][1] < rows["elb"][1]
+    assert rows["pkg"][0] < rows["elb"][0] < rows["clb"][0]
+    assert rows["elb"][1] == pytest.approx(14.5, abs=1.5), "the drift is set to this"
+
+
+def test_dkg_is_filled_from_a_run_that_keeps_its_bound():
+    """Case 1 of Theorem 4.2: lambda is that of the heaviest key alone, k p - 1; p is Zipf-2's
+    first share. 1.5 points for the sample of 20,000."""
+    shown = after(lines_of("rivetti"), "Fig. 14")
+    counts = [int(k) for k in re.findall(r"k = (\d+)", shown[2])]
+    heaviest = float(zipf(10_000, 2.0)[0])
+    told = {line.split()[0]: [float(x) for x in line.split()[1:]] for line in shown[3:]}
+    assert counts == [2, 3, 4, 6, 8, 10]
+    for k, mean, worst, mixed in zip(
+        counts, told["dkg"][::2], told["dkg"][1::2], told["dkg_pkg"][::2], strict=True
+    ):
+        assert abs(mean - 100 * (k * heaviest - 1)) < 1.5
+        assert worst < 100 * (k * heaviest - 1) + 7
+        assert mixed < mean
+
+
+def test_flexd_is_filled_from_a_run_that_has_the_papers_order():
+    shown = after(lines_of("flexd"), "10 channels,")
+    skews = "1.5, 2, 2.5, 3"
+    assert f"  lambda of flexd below pstream's: z = {skews}" in shown
+    assert f"  gamma of flexd below pstream's: z = 1, {skews}" in shown
+    assert f"  gamma of flexd below dalton's: z = 1, {skews}" in shown
+
+
+def test_reshape_is_filled_from_a_run_that_has_the_papers_order():
+    lines = lines_of("reshape")
+    ratio = {line.split()[0]: float(line.split()[1]) for line in after(lines, "CA:AZ")[1:5]}
+    assert ratio["reshape"] < ratio["flowjoin"] < ratio["flux"] <= ratio["none"]
+    taus = [line.split() for line in after(lines, "adapted  ratio")]
+    least = next(row for row in taus if row[0] == "10")
+    assert float(least[3]) < 14 < float(least[1]), "tau = 10: 41 iterations fixed, 14 adapted"
+
+
+def test_a_page_with_figures_of_a_broken_run_is_seen(monkeypatch, tmp_path):
+    """Scan and frontier that changed places are red."""
+    swapped = re.sub(
+        r"^(LLL {11})(scan    |frontier)(.*)$",
+        lambda m: m[1] + {"scan    ": "frontier", "frontier": "scan    "}[m[2]] + m[3],
+        PAPERS.read_text(),
+        flags=re.MULTILINE,
+    )
+    assert swapped != PAPERS.read_text()
+    page = tmp_path / "PAPERS.md"
+    page.write_text(swapped)
+    monkeypatch.setattr("tests.test_papers.PAPERS", page)
+    with pytest.raises(AssertionError):
+        test_gedik_is_filled_from_a_run_that_has_the_papers_order()
