@@ -223,11 +223,16 @@ def zipf_ranks(keys: int, z: float) -> Ranks:
     return Ranks(keep, other)
 
 
-#: Streams by name. gedik*: the defaults of Gedik 2014, section 5.1: a million keys, z = 1.
+#: Streams by name. gedik*: the defaults of Gedik 2014, section 5.1: a million keys, z = 1. dkg:
+#: Rivetti et al. 2015, section 5.1, Zipf-2, 80,000 tuples to learn from, and as many more. flexd:
+#: as `benchmarks.papers.flexd`, at the middle of its skews. Guo and Zhou's shares wander,
+#: their ranks do not swap: that stream is in `benchmarks.papers.guo_zhou` alone.
 PRESETS: dict[str, Stream] = {
     "small": Stream(rows=100_000, keys=10_000, windows=2),
     "gedik": Stream(rows=10_000_000, keys=1_000_000),
     "gedik-low-skew": Stream(rows=10_000_000, keys=1_000_000, z=0.5),
+    "dkg": Stream(rows=80_000, keys=10_000, z=2.0, windows=2),
+    "flexd": Stream(rows=500_000, keys=10_000, z=2.0, windows=2),
     "drift": Stream(windows=4, churn=0.1),
     "hot": Stream(windows=4, hot=(2, 0.2)),
     "vanish": Stream(windows=4, vanish=2),
