@@ -32,11 +32,11 @@ from plugins.access import (
     own_form,
     table_to_run,
 )
-from plugins.plans import NUMBERED, told
+from plugins.plans import MOST, NUMBERED, told
 from plugins.tables import EPOCHS_BY
 from plugins.web import page, sort
 
-#: Moves that a preview lists; epochs at first sight.
+#: Moves and epochs at first sight.
 LISTED, EPOCHS = 20, 12
 #: What a page may be asked for beside: by what it sorts, and whether it shows all.
 SHOWN = ("moves", "epochs", "every")
@@ -198,7 +198,6 @@ def _roll_back(
 ) -> HTMLResponse:
     registry = found.registry
     current = registry.current()
-    every = request.query_params.get("every") == "true"
     wrong = wrong or _read_way_back(given)[1]
     preview = target = None
     missing: list[str] = []
@@ -214,7 +213,9 @@ def _roll_back(
                 preview = _listed(request, _shown(found, plan, learned, missing))
             except EvenkeelError as error:
                 missing.append(str(error))
-    earlier = [e for e in past(registry, None if every else EPOCHS) if e.number != current.number]
+    earlier = [
+        e for e in past(registry, None if _every(request) else EPOCHS) if e.number != current.number
+    ]
     dag = f"{ROLL_BACK}{found.spec.table}"
     return page(
         request,
@@ -247,7 +248,11 @@ def _shown(found: Table, plan: Plan, learned: Learned, problems: list[str]) -> d
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:
     moves = sort(request, enumerate(preview["plan"].moves, 1), NUMBERED, "order", "moves")
-    return {**preview, "moves": moves[:LISTED]}
+    return {**preview, "moves": moves[: MOST if _every(request) else LISTED]}
+
+
+def _every(request: Request) -> bool:
+    return request.query_params.get("every") == "true"
 
 
 def _started(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -69,6 +70,23 @@ def test_a_preview_plans_what_the_run_would(site: Site) -> None:
     finally:
         for name in ("profile.npz", "profile.json", "plan.json"):
             site.registry.run(run).remove(name)
+
+
+@pytest.mark.parametrize("page", ["rebalance?max_imbalance=1.001", "rollback?epoch=0"])
+def test_who_must_have_read_what_moves_can_read_all_of_it(
+    site: Site, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from plugins import forms
+
+    monkeypatch.setattr(forms, "LISTED", 1)
+    client = site.client("vic")
+    first = client.get(f"{HOME}/{page}").text
+    told = re.search(r">(\d+) of (\d+)\. <a href=\"(\?[^\"]*)#moves\">Show all</a>", first)
+    assert told and first.split('aria-label="Moves"')[1].count('<tr><td class="n">') == 1
+    shown = client.get(f"{HOME}/{page.split('?')[0]}{unescape(told[3])}").text
+    rows = re.findall(r'<tr><td class="n">(\d+)</td>', shown)
+    assert rows == [str(n) for n in range(1, int(told[2]) + 1)] and len(rows) > 1
+    assert '<details id="moves" open>' in shown and '#moves">Show all' not in shown
 
 
 @pytest.mark.parametrize(
