@@ -56,6 +56,18 @@ def test_a_rebalance_is_previewed_then_started_with_the_same_params(site: Site) 
     assert f'Under way: <a href="{HOME}/runs/{name}">' in client.get(HOME).text
 
 
+@pytest.mark.parametrize(
+    ("end", "other"), [("2013-02-01", True), ("2013-01-29", False), ("", False)]
+)
+def test_a_preview_of_another_window_than_was_asked_for_says_so(
+    site: Site, end: str, other: bool
+) -> None:
+    text = site.client("vic").get(f"{HOME}/rebalance", params={"window_end": end}).text
+    assert "window 2013-01-01 to 2013-01-29" in text
+    told = "This preview is of the window to 2013-01-29</strong>: you asked for 2013-02-01, which"
+    assert (told in text) is other and ("This preview is of the window" in text) is other
+
+
 def test_a_preview_plans_what_the_run_would(site: Site) -> None:
     from evenkeel.table import open_table
     from plugins import forms
