@@ -12,8 +12,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from evenkeel.epochs import Epoch, Registry, Run
@@ -54,6 +54,17 @@ class Params(BaseModel):
             raise ValueError("allowed: finite numbers, not negative, and not all 0")
         return weights
 
+    @field_validator("capacities")
+    @classmethod
+    def _one_a_channel(
+        cls, weights: tuple[float, ...] | None, told: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        # Of the weights, so that it is told beside them; `channels` stands, and is read, before.
+        channels = told.data.get("channels")
+        if weights is not None and channels not in (None, len(weights)):
+            raise ValueError(f"{len(weights)} weights for {channels} channels")
+        return weights
+
     @field_validator("strategy")
     @classmethod
     def _known(cls, name: str | None) -> str | None:
@@ -61,20 +72,13 @@ class Params(BaseModel):
             raise ValueError(f"allowed: {', '.join(WHOLE)}")
         return name
 
-    @model_validator(mode="after")
-    def _one_weight_a_channel(self) -> Params:
-        weights = self.capacities
-        if weights is not None and self.channels not in (None, len(weights)):
-            raise ValueError(f"capacities: {len(weights)} weights for {self.channels} channels")
-        return self
-
     @classmethod
     def problems(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """What is wrong with values, by field; "" for what is wrong with them together."""
+        """What is wrong with values, by field."""
         try:
             cls.model_validate(_given(values))
         except ValidationError as error:
-            return {str((*e["loc"], "")[0]): _said(e) for e in error.errors()}
+            return {str(e["loc"][0]): _said(e) for e in error.errors()}
         return {}
 
     @classmethod
@@ -89,8 +93,7 @@ class Params(BaseModel):
             return cls.model_validate(_given(values))
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(str(p) for p in e['loc']) or 'parameters'}: {_said(e)}"
-                for e in error.errors()
+                f"{'.'.join(str(p) for p in e['loc'])}: {_said(e)}" for e in error.errors()
             )
             raise InputError(problems, "parameters of the run") from error
 
@@ -101,7 +104,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _said(error: Any) -> str:
     said = str(error["msg"]).removeprefix("Value error, ")
-    return f"{said} (got {error['input']!r})" if error["loc"] else said
+    return f"{said} (got {error['input']!r})"
 
 
 def channels_for(

@@ -109,6 +109,7 @@ def test_who_must_have_read_what_moves_can_read_all_of_it(
         ("channels", "0", "greater than or equal to 1"),
         ("capacities", "1, -1", "not negative"),
         ("capacities", "1, x", "valid number"),
+        ("capacities", "1, 1, 1", "3 weights for 2 channels"),
         ("strategy", "<script>", "allowed: uniform"),
         ("window_end", "soon", "valid date"),
     ],
@@ -118,7 +119,8 @@ def test_a_wrong_value_comes_back_beside_its_field(
 ) -> None:
     client = site.client("uma")
     token, before = csrf(client, f"{HOME}/rebalance"), len(dag_runs("rebalance_words"))
-    answer = client.post(f"{HOME}/rebalance", data={field: value, "csrf": token})
+    data = {"channels": "2", field: value, "csrf": token}
+    answer = client.post(f"{HOME}/rebalance", data=data)
     assert answer.status_code == 422
     beside = re.search(rf'<p class="wrong" id="{field}-hint">([^<]*)</p>', answer.text)
     assert beside and told in beside[1]
