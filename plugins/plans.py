@@ -41,7 +41,14 @@ MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load",
 NUMBERED = {"order": itemgetter(0)} | {
     n: partial(lambda get, row: get(row[1]), get) for n, get in MOVED.items()
 }
+#: What an answer may hold.
+ANSWER = {"csrf", "digest", "decision"}
 router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["pages"])
+
+
+async def sent(request: Request) -> set[str]:
+    """Names of the fields that a form sends."""
+    return {*await request.form()}
 
 
 @router.get("", response_class=HTMLResponse)
@@ -112,6 +119,7 @@ def answer(
     found: ReadableTable,
     user: User,
     session: SessionDep,
+    names: Annotated[set[str], Depends(sent)],
     digest: Annotated[str, Form()] = "",
     decision: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
@@ -120,6 +128,8 @@ def answer(
     # Before anything is told of the run.
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
+    if others := sorted(names - ANSWER):
+        raise HTTPException(422, f"There is no such field: {', '.join(map(repr, others))}.")
     if known is None or known.asked is None:
         raise HTTPException(409, "This run asks nothing: it was answered, or has ended.")
     if decision not in ("approve", "refuse"):

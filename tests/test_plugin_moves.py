@@ -384,6 +384,9 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     looked = site.client("vic").get(path).text
     assert "not answer it" in looked and 'value="approve"' not in looked
     data = {"csrf": csrf(client, path), "decision": decision, "digest": digest}
+    extra = client.post(f"{path}/answer", data={**data, "dry-run": "<b>"})
+    assert extra.status_code == 422 and "no such field: &#39;dry-run&#39;" in extra.text
+    assert chosen(asking) == (None, "awaiting_input")
     other = client.post(f"{path}/answer", data={**data, "digest": "0" * 64})
     assert other.status_code == 409 and "another one" in other.text
     assert chosen(asking) == (None, "awaiting_input")
