@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPMethod
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -14,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.routing import Match, Route
 
 from evenkeel.charts import loads_svg
 from partitioning.errors import EvenkeelError, InputError
@@ -69,6 +71,7 @@ async def refused(request: Request, error: StarletteHTTPException) -> HTMLRespon
         login=login,
         styles=styles,
     )
+    answer.headers.update(error.headers or {})
     if styles:
         answer.headers["Content-Security-Policy"] = web.DOCUMENT_POLICY
     return answer
@@ -113,7 +116,19 @@ for part in (overview, tables, plans, forms, compare, quality, views):
     app.include_router(part.router)
 
 
-@app.get("/{path:path}", include_in_schema=False)
-def nothing(path: str) -> None:
-    """Whatever else is asked for: behind the login too."""
+@app.api_route("/{path:path}", methods=[*HTTPMethod], include_in_schema=False)
+def nothing(request: Request, path: str) -> None:
+    """Whatever else is asked for, and however: behind the login too, where the router's own
+    answer to a method that a page does not have would come before it."""
+    pages = (r for r in app.routes if isinstance(r, Route))
+    methods = {
+        method
+        for page in pages
+        if page.matches(request.scope)[0] is Match.PARTIAL
+        for method in page.methods or ()
+    }
+    if methods:
+        raise HTTPException(
+            405, "This page is not asked for that way.", {"Allow": ", ".join(sorted(methods))}
+        )
     raise HTTPException(404, "There is no such page.")

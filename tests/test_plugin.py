@@ -9,6 +9,7 @@ import sys
 import tomllib
 from dataclasses import replace
 from html import unescape
+from http import HTTPMethod
 from itertools import product
 from pathlib import Path
 from urllib.parse import quote
@@ -43,13 +44,15 @@ FILL = {
 
 
 def routes() -> list[tuple[str, str]]:
-    """Method and path of every route of the app, its places filled."""
+    """Method and path of every route of the app, its places filled; of the last, which answers
+    whatever else is asked for in every way, as a browser asks."""
     from plugins.app import app
 
     found = []
     for route in app.routes:
         path = re.sub(r"{(\w+)(:path)?}", lambda m: FILL[m[1]], route.path)
-        found += [(method, f"/evenkeel{path}") for method in sorted(route.methods - {"HEAD"})]
+        methods = {"GET"} if path == "/nowhere" else route.methods - {"HEAD"}
+        found += [(method, f"/evenkeel{path}") for method in sorted(methods)]
     return found
 
 
@@ -85,6 +88,23 @@ def test_nobody_gets_in_without_a_login(site: Site) -> None:
     client.cookies.set("_token", "made.up.token")
     for method, path in routes():
         assert client.request(method, path).status_code in (401, 403), path
+
+
+def test_nobody_learns_by_another_method_what_there_is(site: Site) -> None:
+    stranger, viewer = site.client(), site.client("vic")
+    ways = {path: [m for m, p in routes() if p == path] for _, path in routes()}
+    assert len(ways) > 6
+    for path, method in product([*ways, "/evenkeel/tables/nothing"], HTTPMethod):
+        if method in ways.get(path, []):
+            continue
+        assert stranger.request(method, path).status_code in (401, 403), (method, path)
+        known = path in ways and path != "/evenkeel/nowhere"
+        if known or method != "GET":
+            answer = viewer.request(method, path)
+            there = known or "/tables/" in path
+            assert answer.status_code == (405 if there else 404), (method, path)
+            allowed = answer.headers.get("allow", "").split(", ")
+            assert not known or allowed == sorted(ways[path]), (method, path)
 
 
 def test_a_viewer_reads_and_starts_nothing(site: Site) -> None:
