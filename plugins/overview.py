@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
@@ -11,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
-from evenkeel.standing import standing
+from evenkeel.standing import Standing, standing
 from evenkeel.table import Table
 from plugins.access import REBALANCE, User, catalog, may
 from plugins.web import page, sort
@@ -28,7 +30,8 @@ def overview(request: Request, user: User) -> HTMLResponse:
         for spec in found.specs.values()
         if may(user, "GET", f"{REBALANCE}{spec.table}")
     ]
-    rows = sort(request, rows, COLUMNS, "table")
+    following = next_runs([row.table.spec.table for row in rows])
+    rows = sort(request, rows, columns(following), "table")
     # What is wrong with specs names files: for who may see DAGs, as Airflow's import errors are.
     wrong = found.problems if may(user, "GET", None) else ()
     return page(
@@ -36,12 +39,13 @@ def overview(request: Request, user: User) -> HTMLResponse:
         "overview.html.j2",
         table=None,
         rows=rows,
-        next_runs=next_runs([row.table.spec.table for row in rows]),
+        next_runs=following,
         problems=[*map(str, wrong), *(p for row in rows for p in row.problems)],
     )
 
 
-COLUMNS = {
+#: By what tables sort.
+COLUMNS: dict[str, Callable[[Standing], Any]] = {
     "table": lambda row: row.table.spec.table,
     "epoch": lambda row: row.epoch and row.epoch.number,
     "imbalance": lambda row: row.imbalance,
@@ -51,7 +55,19 @@ COLUMNS = {
     "rebalanced": lambda row: row.epoch and row.epoch.published,
     "moved": lambda row: row.plan and row.plan.bytes,
     "state": lambda row: row.learned and float(row.learned.profile.bytes.sum()),
+    # What failed first.
+    "gates": lambda row: all(gate.passed for gate in row.gates) if row.gates else None,
 }
+
+
+def columns(following: Mapping[str, datetime | str]) -> dict[str, Callable[[Standing], Any]]:
+    """By what tables sort, their next runs too: moments first, then what comes by no clock."""
+
+    def run(row: Standing) -> tuple[bool, Any] | None:
+        told = following.get(row.table.spec.table)
+        return None if told is None else (isinstance(told, str), told)
+
+    return {**COLUMNS, "next": run}
 
 
 def next_runs(tables: list[str]) -> dict[str, datetime | str]:

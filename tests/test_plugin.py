@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
+from datetime import UTC, datetime
 from html import unescape
 from http import HTTPMethod
 from itertools import product
@@ -16,14 +17,16 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from fastapi import Request
 from markupsafe import escape
 
 from evenkeel import steps
+from evenkeel.data_docs import Page
 from evenkeel.pages import bytes_text, imbalance_text
 from evenkeel.params import Params
-from evenkeel.standing import standing
+from evenkeel.standing import Standing, standing
 from evenkeel.steps import read_plan
-from evenkeel.table import open_table
+from evenkeel.table import Table, open_table
 from partitioning.function import successor
 from partitioning.hashing import slot_of
 from partitioning.metrics import channel_loads, imbalance
@@ -196,6 +199,60 @@ def test_overview_tells_how_tables_stand(site: Site) -> None:
         ", ".join(f"{p.suite} {'passed' if p.passed else 'failed'}" for p in now.gates),
     ]
     assert now.gates and len(set(cells)) == len(cells)
+
+
+def test_overview_tells_when_a_table_runs_next(site: Site) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    def scheduled(paused: bool, moment: datetime | None) -> tuple[bool, datetime | None]:
+        with create_session() as session:
+            dag = session.get(DagModel, "rebalance_words")
+            before = dag.is_paused, dag.next_dagrun_create_after
+            dag.is_paused, dag.next_dagrun_create_after = paused, moment
+            return before
+
+    def told() -> str:
+        body = site.client("vic").get("/evenkeel/").text.split("<tbody>")[1]
+        return re.findall(r"<td.*?</td>", body, re.S)[8]
+
+    moment = datetime(2031, 5, 6, 7, 30, tzinfo=UTC)
+    before = scheduled(False, moment)
+    try:
+        assert (
+            told() == '<td><time datetime="2031-05-06T07:30:00Z">2031-05-06 07:30 UTC</time></td>'
+        )
+        scheduled(False, None)
+        assert told() == "<td>when asked</td>"
+        scheduled(True, moment)
+        assert told() == "<td>paused</td>"
+    finally:
+        scheduled(*before)
+
+
+def test_tables_sort_by_their_next_run_and_their_gates(site: Site) -> None:
+    from plugins.overview import columns
+    from plugins.web import sort
+
+    spec = open_table(site.shop.spec).spec
+
+    def row(table: str, *passed: bool) -> Standing:
+        gates = tuple(Page("a.html", datetime.now(UTC), "r", "before", p) for p in passed)
+        named = Table(spec.model_copy(update={"table": table}))
+        return Standing(named, None, None, None, gates, ())
+
+    rows = [row("a", True, True), row("b", True, False), row("c"), row("d", True)]
+    first, later = (datetime(2031, 5, day, tzinfo=UTC) for day in (1, 2))
+    by = columns({"a": "paused", "b": later, "d": first})
+    request = Request({"type": "http", "query_string": b""})
+
+    def order(column: str) -> list[str]:
+        return [r.table.spec.table for r in sort(request, rows, by, column)]
+
+    # Moments first, then what comes by no clock.
+    assert order("next") == ["d", "b", "a", "c"]
+    # What failed first, what was never asked last.
+    assert order("gates") == ["b", "a", "d", "c"]
 
 
 @pytest.mark.parametrize(
