@@ -3,9 +3,11 @@ it, does for that is bounded; how long it takes is printed."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from evenkeel import epochs, past_plan, steps
 from evenkeel.charts import loads_svg
 from evenkeel.epochs import Registry, TableVersion
 from evenkeel.spec import load_spec
+from partitioning.errors import GateError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import key_hash
 from partitioning.plan import Plan
@@ -39,30 +42,36 @@ def test_pages_of_a_large_table_come(
     # As the app does when it starts.
     loads_svg(["0"], [1.0], [1.0], [1.0])
     try:
-        client, home = site.client("vic"), "/evenkeel/tables/words"
+        client, home = site.client("vic"), "/tables/words"
         last = run_name(EPOCHS)
         moves = len(steps.read_plan(shop.registry.run(last)).moves)
         assert moves >= 10_000
         told = {}
         for path in (
-            "",
-            "?every=true",
-            "?key=word 1",
-            f"/runs/{last}",
-            f"/runs/{last}?every=true",
-            "/compare",
-            "/compare?every=true",
-            f"/compare?old=0&new={EPOCHS}&every=true",
-            "/rebalance?max_imbalance=1.5",
-            "/rollback?epoch=0",
-            "/quality",
+            "/",
+            home,
+            f"{home}?every=true",
+            f"{home}?key=word 1",
+            f"{home}/runs/{last}",
+            f"{home}/runs/{last}?every=true",
+            f"{home}/runs/{last}/report",
+            f"{home}/compare",
+            f"{home}/compare?every=true",
+            f"{home}/compare?old=0&new={EPOCHS}&every=true",
+            f"{home}/rebalance?max_imbalance=1.5",
+            f"{home}/rebalance?strategy=uniform&every=true",
+            f"{home}/rollback?epoch=0",
+            f"{home}/rollback?epoch={EPOCHS - 1}&every=true",
+            f"{home}/quality",
+            f"{home}/quality?every=true",
+            f"{home}/data_docs/index.html",
         ):
             # First what a process does that knows nothing yet, then what it does again.
             work.forget()
             seconds, done = [], []
             for _ in range(3):
                 wall, cpu, work.done = time.monotonic(), time.process_time(), Counter()
-                answer = client.get(home + path)
+                answer = client.get(f"/evenkeel{path}")
                 seconds += [time.process_time() - cpu, time.monotonic() - wall]
                 done.append(work.done)
                 assert answer.status_code == 200, path
@@ -75,18 +84,22 @@ def test_pages_of_a_large_table_come(
             # Functions: of each epoch once, and of those plans.
             assert done[0]["function"] <= EPOCHS + 1 + done[0]["plan"], path
             assert [d["function"] - d["plan"] for d in done[1:]] == [0, 0], path
-            if path == "":
+            if path == home:
                 assert done[0]["past plan"] == EPOCHS
-            if path == "?every=true":
+            if path == f"{home}?every=true":
                 region = answer.text.split('aria-label="Channels"')[1].split("</table>")[0]
                 assert region.count("<tr>") == CHANNELS + 1
-            if "runs" in path and "every" in path:
+            if path == f"{home}/runs/{last}?every=true":
                 region = answer.text.split('aria-label="Moves"')[1].split("</table>")[0]
                 assert region.count("<tr>") == moves + 1
-        print(f"\n{EPOCHS} epochs of {moves:,} moves over {CHANNELS:,} channels; seconds of CPU")
-        print("first  again (in all)")
-        for path, (cpu, _, *more) in told.items():
-            print(f"{cpu:5.2f}  {min(more[::2]):5.2f} ({min(more[1::2]):5.2f})  {path or '/'}")
+            if re.search("(rebalance|rollback).*every", path):
+                region = answer.text.split('aria-label="Moves"')[1].split("</table>")[0]
+                assert region.count("<tr>") > 10_000
+        print(f"\n{EPOCHS} epochs of {moves:,} moves over {CHANNELS:,} channels; seconds of")
+        print("CPU (in all): first, and again")
+        for path, (cpu, wall, *more) in told.items():
+            again = f"{min(more[::2]):5.2f} ({min(more[1::2]):5.2f})"
+            print(f"{cpu:5.2f} ({wall:5.2f})  {again}  {path}")
     finally:
         monkeypatch.undo()
         airflow_knows()
@@ -138,5 +151,14 @@ def large(folder: Path) -> Shop:
     shop.registry.publish(first, {"counts": TableVersion(str(folder / "state"), 0)})
     for number in range(1, EPOCHS + 1):
         strategy = "uniform" if number % 2 else "consistent"
-        shop.publish(run_name(number), strategy=strategy, force=True)
+        run = run_name(number)
+        shop.learn(run)
+        shop.plan(run, strategy=strategy, force=True)
+        # Strategies that move most are not the evenest: what counts is the page that a gate leaves.
+        with suppress(GateError):
+            steps.validate_plan(shop.spec, run)
+        shop.verified(run)
+        if number == EPOCHS:
+            steps.report(shop.spec, run)
+        steps.publish(shop.spec, run)
     return shop
