@@ -12,7 +12,7 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.hashing import Hashes
-from partitioning.metrics import imbalance
+from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Profile, sums_by
 from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.curve import CLOSE, picked
@@ -95,6 +95,21 @@ def frontier(
         if len(set(resources)) > 1:
             raise InputError("splitting evens out one resource", "resources", "Give one, say L")
         at, shared = _shared(task, previous, max_imbalance or 1 + CLOSE, limit)
+        if shared and max_imbalance is not None:
+            # What whole keys reach, they reach: light ones that go back to their slots may do it.
+            whole = frontier(
+                profile,
+                previous,
+                channels,
+                max_imbalance=max_imbalance,
+                budget=budget,
+                resources=resources,
+                pinned=pinned,
+                excluded=excluded,
+                seconds=seconds,
+            )
+            if imbalance(channel_loads(whole, profile), whole.capacities) <= max_imbalance:
+                return replace(whole, options={**whole.options, "splitting": True})
     else:
         at = picked(task, max_imbalance, limit)
         light = _light(task, previous, at, np.setdiff1d(profile.heavy, [*put, *stay]))
