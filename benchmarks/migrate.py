@@ -134,8 +134,7 @@ def main() -> None:
         warm = fresh(spark, table, folder, options.rows, "random")
         rewrite(spark, warm)
         passage = forward(spark, warm, "visits", "migrate")
-        passage.loosen()
-        passage.move()
+        passage.move(untouched=passage.loosen())
         for how in ("random", "neighbouring"):
             runs, written = [], 0.0
             for _ in range(options.runs):
@@ -143,7 +142,8 @@ def main() -> None:
                 full = seconds(lambda: rewrite(spark, migration))  # noqa: B023
                 each = state.table_bytes_per_row(spark, migration.path("visits"))
                 passage = forward(spark, migration, "visits", "migrate")
-                loosen, update = seconds(passage.loosen), seconds(passage.move)
+                loosen = seconds(passage.loosen)
+                update = seconds(lambda: passage.move(untouched=True))  # noqa: B023
                 record = record_of(spark, migration, "visits")
                 runs.append((update, loosen + update, full))
                 shutil.rmtree(migration.path("visits") + "-rewritten")

@@ -215,11 +215,9 @@ def _applied_until(spark: SparkSession, spec: TableSpec, name: str) -> date | No
 
 def _started(spark: SparkSession, path: str, end: date) -> date | None:
     """First day of the newest window applied, which ends at `end`; None where history is gone."""
-    version = state.table_version(spark, path)
-    for reach in (8, version + 1):
-        for commit in reversed(commits.history_since(spark, path, max(version - reach, -1))):
-            if commit.meta.get("step") == "apply_window" and commit.meta.get("end") == f"{end}":
-                return date.fromisoformat(commit.meta["start"])
+    for commit in commits.newest_first(spark, path):
+        if commit.meta.get("step") == "apply_window" and commit.meta.get("end") == f"{end}":
+            return date.fromisoformat(commit.meta["start"])
     return None
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from delta import exceptions as conflicts
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from partitioning.errors import DamagedError
-from spark_jobs.state import python_dict, snapshot, sql_name, table_version
+from spark_jobs.state import python_dict, snapshot, table_version
 
 #: Second part of the application id of applied windows; versions are day numbers of their ends.
 WINDOWS = "windows"
 #: Commits that are looked through for the plan that left a table as it is.
 RECENT = 200
+#: Commits that are read one after the other; more are read by so many threads.
+FEW, READERS = 8, 8
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -47,7 +52,7 @@ class Commit:
     timestamp: float
     meta: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def app_id(table: str, what: str = "") -> str:
@@ -87,52 +92,86 @@ def spent_transaction(spark: SparkSession, path: str, app: str) -> int | None:
 
 
 def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
-    """Commits after `version`, oldest first; asks nothing of Spark where there are none.
+    """Commits after `version`, oldest first, read from the table's log without a Spark job.
 
     Raises
     ------
     DamagedError : the log no longer reaches back so far
     """
-    limit = table_version(spark, path) - version
-    if limit <= 0:
-        return []
-    while True:
-        rows = spark.sql(f"DESCRIBE HISTORY {sql_name(path)} LIMIT {limit}").collect()
-        found = {r["version"]: r.asDict() for r in rows if r["version"] > version}
-        if version + 1 in found:
-            return [_commit(found[v]) for v in sorted(found)]
-        since = max(found, default=version) - version
-        if since <= limit:
-            raise DamagedError(
-                f"its history no longer reaches back to version {version}",
-                path,
-                "Plan again; delta.logRetentionDuration is how long history is kept",
-            )
-        # Somebody has committed since the limit was read, and pushed the oldest out of it.
-        limit = 2 * since
+    wanted = range(version + 1, table_version(spark, path) + 1)
+    if len(wanted) <= FEW:
+        found = [commit_at(spark, path, v) for v in wanted]
+    else:
+        # A store far away answers each in its own time.
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(lambda v: commit_at(spark, path, v), wanted))
+    there = [commit for commit in found if commit is not None]
+    if len(there) < len(found):
+        raise DamagedError(
+            f"its history no longer reaches back to version {version}",
+            path,
+            "Plan again; delta.logRetentionDuration is how long history is kept",
+        )
+    return there
+
+
+def newest_first(spark: SparkSession, path: str) -> Iterator[Commit]:
+    """Commits from the newest one back, as far as the log reaches; each is read when asked for."""
+    for version in range(table_version(spark, path), -1, -1):
+        commit = commit_at(spark, path, version)
+        if commit is None:
+            return
+        yield commit
 
 
 def last_plan(spark: SparkSession, path: str) -> str:
     """The run and digest of the plan that last changed the table, as errors name them (a space
     after); empty where its recent history has none."""
-    rows = spark.sql(f"DESCRIBE HISTORY {sql_name(path)} LIMIT {RECENT}").collect()
-    for commit in map(_commit, sorted(rows, key=lambda r: -r["version"])):
+    for commit in islice(newest_first(spark, path), RECENT):
         if "digest" in commit.meta and "run" in commit.meta:
             return f"(--run {commit.meta['run']} --digest {commit.meta['digest']}) "
     return ""
 
 
-def _commit(row: Mapping[str, Any]) -> Commit:
+def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:
+    """What the commit of a version says of itself; None where the log no longer holds it.
+
+    Delta's protocol has a commit's provenance in its file, as the action `commitInfo`.
+    """
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    file = jvm.org.apache.hadoop.fs.Path(log.logPath(), f"{version:020d}.json")
     try:
-        meta = json.loads(row["userMetadata"] or "{}")["evenkeel"]
+        lines = log.store().readAsIterator(file, log.newDeltaHadoopConf())
+    except Py4JJavaError as error:
+        if "FileNotFoundException" in str(error):
+            return None
+        raise
+    info: Mapping[str, Any] = {}
+    try:
+        # Delta writes it first; others may write it later, or not at all.
+        while not info and lines.hasNext():
+            info = json.loads(lines.next()).get("commitInfo") or {}
+    finally:
+        lines.close()
+    return _commit(version, info)
+
+
+def _commit(version: int, info: Mapping[str, Any]) -> Commit:
+    try:
+        meta = json.loads(info["userMetadata"])["evenkeel"]
     except (KeyError, TypeError, ValueError):
         meta = {}
-    metrics = {k: int(v) for k, v in (row["operationMetrics"] or {}).items() if v.isdigit()}
+    metrics = {k: int(v) for k, v in (info.get("operationMetrics") or {}).items() if v.isdigit()}
     return Commit(
-        version=row["version"],
-        operation=row["operation"],
-        timestamp=row["timestamp"].timestamp(),
+        version=version,
+        operation=info.get("operation", "unknown"),
+        timestamp=info.get("timestamp", 0) / 1000,
         meta=meta if isinstance(meta, dict) else {},
         metrics=metrics,
-        parameters=row["operationParameters"] or {},
+        # Text, or JSON that the log holds as it is.
+        parameters={
+            k: v if v is None or isinstance(v, str) else json.dumps(v)
+            for k, v in (info.get("operationParameters") or {}).items()
+        },
     )

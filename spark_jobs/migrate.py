@@ -50,8 +50,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
                 passage = replace(
                     forward(spark, migration, name, STEP), stops=stops, throttle=throttle
                 )
-                passage.loosen()
-                passage.move()
+                passage.move(untouched=passage.loosen())
     record = {
         "digest": migration.plan.digest,
         "epoch": migration.after.epoch,
@@ -135,9 +134,16 @@ def check_budget(spark: SparkSession, migration: Migration) -> None:
         )
 
 
-def record_of(spark: SparkSession, migration: Migration, name: str) -> dict[str, Any]:
+def record_of(
+    spark: SparkSession, migration: Migration, name: str, known: float | None = None
+) -> dict[str, Any]:
     """What the table's own history says of our UPDATEs: versions before and after (equal where
-    nothing had to move), rows, bytes and files written, seconds."""
+    nothing had to move), rows, bytes and files written, seconds.
+
+    Parameters
+    ----------
+    known : bytes per row; None: as the table's files tell
+    """
     path = migration.path(name)
     commits = ours(spark, migration, name)
     version = state.table_version(spark, path)
@@ -150,7 +156,7 @@ def record_of(spark: SparkSession, migration: Migration, name: str) -> dict[str,
         "bytes": sum(c.metrics["numAddedBytes"] for c in commits),
         "files": sum(c.metrics["numAddedFiles"] for c in commits),
         "seconds": round(sum(c.metrics["executionTimeMs"] for c in commits) / 1000, 3),
-        "bytes_per_row": state.table_bytes_per_row(spark, path),
+        "bytes_per_row": state.table_bytes_per_row(spark, path) if known is None else known,
     }
 
 

@@ -69,8 +69,9 @@ class Passage:
         """The table as errors name it."""
         return f"{self.name} ({self.path})"
 
-    def loosen(self) -> None:
-        """Let the table admit both functions, and no longer the source's alone.
+    def loosen(self) -> bool:
+        """Let the table admit both functions, and no longer the source's alone. True: it has
+        come to do so only now, so that no row has moved yet.
 
         Raises
         ------
@@ -78,10 +79,10 @@ class Passage:
         """
         moving, closing = self.migration.moving, constraints.epoch_name(self.source.epoch)
 
-        def once() -> None:
+        def once() -> bool:
             _, stands = self.fence()
             if closing not in stands:
-                return
+                return False
             if moving not in stands and not self._add(moving):
                 raise FenceError(
                     "has rows where neither epoch puts them: somebody else moved them",
@@ -90,33 +91,41 @@ class Passage:
                 )
             reached("loosening")
             with self._commit():
-                constraints.drop(self.spark, self.path, closing)
+                return constraints.drop(self.spark, self.path, closing)
 
-        persistently(once, self.where)
+        done = persistently(once, self.where)
         reached("loosened")
+        return done
 
-    def move(self) -> int:
+    def move(self, untouched: bool = False) -> int:
         """Move every row that the target puts elsewhere; returns how many.
 
         First up to each stop, then whatever is left: sweeps until nobody wrote meanwhile, or
         nothing was left to move.
+
+        Parameters
+        ----------
+        untouched : no row has moved yet: the first UPDATE need not look whether any is left
 
         Raises
         ------
         FenceError : writers that use the source's function do not stop
         """
         condition = moved_sql(self.source, self.target)
+        look = not untouched
         total = 0
         for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
             if (part := moved_sql(at, stop, self.target)) is not None:
-                rows, _ = persistently(lambda part=part: self._update(part), self.where)
-                total += rows or 0
+                rows, _ = persistently(
+                    lambda part=part, look=look: self._update(part, look), self.where
+                )
+                look, total = True, total + (rows or 0)
                 reached("batch moved")
         for _ in range(SWEEPS):
             if condition is None:
                 break
-            rows, quiet = persistently(lambda: self._update(condition), self.where)
-            total += rows or 0
+            rows, quiet = persistently(lambda look=look: self._update(condition, look), self.where)
+            look, total = True, total + (rows or 0)
             reached("moved")
             if quiet:
                 break
@@ -147,12 +156,12 @@ class Passage:
         reached("sealed")
         return done
 
-    def _update(self, condition: str) -> tuple[int | None, bool]:
+    def _update(self, condition: str, look: bool) -> tuple[int | None, bool]:
         """One UPDATE: rows moved (None: its transaction id was spent), and whether its commit is
         the only one since the fence, so that nothing can be left to move."""
         version, _ = self.fence()
         rows_left = self.spark.read.format("delta").load(self.path).where(condition)
-        if rows_left.isEmpty():
+        if look and rows_left.isEmpty():
             # An UPDATE of nothing that carries a transaction id leaves an empty commit behind.
             return 0, True
         if self.throttle is not None:

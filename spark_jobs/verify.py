@@ -210,7 +210,7 @@ def check(spark: SparkSession, migration: Migration) -> None:
         )
     for name in migration.table.spec.state:
         known = record["tables"][name]["bytes_per_row"]
-        record["tables"][name] = record_of(spark, migration, name) | {"bytes_per_row": known}
+        record["tables"][name] = record_of(spark, migration, name, known)
         say(f"{name}: measuring")
         measured, found[name] = measure(spark, migration, name, record["tables"][name])
         measures.append(measured)

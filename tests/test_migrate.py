@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import delta.exceptions
 import numpy as np
@@ -15,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction, numbered_channels
 from spark_jobs import commits, fence, state
 from spark_jobs.fence import approved, persistently
@@ -159,22 +161,40 @@ def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, 
         migrate(spark, migration)
 
 
-def test_history_misses_no_commit_that_comes_meanwhile(
+def test_history_is_what_delta_tells(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    since, function = home.version(spark), home.table.epoch().function
-    append(spark, home, function, {"new0": 0})
-    real = state.table_version
-
-    def then_others_write(*args: object) -> int:
-        version = real(*args)
-        for i in range(2):
-            append(spark, home, function, {f"late{i}": 0})
-        return version
-
-    monkeypatch.setattr(commits, "table_version", then_others_write)
-    found = commits.history_since(spark, home.path(), since)
-    assert [c.version for c in found] == [since + 1, since + 2, since + 3]
+    function, name = home.table.epoch().function, state.sql_name(home.path())
+    for i in range(2):
+        append(spark, home, function, {f"new{i}": i})
+    spark.sql(f"DELETE FROM {name} WHERE key = 'new0'")
+    spark.sql(f"OPTIMIZE {name} ZORDER BY (slot)").collect()
+    migrate(spark, planned(spark, home))
+    told = {r["version"]: r for r in spark.sql(f"DESCRIBE HISTORY {name}").collect()}
+    # One after the other, and by several threads.
+    for few in (100, 0):
+        monkeypatch.setattr(commits, "FEW", few)
+        found = commits.history_since(spark, home.path(), -1)
+        assert [c.version for c in found] == sorted(told)
+        for commit in found:
+            row = told[commit.version]
+            assert commit.operation == row["operation"]
+            assert commit.timestamp == pytest.approx(row["timestamp"].timestamp(), abs=5)
+            assert commit.parameters == row["operationParameters"]
+            numbers = (row["operationMetrics"] or {}).items()
+            assert commit.metrics == {k: int(v) for k, v in numbers if v.isdigit()}
+            meta = row["userMetadata"]
+            assert commit.meta == (json.loads(meta)["evenkeel"] if meta else {})
+    assert list(commits.newest_first(spark, home.path())) == found[::-1]
+    assert {c.operation for c in found} >= {"WRITE", "DELETE", "OPTIMIZE", "UPDATE"}
+    # What the log no longer holds, as Delta cleans it behind a checkpoint, is not passed over.
+    newest = state.snapshot(spark, home.path())
+    newest.deltaLog().checkpoint(newest, spark._jvm.scala.Option.empty())
+    for version in range(4):
+        (Path(home.path()) / "_delta_log" / f"{version:020d}.json").unlink()
+    assert [c.version for c in commits.newest_first(spark, home.path())][-1] == 4
+    with pytest.raises(DamagedError, match="no longer reaches back to version 2"):
+        commits.history_since(spark, home.path(), 2)
 
 
 def test_rows_that_come_while_moving_are_swept(
@@ -339,9 +359,9 @@ def test_another_writer_during_the_update_is_survived(
 
     update = Passage._update
 
-    def tell_then_update(passage: Passage, condition: str) -> tuple[int | None, bool]:
+    def tell_then_update(*given: Any) -> tuple[int | None, bool]:
         started.set()
-        return update(passage, condition)
+        return update(*given)
 
     monkeypatch.setattr(Passage, "_update", tell_then_update)
     monkeypatch.setattr("spark_jobs.fence.ATTEMPTS", 20)
