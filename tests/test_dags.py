@@ -236,14 +236,28 @@ def test_a_dry_run_and_a_refusal_change_nothing(
 
 
 @pytest.mark.timeout(1500)
-def test_from_learn_to_report_and_back_again(
+def test_a_failure_is_rolled_back_and_the_next_run_publishes(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Learn and the way back run through Airflow in test_newcomer.py and tests/browser."""
     monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
     rows = _rows(ready, spark)
+    with monkeypatch.context() as patch:
+        # verify dies between measuring and sealing, as if its machine went away.
+        patch.setenv("EVENKEEL_CRASH_AT", "measured")
+        broken = _run(ready, 5, {})
+    states = _states(broken)
+    assert (states["migrate"], states["verify"], states["roll_back"]) == (
+        "success", "failed", "success",
+    )  # fmt: skip
+    assert states["publish"] == "upstream_failed"
+    assert broken.state == "failed"
+    assert ready.table.epoch().number == 0
+    assert _rows(ready, spark) == rows
+
     gauges: dict[str, float] = {}
     monkeypatch.setattr("airflow.sdk.observability.stats.gauge", gauges.__setitem__)
-    run = dag_of("rebalance_trips").test(run_conf={"window_end": END})
+    run = _run(ready, 6, {})
     assert run.state == "success"
     assert gauges["evenkeel.trips.imbalance_after"] < gauges["evenkeel.trips.imbalance_before"]
     assert gauges["evenkeel.trips.bytes_moved"] > 0
@@ -256,33 +270,11 @@ def test_from_learn_to_report_and_back_again(
     assert _events("evenkeel://trips/") == [{"epoch": 1}]
     kept = ready.table.registry.store.names("epochs/00000001")
     assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)
-    assert _rows(ready, spark) != rows
-
-    back = dag_of("roll_back_trips").test(run_conf={"epoch": 0})
-    assert back.state == "success"
-    assert ready.table.epoch().number == 2
-    assert _rows(ready, spark) == rows
+    moved = _rows(ready, spark)
+    assert moved != rows
 
     assert dag_of("maintain_trips").test().state == "success"
-    assert _rows(ready, spark) == rows
-
-
-def test_a_failure_after_migrate_is_rolled_back(
-    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
-    before = _rows(ready, spark)
-    # verify dies between measuring and sealing, as if its machine went away.
-    monkeypatch.setenv("EVENKEEL_CRASH_AT", "measured")
-    run = _run(ready, 5, {})
-    states = _states(run)
-    assert (states["migrate"], states["verify"], states["roll_back"]) == (
-        "success", "failed", "success",
-    )  # fmt: skip
-    assert states["publish"] == "upstream_failed"
-    assert run.state == "failed"
-    assert ready.table.epoch().number == 0
-    assert _rows(ready, spark) == before
+    assert _rows(ready, spark) == moved
 
 
 def _run(ready: World, number: int, asked: dict[str, Any]) -> DagRun:

@@ -76,6 +76,8 @@ def test_pages_of_a_large_table_come(
                 done.append(work.done)
                 assert answer.status_code == 200, path
             told[path] = seconds
+            # Bounded loosely: machines are shared, and the least of three says what it takes.
+            assert min(seconds[::2]) < 1, path
             # Every plan of the past is parsed once at most, and then known; what else a page
             # shows of a plan is of the one plan that it is about.
             assert done[0]["past plan"] <= EPOCHS, path

@@ -150,6 +150,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # As at a terminal: a shell's background job would ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
     made = Site(folder, process)
     try:

@@ -7,13 +7,16 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.state import read_version
 
 from .conftest import TEST, People, has, watch
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(TEST)]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(TEST)]
 
 
-def test_the_way_back_leads_to_where_every_key_was(people: People) -> None:
+def test_the_way_back_leads_to_where_every_row_was(people: People, spark: SparkSession) -> None:
     page, site = people.page("op"), people.site
     api = site.api("op")
     if not api.runs("roll_back_flights"):
@@ -27,6 +30,12 @@ def test_the_way_back_leads_to_where_every_key_was(people: People) -> None:
     has(page, now.plan_digest)
     assert np.array_equal(now.function.slots, first.slots)
     assert np.array_equal(now.function.explicit_keys, first.explicit_keys)
+    moved = site.registry.store.read_json("epochs/00000001/migration.json")["tables"]
+    for name, part in now.tables.items():
+        rows = read_version(spark, part.path, part.version)
+        before = read_version(spark, part.path, moved[name]["before"])
+        assert rows.count() == before.count() > 0
+        assert rows.exceptAll(before).isEmpty()
     told = api.get(f"/api/v2/dags/roll_back_flights/dagRuns/{quote(run)}")
     began, ended = (datetime.fromisoformat(told[f"{w}_date"]) for w in ("start", "end"))
     site.walk["roll back"] = (ended - began).total_seconds()
