@@ -9,26 +9,16 @@ from __future__ import annotations
 import argparse
 import tempfile
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.pairs import compare
-from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
-from partitioning.hashing import key_hash
+from benchmarks.routing import CHANNELS, SLOTS, function
+from partitioning.function import PartitioningFunction
 from partitioning.sql import channel_sql, slot_sql
 from spark_jobs import constraints, state
 from spark_jobs.session import session
 
-SLOTS, CHANNELS, EXPLICIT, KEY = 4096, 10, 500, (KeyColumn("key", "string"),)
-
-
-def function(seed: int) -> PartitioningFunction:
-    """Slots and the 500 first keys at random."""
-    rng = np.random.default_rng(seed)
-    hashes = key_hash([[str(k) for k in range(EXPLICIT)]], ["string"]).tolist()
-    explicit = dict(zip(hashes, rng.integers(0, CHANNELS, EXPLICIT).tolist(), strict=True))
-    slots = rng.integers(0, CHANNELS, SLOTS)
-    return successor(KEY, None, numbered_channels(CHANNELS), slots, "random", explicit=explicit)
+EXPLICIT = 500
 
 
 def state_rows(spark: SparkSession, count: int, by: PartitioningFunction) -> DataFrame:
@@ -39,7 +29,7 @@ def state_rows(spark: SparkSession, count: int, by: PartitioningFunction) -> Dat
         *(f"rand({i}) AS miles{i}" for i in range(4)),
     )
     routed = rows.selectExpr(
-        f"{channel_sql(by)} AS {state.CHANNEL}", f"{slot_sql(KEY, SLOTS)} AS {state.SLOT}", "*"
+        f"{channel_sql(by)} AS {state.CHANNEL}", f"{slot_sql(by.key, SLOTS)} AS {state.SLOT}", "*"
     )
     made = routed.repartitionById(CHANNELS, state.CHANNEL).cache()
     made.count()
@@ -52,7 +42,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     spark = session("constraint benchmark")
-    now, then = function(1), function(2)
+    now, then = (function(EXPLICIT, 0, "string", seed) for seed in (1, 2))
     rows = state_rows(spark, options.rows, now)
     with tempfile.TemporaryDirectory() as folder:
 

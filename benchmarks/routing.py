@@ -21,13 +21,13 @@ from partitioning.hashing import key_hash
 from spark_jobs.generate import zipf_rows
 from spark_jobs.session import session
 
-CHANNELS = 10
+CHANNELS, SLOTS = 10, 4096
 
 
-def function(explicit: int, split: int, kind: str) -> PartitioningFunction:
+def function(explicit: int, split: int, kind: str, seed: int = 7) -> PartitioningFunction:
     """4,096 slots at random; of the most frequent keys, `split` ones shared by 5 channels each,
     and the `explicit` next ones placed by name."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(seed)
     keys = [str(k) if kind == "string" else k for k in range(split + explicit)]
     hashes = key_hash([keys], [kind]).tolist()
     owners = {h: rng.permutation(CHANNELS)[:5].tolist() for h in hashes[:split]}
@@ -35,7 +35,7 @@ def function(explicit: int, split: int, kind: str) -> PartitioningFunction:
         (KeyColumn("key", kind),),
         None,
         numbered_channels(CHANNELS),
-        rng.integers(0, CHANNELS, 4096),
+        rng.integers(0, CHANNELS, SLOTS),
         "random",
         explicit=dict(zip(hashes[split:], rng.integers(0, CHANNELS, explicit), strict=True)),
         split={h: dict(zip(c, rng.random(5), strict=True)) for h, c in owners.items()},
