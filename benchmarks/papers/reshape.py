@@ -13,17 +13,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from partitioning.mitigation import Batch, Limits
 from partitioning.profile import Floats
-from partitioning.strategies.skew import Threshold, helpers, skewed_pairs, standard_error
+from partitioning.strategies.skew import Threshold, helpers, skewed_pairs
+from partitioning.watch import Watch
 
 #: Thousands of tuples a second that a worker processes, and seconds that the tweets take to come.
 SPEED, TWEETS = 26_600 / 416, 26.0
 #: Thousands of tuples: California and West Virginia on the skewed worker, and others' helpers.
 CALIFORNIA, SMALL = 26_000, 600
+BIG = 0
+#: Metrics are read for ever, and a key may move as often as the paper's did.
+ENDLESS = Limits(eta=100.0, moves=np.inf, memory=10**9)
+#: What goes to the helper of the big key and of the other, where it is decided once.
+ONCE = {"flux": (0.0, 1.0), "flowjoin": (0.5, 0.0)}
+#: Messages on their way: when they arrive, and those two shares.
+Sent = deque[tuple[float, float, float]]
 #: Three streams: the skewed worker's big key, its other key, and the helper's own.
 Rates = Callable[[float], Floats]
 
@@ -66,73 +75,60 @@ class Run:
     method: str  # none, flux, flowjoin or reshape
     wait: float = 2.0
     tau: Threshold = field(default_factory=lambda: Threshold(100, 0, np.inf, left=0))
-    eta: float = 100.0
-    first_phase: bool = True
+    limits: Limits = field(default_factory=lambda: ENDLESS)
     latency: float = 0.0
-    per: float = 1.0  # steps that a forecast is for
     iterations: int = 0
     balance: list[float] = field(default_factory=list)  # smaller over larger allotment
     shares: list[float] = field(default_factory=list)  # helper's over skewed worker's
     observed: list[float] = field(default_factory=list)  # big key's processed over helper's own
+    watch: Watch = field(init=False)
     ended: float = 0.0
     allotted: Floats = field(default_factory=lambda: np.zeros(2))
 
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.tau)
+
     def go(self, rates: Rates, lasts: float, speed: float = SPEED, dt: float = 0.1) -> Run:
         """Until all is processed."""
-        pair, sample, catching, sent = Pair(), [], 0, deque()
+        pair, sent = Pair(), deque()
         now = 0.0
         while now < lasts or pair.waiting.max() > 1e-6:
             came = rates(now) * dt if now < lasts else np.zeros(3)
             pair.step(came, speed * dt)
             now += dt
-            sample.append((came[0], came[0] + came[1], came[2]))
             while sent and sent[0][0] <= now:
                 _, pair.big, pair.small = sent.popleft()
-            if self.wait <= now < lasts:
-                catching = self._control(now, pair, sample, catching, sent)
+            if self.method == "reshape" and now < lasts:
+                self._watch(now, came, pair, sent)
+            elif self.method in ONCE and self.wait <= now < lasts:
+                self._once(now, pair, sent)
             self.balance.append(float(pair.allotted.min() / max(pair.allotted.max(), 1e-9)))
             self.shares.append(float(pair.allotted[1] / max(pair.allotted[0], 1e-9)))
             self.observed.append(float(pair.processed[0] / max(pair.processed[2], 1e-9)))
         self.ended, self.allotted = now, pair.allotted
         return self
 
-    def _control(self, now, pair, sample, catching, sent) -> int:
-        """What the controller does with fresh metrics; which way a helper is catching up."""
+    def _once(self, now: float, pair: Pair, sent: Sent) -> None:
+        """Flux moves what is not the big key, Flow-Join half of that, and never again."""
         gap = float(pair.waiting[0] - pair.waiting[1])
-        if self.method == "reshape" and catching:
-            if gap * catching <= 0 and not sent:
-                return self._second_phase(now, sample, sent)
-            return catching
-        if self.method in ("none",) or (self.method != "reshape" and self.iterations):
-            return 0
-        error = standard_error([s[1] for s in sample], self.per)
-        adapted = self.tau.adjusted(gap, error)
-        if adapted.tau < self.tau.tau:
-            self.tau = adapted
-        pairs = skewed_pairs(pair.waiting, self.eta, self.tau.tau)
-        if not pairs or sent:
-            return 0
-        self.tau = self.tau.adjusted(gap, error)
-        self.iterations += 1
-        if self.method == "flux":
-            sent.append((now + self.latency, 0.0, 1.0))
-        elif self.method == "flowjoin":
-            sent.append((now + self.latency, 0.5, 0.0))
-        elif self.first_phase:
-            direction = 1 if pairs[0][0] == 0 else -1
-            sent.append((now + self.latency, float(direction > 0), 0.0))
-            return direction
-        else:
-            return self._second_phase(now, sample, sent)
-        return 0
+        if not self.iterations and pair.waiting[0] >= self.limits.eta and gap >= self.tau.tau:
+            self.iterations = 1
+            sent.append((now + self.latency, *ONCE[self.method]))
 
-    def _second_phase(self, now, sample, sent) -> int:
-        """Share the big key by the mean of what came since the two were last alike."""
-        big, skewed, helper = np.mean(sample, axis=0)
-        share = float(np.clip((skewed - helper) / 2 / max(big, 1e-9), 0, 1))
-        sent.append((now + self.latency, share, 0.0))
-        sample.clear()
-        return 0
+    def _watch(self, now: float, came: Floats, pair: Pair, sent: Sent) -> None:
+        """The controller that tables are watched by."""
+        natural = np.array([came[0] + came[1], came[2]])
+        weights = self.watch.spread[BIG].weights if self.watch.spread else {0: 1.0}
+        gone = came[0] * weights.get(1, 0.0) / sum(weights.values())
+        batch = Batch(
+            self.watch.last + 1, 0, natural + np.array([-gone, gone]), pair.waiting, {BIG: came[0]}
+        )
+        late = now < self.wait or bool(sent)
+        self.watch, decided = self.watch.fold(batch, 0, self.limits, {BIG: 0}, late)
+        for chosen in decided.values():
+            share = chosen.get(1, 0.0) / sum(chosen.values())
+            sent.append((now + self.latency, share, 0.0))
+        self.iterations = self.watch.iterations
 
 
 def tweets(own: float) -> Rates:
@@ -150,9 +146,10 @@ def shown() -> None:
     print("and the most it is above it (7.2, 7.3)")
     print(f"{'':24}{'CA:AZ':>8}{'paper':>7}{'above':>7}{'paper':>7}{'CA:IL':>9}{'paper':>7}"
           f"{'above':>7}{'paper':>7}")  # fmt: skip
+    at_once = {"limits": replace(ENDLESS, catch_up=False)}
     rows = [("none", {}, "416", "0", "416", "0"), ("flux", {}, "-", "0", "-", "0"),
             ("flowjoin", {}, "198", "1.5", "120", "2.1"), ("reshape", {}, "120", "-", "130", "-"),
-            ("reshape", {"first_phase": False}, "288", "-", "310", "-")]  # fmt: skip
+            ("reshape", at_once, "288", "-", "310", "-")]  # fmt: skip
     for name, options, *paper in rows:
         line = f"{name + (', one phase' if options else ''):24}"
         for i, own in enumerate((3_800, 6_500)):
@@ -212,11 +209,12 @@ def thresholds(runs: int = 10, chunks: int = 21, dt: float = 0.1) -> None:
                 came = np.random.default_rng(seed).gamma(
                     shape, mean / shape, (int(chunks / dt) + 1, 2)
                 )
-                run = Run("reshape", 0, Threshold(tau, 98, 110, left=left), eta=0, per=1 / dt)
+                limits = replace(ENDLESS, eta=0.0, per=1 / dt)
+                run = Run("reshape", 0, Threshold(tau, 98, 110, left=left), limits)
                 run.go(lambda now, c=came: c[round(now / dt)][[0, 0, 1]] * [1, 0, 1],
                        chunks, speed=18.0, dt=dt)  # fmt: skip
                 balance = np.mean(run.balance[: int(chunks / dt)])
-                found.append((run.iterations, balance, run.tau.tau))
+                found.append((run.iterations, balance, run.watch.threshold.tau))
             times, ratio, final = np.mean(found, axis=0)
             cells += f"{times:>{8 + bool(left)}.1f}{ratio:>7.2f}"
         print(f"  {tau:>6}{cells}{final:>8.0f}   {paper[tau]}")

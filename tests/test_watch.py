@@ -1,0 +1,173 @@
+"""The watch against streams of known load: how soon it acts, what it reaches, when it stops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partitioning.mitigation import Batch, Limits, Weights
+from partitioning.profile import Floats
+from partitioning.strategies.skew import Threshold
+from partitioning.watch import Watch
+
+CHANNELS, KEYS, HOT = 8, 160, 3
+#: Load of each key but the hot one, which has 0 to 4 channels' worth beside it.
+LIGHT = 100.0 * CHANNELS / KEYS
+MEAN = LIGHT * KEYS / CHANNELS
+LIMITS = Limits(eta=MEAN)
+
+
+@dataclass
+class Stream:
+    """Keys on channels that work off twice a mean load a batch, watched."""
+
+    limits: Limits = LIMITS
+    watch: Watch = field(default_factory=lambda: Watch(Threshold(MEAN, 0, math.inf, left=0)))
+    weights: dict[int, Weights] = field(
+        default_factory=lambda: {k: {k % CHANNELS: 1.0} for k in range(KEYS)}
+    )
+    waiting: Floats = field(default_factory=lambda: np.zeros(CHANNELS))
+    changes: list[tuple[int, int]] = field(default_factory=list)  # batch, key
+    even: list[float] = field(default_factory=list)  # imbalance of each batch
+
+    def run(self, hot: Iterable[float], **more: Any) -> Stream:
+        for load in hot:
+            keys = dict.fromkeys(range(KEYS), LIGHT)
+            keys[HOT] += load * MEAN
+            loads = np.zeros(CHANNELS)
+            for key, came in keys.items():
+                whole = sum(self.weights[key].values())
+                for channel, weight in self.weights[key].items():
+                    loads[channel] += came * weight / whole
+            self.even.append(float(loads.max() / loads.mean()))
+            self.waiting = np.maximum(self.waiting + loads - 2 * MEAN, 0.0)
+            number = self.watch.last + 1
+            # What has come in this batch has waited, too.
+            batch = Batch(number, 0, loads, self.waiting + loads, keys)
+            homes = {k: next(iter(w)) for k, w in self.weights.items() if len(w) == 1}
+            self.watch, decided = self.watch.fold(batch, 0, self.limits, homes, **more)
+            self.weights |= decided
+            self.changes += [(number, key) for key in decided]
+        return self
+
+
+def test_a_hot_key_is_met_at_once_shared_and_handed_back() -> None:
+    stream = Stream().run([0.0] * 5)
+    assert stream.changes == [] and stream.even[-1] == pytest.approx(1)
+    # One key with a third of all load: its channel has 5 times what others have.
+    stream.run([4.0] * 10)
+    assert stream.changes[0] == (5, HOT), "not in the first batch that shows it"
+    assert {key for _, key in stream.changes} == {HOT}
+    assert stream.even[5] == pytest.approx(5 * 8 / 12)
+    assert stream.even[-1] == pytest.approx(1, abs=0.01)
+    owners = stream.weights[HOT]
+    assert 2 <= len(owners) <= CHANNELS and stream.watch.spread[HOT].catching == 0
+    assert stream.waiting.max() == 0, "helpers have not caught up"
+    # First the helpers took it all.
+    assert len(stream.changes) == 2
+    # It cools down: it goes home once that has shown for as long as is remembered.
+    stream.run([0.0] * 40)
+    assert stream.weights[HOT] == {HOT % CHANNELS: 1.0}
+    assert stream.watch.spread == {} and len(stream.changes) == 3
+    assert stream.even[-1] == pytest.approx(1)
+
+
+def test_without_a_first_phase_it_shares_at_once() -> None:
+    stream = Stream(replace(LIMITS, catch_up=False)).run([4.0] * 10)
+    assert stream.changes[0] == (0, HOT) and len(stream.weights[HOT]) > 1
+    assert stream.even[1] == pytest.approx(1, abs=0.01)
+    # What waits at the home is not made up for.
+    assert stream.watch.spread[HOT].catching == 0
+    assert stream.even[-1] == pytest.approx(1, abs=0.01)
+
+
+FLIPS: dict[str, Callable[[int], float]] = {
+    "every batch": lambda i: 4.0 * (i % 2),
+    "every third": lambda i: 4.0 * (i % 3 == 0),
+    "every tenth": lambda i: 4.0 * (i // 10 % 2),
+}
+
+
+@pytest.mark.parametrize("flips", FLIPS)
+def test_a_load_that_flips_moves_no_key_more_than_twice_in_twenty(flips: str) -> None:
+    stream = Stream().run(FLIPS[flips](i) for i in range(200))
+    assert_calm(stream)
+    idle = Stream(replace(LIMITS, moves=0)).run(FLIPS[flips](i) for i in range(200))
+    assert idle.changes == []
+    assert np.mean(stream.even) < np.mean(idle.even)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 4.0, 20.0]), min_size=40, max_size=80))
+def test_whatever_comes_no_key_moves_more_than_twice_in_twenty(hot: list[float]) -> None:
+    assert_calm(Stream().run(hot))
+
+
+def assert_calm(stream: Stream) -> None:
+    for key in {key for _, key in stream.changes}:
+        at = [number for number, k in stream.changes if k == key]
+        assert all(late - early >= 20 for early, late in zip(at, at[2:], strict=False)), at
+
+
+def test_state_that_cannot_be_merged_moves_whole() -> None:
+    # Two keys of one channel turn hot, with 1 and 2 channels' worth.
+    stream = Stream(replace(LIMITS, splitting=False))
+    for _ in range(5):
+        keys = dict.fromkeys(range(KEYS), LIGHT) | {HOT: 2 * MEAN, HOT + CHANNELS: MEAN}
+        loads = np.zeros(CHANNELS)
+        for key, came in keys.items():
+            (channel,) = stream.weights[key]
+            loads[channel] += came
+        batch = Batch(stream.watch.last + 1, 0, loads, loads, keys)
+        homes = {k: next(iter(w)) for k, w in stream.weights.items()}
+        stream.watch, decided = stream.watch.fold(batch, 0, stream.limits, homes)
+        stream.weights |= decided
+    # The one that fits, and no more: the other alone is more than what must go.
+    assert stream.weights[HOT] == {HOT: 1.0}
+    assert set(stream.weights[HOT + CHANNELS]) != {HOT}
+    assert stream.watch.spread == {}
+
+
+def test_a_batch_is_folded_once_and_one_of_an_older_epoch_says_nothing() -> None:
+    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+    loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
+    batch = Batch(0, 1, loads, loads, {HOT: 4 * MEAN})
+    late, decided = watch.fold(replace(batch, epoch=0), 1, LIMITS, {HOT: HOT})
+    assert decided == {} and late == replace(watch, last=0)
+    seen, decided = watch.fold(batch, 1, LIMITS, {HOT: HOT})
+    assert set(decided) == {HOT} and seen.iterations == 1
+    assert seen.fold(batch, 1, LIMITS, {HOT: HOT}) == (seen, {})
+    # A daily run is under way: it is only looked at.
+    held, decided = watch.fold(batch, 1, LIMITS, {HOT: HOT}, under_way=True)
+    assert decided == {} and len(held.sample) == 1 and held.spread == {}
+
+
+def test_moving_must_pay_and_begins_early() -> None:
+    loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
+    batch = Batch(0, 0, loads, loads, {HOT: 4 * MEAN})
+    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+
+    def decided(tau: float, **limits: Any) -> dict[int, Weights]:
+        asked = replace(LIMITS, **limits)
+        return replace(watch, threshold=replace(watch.threshold, tau=tau)).fold(
+            batch, 0, asked, {HOT: HOT}
+        )[1]
+
+    # The gap is 4 means; 12 come a batch.
+    assert decided(4 * MEAN) and not decided(4.1 * MEAN)
+    # While state moves for half a batch, 2 more come: tau may be 6 for them to be tau apart then.
+    assert decided(5.9 * MEAN, migration=lambda n: 0.5)
+    assert not decided(6.1 * MEAN, migration=lambda n: 0.5)
+    # The input ends after 3 batches: moving for so long is in vain.
+    assert decided(MEAN, left=36 * MEAN, migration=lambda n: 1.0)
+    assert not decided(MEAN, left=36 * MEAN, migration=lambda n: 3.0)
+    # Each helper more costs time: fewer are taken.
+    few = decided(MEAN, left=36 * MEAN, migration=lambda n: 0.4 * n)
+    many = decided(MEAN, left=36 * MEAN)
+    assert 1 <= len(few[HOT]) < len(many[HOT])
