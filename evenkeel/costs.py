@@ -54,9 +54,9 @@ def _migrations(registry: Registry) -> list[tuple[float, float]]:
     """Bytes written and seconds taken of each of the newest migrations."""
     found = []
     for number in registry.numbers()[-NEWEST:]:
-        name = f"epochs/{number:08d}/migration.json"
-        if registry.store.exists(name):
-            moved = migrated(registry.store.read_json(name), registry.store.path(name))
+        kept = registry.kept(number)
+        if kept.exists("migration.json"):
+            moved = migrated(kept.read_json("migration.json"), kept.path("migration.json"))
             tables = moved["tables"].values()
             seconds = sum(float(t["seconds"]) for t in tables)
             found.append((sum(float(t["bytes"]) for t in tables), seconds))

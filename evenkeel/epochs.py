@@ -1,4 +1,4 @@
-"""The registry: epochs, and the folder of each run that led to one.
+"""The registry: epochs, and the folders (`evenkeel.folders`) of the runs that led to them.
 
 An epoch is one file, created exclusively and whole: of two racers one wins, and there is no
 half-published epoch. Its digest tells a torn or edited file.
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
+from evenkeel.folders import Kept, Run
 from evenkeel.store import RESTORE, Store, parsed_json
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction, canonical_json, digest
@@ -76,50 +77,6 @@ class Epoch:
             "tables": {n: {"path": t.path, "version": t.version} for n, t in self.tables.items()},
             "published": self.published,
         }
-
-
-class Run:
-    """The folder of one run: what its steps leave for each other and for people."""
-
-    def __init__(self, registry: Registry, name: str) -> None:
-        self.name = safe_name(name)
-        self._store = registry.store
-        self._folder = f"runs/{self.name}"
-
-    def exists(self, file: str) -> bool:
-        """Whether a step has left this file."""
-        return self._store.exists(f"{self._folder}/{file}")
-
-    def read(self, file: str) -> bytes:
-        """The file's bytes; InputError where an earlier step has not left it."""
-        try:
-            return self._store.read(f"{self._folder}/{file}")
-        except FileNotFoundError:
-            raise InputError(
-                f"{file} is missing", self.url, "Run the steps before this one first"
-            ) from None
-
-    def write(self, file: str, data: bytes) -> str:
-        """Leave a file, replacing what an earlier attempt left; returns its path."""
-        return self._store.write(f"{self._folder}/{file}", data)
-
-    def read_json(self, file: str) -> Any:
-        """The file's JSON; errors as for `read`, and DamagedError."""
-        self.read(file)
-        return self._store.read_json(f"{self._folder}/{file}")
-
-    def write_json(self, file: str, value: Any) -> str:
-        """Leave `value` as canonical JSON."""
-        return self.write(file, canonical_json(value))
-
-    def remove(self, file: str) -> None:
-        """Take away what an earlier attempt left; nothing where there is nothing."""
-        self._store.remove(f"{self._folder}/{file}")
-
-    @property
-    def url(self) -> str:
-        """Where the folder stands."""
-        return f"{self._store.url.rstrip('/')}/{self._folder}"
 
 
 class Registry:
@@ -228,16 +185,11 @@ class Registry:
 
     def run(self, name: str) -> Run:
         """The folder of a run, whether or not anything is in it yet."""
-        return Run(self, name)
+        return Run(self.store, name)
 
-
-def safe_name(name: str) -> str:
-    """A run's name as a folder name: anything but letters, digits, dot, dash and underscore
-    becomes a dash (Airflow's run ids hold colons and plus signs)."""
-    cleaned = re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip(".-")
-    if not cleaned:
-        raise InputError(f"{name!r} cannot name a run")
-    return cleaned[:200]
+    def kept(self, number: int) -> Kept:
+        """What epoch `number` keeps of the run that led to it."""
+        return Kept(self.store, number)
 
 
 def _file(number: int) -> str:

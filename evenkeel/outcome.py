@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from evenkeel.costs import migrated
-from evenkeel.epochs import Registry, Run
+from evenkeel.epochs import Registry
+from evenkeel.folders import Run
 from evenkeel.pages import bytes_text, imbalance_text, percent_text, seconds_text
 from evenkeel.quality import checked
 from evenkeel.standing import learned_from

@@ -16,7 +16,8 @@ from pydantic import (
     field_validator,
 )
 
-from evenkeel.epochs import Epoch, Registry, Run
+from evenkeel.epochs import Epoch, Registry
+from evenkeel.folders import Run
 from evenkeel.spec import TableSpec
 from evenkeel.store import RESTORE, shaped
 from partitioning.errors import DamagedError, InputError

@@ -59,6 +59,7 @@ def past_plan(registry: Registry, epoch: Epoch) -> PastPlan | None:
     name = f"epochs/{epoch.number:08d}/plan.json"
     if not registry.store.exists(name):
         return None
+    # Its digest is the epoch's own: no need of the one that was kept with it.
     data = registry.store.read(name)
     # Plans are written as the canonical JSON that their digest is taken over.
     if hashlib.sha256(data).hexdigest() == epoch.plan_digest:

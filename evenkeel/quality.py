@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.epochs import Registry
-from evenkeel.store import Store, shaped
+from evenkeel.folders import Folder
+from evenkeel.store import shaped
 from partitioning.errors import EvenkeelError
 
 #: Files of the two gates, and their suites.
@@ -23,7 +24,7 @@ class History:
     results: tuple[Mapping[str, Any] | None, ...]
 
 
-def gates(store: Store, folder: str) -> dict[str, Any]:
+def gates(folder: Folder) -> dict[str, Any]:
     """The gates that a run or epoch has left, by suite.
 
     Raises
@@ -32,9 +33,8 @@ def gates(store: Store, folder: str) -> dict[str, Any]:
     """
     found = {}
     for suite, file in GATES.items():
-        name = f"{folder}/{file}"
-        if store.exists(name):
-            found[suite] = checked(store.read_json(name), store.path(name))
+        if folder.exists(file):
+            found[suite] = checked(folder.read_json(file), folder.path(file))
     return found
 
 
@@ -52,7 +52,7 @@ def over_epochs(registry: Registry, numbers: Sequence[int]) -> tuple[list[Histor
     rows: dict[tuple[str, str], list[Mapping[str, Any] | None]] = {}
     for place, number in enumerate(numbers):
         try:
-            left = gates(registry.store, f"epochs/{number:08d}")
+            left = gates(registry.kept(number))
         except EvenkeelError as error:
             problems.append(str(error))
             continue

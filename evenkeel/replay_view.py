@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table as Grid
 
-from evenkeel.epochs import Run
+from evenkeel.folders import Run
 from evenkeel.lane import Lane, Round
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Profile

@@ -11,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from evenkeel.charts import NARROW, WIDE, curve_svg, loads_svg
-from evenkeel.epochs import Registry, Run
+from evenkeel.epochs import Registry
+from evenkeel.folders import Run
 from evenkeel.outcome import RunParts, headline, read_run
 from evenkeel.pages import bytes_text, imbalance_text, percent_text, template
 from evenkeel.spec import TableSpec

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from evenkeel.data_docs import Page, pages
 from evenkeel.epochs import Epoch, Registry
+from evenkeel.folders import Folder
 from evenkeel.store import RESTORE, shaped
 from evenkeel.table import Table
 from partitioning.bounds import floor
@@ -138,19 +139,15 @@ def newest_profile(registry: Registry) -> Learned:
     InputError : there is none
     DamagedError : it is torn
     """
-    store = registry.store
-    folders = [f"runs/{name}" for name in run_names(registry)]
-    folders += [f"epochs/{number:08d}" for number in reversed(registry.numbers())]
-    for folder in folders:
-        if not store.exists(f"{folder}/profile.npz") or not store.exists(f"{folder}/profile.json"):
+    folders: list[tuple[str, Folder]] = [(n, registry.run(n)) for n in run_names(registry)]
+    folders += [(f"{n:08d}", registry.kept(n)) for n in reversed(registry.numbers())]
+    for name, folder in folders:
+        if not folder.exists("profile.npz") or not folder.exists("profile.json"):
             continue
-        where = store.path(f"{folder}/profile.json")
-        meta = learned_from(store.read_json(f"{folder}/profile.json"), where)
+        meta = learned_from(folder.read_json("profile.json"), folder.path("profile.json"))
         return Learned(
-            Profile.from_bytes(
-                store.read(f"{folder}/profile.npz"), store.path(f"{folder}/profile.npz")
-            ),
-            folder.split("/")[1],
+            Profile.from_bytes(folder.read("profile.npz"), folder.path("profile.npz")),
+            name,
             meta["epoch"],
             meta["tables"],
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenkeel.epochs import Epoch, Registry, Run, TableVersion
+from evenkeel.epochs import Epoch, Registry, TableVersion
+from evenkeel.folders import Run
 from evenkeel.params import Params, goes_back, spec_channels, spec_channels_file
 from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec, load_spec
@@ -35,7 +36,7 @@ __all__ = [
 
 #: What roll_back leaves; see `read_rolled_back`.
 ROLLED_BACK = "rolled_back.json"
-#: What an epoch keeps of the run that led to it.
+#: What an epoch keeps of the run that led to it, and what of it is made anew later.
 _KEPT = (
     "params.json",
     "decision.json",
@@ -47,8 +48,8 @@ _KEPT = (
     "migration.json",
     "gate_tables.json",
     "verify.json",
-    "report.html",
 )
+_REMADE = ("report.html",)
 
 
 def decide(spec_path: str, run_id: str, params: Params) -> Decision:
@@ -178,7 +179,7 @@ def report(spec_path: str, run_id: str) -> str | None:
         number = made.function.epoch
         if registry.published(number, made.digest):
             _keep(registry, run, number)
-            where = registry.store.path(f"epochs/{number:08d}/report.html")
+            where = registry.kept(number).path("report.html")
     return where
 
 
@@ -241,6 +242,7 @@ def _leave(registry: Registry, run: Run, made: Plan) -> str:
 
 def _keep(registry: Registry, run: Run, number: int) -> None:
     """Copy what the epoch keeps of its run; an epoch is complete without it."""
-    for name in _KEPT:
-        if run.exists(name):
-            registry.store.write(f"epochs/{number:08d}/{name}", run.read(name))
+    files, changing = (
+        {name: run.read(name) for name in names if run.exists(name)} for names in (_KEPT, _REMADE)
+    )
+    registry.kept(number).keep(files, changing)

@@ -13,7 +13,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from evenkeel import steps
 from evenkeel.costs import Price, price
-from evenkeel.epochs import Registry, Run
+from evenkeel.epochs import Registry
+from evenkeel.folders import Run
 from evenkeel.outcome import RunParts, headline, read_run
 from evenkeel.report import channel_names, pictures, plan_facts
 from evenkeel.table import Table

@@ -43,7 +43,7 @@ def quality(
     shown: dict[str, Any] = {}
     for name in [run] if run else names[:RUNS]:
         try:
-            shown, run = gates(registry.store, f"runs/{name}"), name
+            shown, run = gates(registry.run(name)), name
         except EvenkeelError as error:
             problems.append(str(error))
         if shown:

@@ -28,7 +28,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from evenkeel.approval import SETTLED
-from evenkeel.epochs import safe_name
+from evenkeel.folders import safe_name
 from evenkeel.params import goes_back
 from evenkeel.standing import Learned
 from evenkeel.table import Table

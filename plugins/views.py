@@ -6,7 +6,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
-from evenkeel.epochs import safe_name
+from evenkeel.folders import safe_name
 from plugins.access import named
 
 PREFIXES = ("rebalance_", "roll_back_", "maintain_")

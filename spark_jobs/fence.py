@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from evenkeel.epochs import Run
+from evenkeel.folders import Run
 from evenkeel.steps import read_plan, read_rolled_back
 from evenkeel.table import Table
 from partitioning.errors import FenceError

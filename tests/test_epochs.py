@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from evenkeel.epochs import Registry, TableVersion, safe_name
+from evenkeel.epochs import Registry, TableVersion
+from evenkeel.folders import safe_name
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 

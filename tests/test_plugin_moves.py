@@ -13,7 +13,7 @@ from markupsafe import escape
 
 from evenkeel import approval, steps
 from evenkeel.data_docs import pages
-from evenkeel.epochs import safe_name
+from evenkeel.folders import safe_name
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import Site, dag_runs, deny, made_site, profile, run_name, token  # noqa: F401  a fixture

@@ -15,6 +15,7 @@ from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.measures import measures
 from evenkeel.params import Params, channels_for, spec_channels_file, throttle_for
+from evenkeel.quality import over_epochs
 from evenkeel.spec import load_spec
 from partitioning.decide import Pace
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
@@ -111,6 +112,33 @@ def test_an_epoch_names_the_versions_that_were_verified_and_keeps_its_run(shop: 
     assert epoch.plan_digest == steps.read_plan(shop.registry.run("r")).digest
     kept = set(shop.registry.store.names("epochs/00000001"))
     assert {"plan.json", "profile.npz", "gate_tables.json", "params.json"} <= kept
+
+
+def test_a_kept_file_that_was_edited_or_torn_is_told(shop: Shop) -> None:
+    shop.publish("r")
+    steps.report(shop.spec, "r")
+    store, kept = shop.registry.store, shop.registry.kept(1)
+    names = set(store.names("epochs/00000001"))
+    told = set(kept.read_json("kept.json")["sha256"])
+    assert names - told == {"epoch.json", "kept.json", "report.html"}
+    for name in sorted(told):
+        whole = kept.read(name)
+        # Still JSON, with its every field: only its digest tells.
+        edited = whole.replace(b":", b": ", 1) if name.endswith(".json") else whole + b" "
+        assert edited != whole
+        store.write(f"epochs/00000001/{name}", edited)
+        with pytest.raises(DamagedError, match="torn or edited"):
+            shop.registry.kept(1).read(name)
+        store.write(f"epochs/00000001/{name}", whole)
+    # Who reads them, reads them so.
+    store.write("epochs/00000001/gate_tables.json", kept.read("gate_tables.json") + b" ")
+    _, problems = over_epochs(shop.registry, [1])
+    assert "gate_tables.json: torn or edited" in problems[0]
+    # A keeping that was killed before its end is read as it stands; the next makes it good.
+    store.remove("epochs/00000001/kept.json")
+    assert over_epochs(shop.registry, [1])[1] == []
+    steps.publish(shop.spec, "r")
+    assert set(shop.registry.kept(1).read_json("kept.json")["sha256"]) == told
 
 
 def test_params_take_the_place_of_the_spec(shop: Shop) -> None:
