@@ -1,16 +1,18 @@
-"""The jobs on the topology of docker-compose.yml, without containers: a Spark master and two
-workers as processes on loopback, one of whose executors is killed while rows move; and epochs on
-an S3-compatible server on loopback."""
+"""The topology of docker-compose.yml, without containers, as processes on loopback: a Spark master
+and two workers, one of whose executors is killed while rows move; Airflow in its parts on
+PostgreSQL, whose jobs run there; and epochs on an S3-compatible server."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -25,6 +27,9 @@ from pyspark.sql import SparkSession
 
 from evenkeel import steps
 from evenkeel.epochs import Registry
+from evenkeel.replay import airflow_environment
+from evenkeel.up_api import Api
+from evenkeel.up_server import Server, prepare_home, settings
 from partitioning.errors import FenceError
 from tests.chaos.home import contents
 from tests.conftest import World
@@ -34,6 +39,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds that a process may take to do what is waited for.
 PATIENCE = 240
+#: Where Debian has PostgreSQL's own programs.
+INITDB = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")))
 
 
 def free_port() -> int:
@@ -160,11 +167,92 @@ def test_a_migration_on_a_cluster_that_loses_an_executor(
     assert [r["channel"] for r in rows] == owners.tolist()
 
 
+@contextmanager
+def postgresql(log: Path) -> Iterator[str]:
+    """A database server of our own; yields what Airflow takes for its database."""
+    if not (found := shutil.which("initdb") or max(INITDB, default=None)):
+        pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
+    programs, port = Path(found).parent, free_port()
+    # It refuses to be root's, and pytest's folders are closed to others.
+    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as folder, log.open("wb") as out:
+        if user:
+            shutil.chown(folder, **user)
+        where: dict[str, Any] = {"cwd": folder, "stdout": out, "stderr": out, **user}
+        data = ("-D", f"{folder}/data")
+        make = [programs / "initdb", *data, "-U", "airflow", "-E", "UTF8", "--auth=trust"]
+        assert subprocess.call(make, **where) == 0, log.read_text()
+        serve = [programs / "postgres", *data, "-h", "127.0.0.1", "-p", str(port), "-k", ""]
+        server = subprocess.Popen(serve, **where)
+        try:
+            until(lambda: "ready to accept connections" in log.read_text(), log)
+            yield f"postgresql+psycopg2://airflow@127.0.0.1:{port}/postgres"
+        finally:
+            # Fast shutdown: whoever is connected is sent away.
+            server.send_signal(signal.SIGINT)
+            server.wait()
+
+
+@pytest.mark.airflow
+@pytest.mark.spark
+@pytest.mark.skipif("EVENKEEL_CLUSTER" not in os.environ, reason="minutes long: make cluster")
+@pytest.mark.timeout(1800)
+def test_a_rebalance_by_airflow_on_postgresql_with_spark_on_a_cluster(
+    spark: SparkSession, ready: World, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for module in ("airflow", "psycopg2", "asyncpg"):
+        pytest.importorskip(module)
+    folder = tmp_path_factory.mktemp("topology")
+    before, port, users = contents(spark, ready), free_port(), {"ada": "admin"}
+    with ExitStack() as running:
+        database = running.enter_context(postgresql(folder / "postgresql.log"))
+        url, _ = running.enter_context(cluster(folder))
+        host, _, spark_port = url.rpartition(":")
+        environment = {
+            **airflow_environment(folder, ready.folder),
+            **settings(folder / "home", port, users, schedules=False),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+                {
+                    "conn_type": "spark",
+                    "host": host,
+                    "port": int(spark_port),
+                    "extra": {"deploy-mode": "client"},
+                }
+            ),
+        }
+        log = folder / "migrate.log"
+        with log.open("w") as out:
+            made = subprocess.call(["airflow", "db", "migrate"], env=environment, stdout=out,
+                                   stderr=out)  # fmt: skip
+        assert made == 0, log.read_text()[-3000:]
+        nothing = folder / "nothing.db"
+        nothing.touch()
+        passwords = prepare_home(folder / "home", nothing, users)
+        server = Server(f"http://127.0.0.1:{port}", environment, folder / "logs")
+        running.callback(server.stop)
+        server.start()
+        until(lambda: server.check() or not server.waiting_for(), folder / "logs" / "scheduler.log")
+        api = Api(server.url, "ada", passwords["ada"])
+        until(lambda: "rebalance_trips" in api.dags(), folder / "logs" / "dag-processor.log")
+        run = api.trigger("rebalance_trips", force=True, window_end="2013-01-08")
+        state = api.wait("rebalance_trips", run, 900)
+        tasks = api.tasks("rebalance_trips", run)
+        assert state == "success", tasks
+        assert tasks["publish"] == "success" and tasks["roll_back"] == "skipped"
+        # Its history is there, and nowhere else.
+        assert (folder / "home" / "airflow.db").read_bytes() == b""
+        done = [p for n in range(2) for p in (folder / f"work{n}").glob("app-*")]
+        assert len({p.name for p in done}) == 3, "learn, migrate and verify ran on the workers"
+    assert server.members() == []
+    assert ready.table.epoch().number == 1
+    assert contents(spark, ready) == before
+
+
 def test_of_many_racers_on_s3_one_publishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
-    pytest.importorskip("moto.server", reason="moto[server] is not installed")
+    s3fs = pytest.importorskip("s3fs")
     port, log = free_port(), tmp_path / "server.log"
     url = f"http://127.0.0.1:{port}"
     for name, value in {
