@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks.papers.__main__ import QUICK, filled, timed
+from benchmarks.papers.__main__ import QUICK, filled, timed, to_go
 from benchmarks.papers.pictures import PAPERS, main
 from partitioning.generator import zipf
 
@@ -40,6 +40,13 @@ def test_the_page_says_how_long_each_run_took():
     assert page.count("\n") == empty.count("\n") + len(QUICK) + 1
     assert f"all {600 * len(QUICK):,}" in " ".join(page.split())
     assert timed(page, "dicer", "  600  2  2026-11-22") == page
+
+
+def test_the_time_to_go_is_that_of_the_last_runs():
+    page = "<!-- runs -->\n```text\nhead\n```\n<!-- end -->\n"
+    page = timed(timed(page, "dicer", "  60  2  2026-11-20"), "gedik", "  1,140  2  2026-11-21")
+    assert to_go(page, ["gedik", "dicer"]) == "about 20 minutes to go"
+    assert to_go(page, ["dicer", "flexd"]) == "about 1 minutes to go and what flexd take"
 
 
 def lines_of(name: str) -> list[str]:

@@ -41,14 +41,15 @@ def main(asked: list[str]) -> int:
         )
         return 2
     failed, start = 0, time.monotonic()
-    for name in names:
+    for number, name in enumerate(names):
         command = [
             sys.executable,
             "-m",
             f"benchmarks.papers.{name}",
             *(QUICK[name] if quick else []),
         ]
-        print(f"== {name}", flush=True)
+        left = "" if quick else f", {to_go(PAPERS.read_text(), names[number:])}"
+        print(f"== {name} ({number + 1} of {len(names)}{left})", flush=True)
         lines, began = [], time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None
@@ -77,15 +78,34 @@ def filled(page: str, name: str, figures: str) -> str:
     return place.sub(lambda m: f"{m[1]}```text\n{figures}\n```\n{m[2]}", page)
 
 
+def runs_of(page: str) -> dict[str, str]:
+    """What the page says of each experiment's last run, by name."""
+    found = re.search(r"<!-- runs -->\n```text\n.*?\n(.*?)```\n<!-- end -->", page, re.DOTALL)
+    return dict(re.findall(r"^(\w+)(.*)$", found[1] if found else "", re.MULTILINE))
+
+
+def seconds_of(run: str) -> int:
+    """Of a line of `runs_of`."""
+    return int(run.split()[0].replace(",", ""))
+
+
+def to_go(page: str, names: list[str]) -> str:
+    """How long these experiments took when they were last run, in words."""
+    runs = runs_of(page)
+    minutes = sum(seconds_of(runs[name]) for name in names if name in runs) / 60
+    unknown = [name for name in names if name not in runs]
+    more = f" and what {', '.join(unknown)} take" if unknown else ""
+    return f"about {minutes:.0f} minutes to go{more}"
+
+
 def timed(page: str, name: str, run: str) -> str:
     """The page with this experiment's last run: seconds, cores and date, in the order of QUICK."""
-    found = re.search(r"<!-- runs -->\n```text\n.*?\n(.*?)```\n<!-- end -->", page, re.DOTALL)
-    runs = dict(re.findall(r"^(\w+)(.*)$", found[1] if found else "", re.MULTILINE))
+    runs = runs_of(page)
     runs[name] = " " * (12 - len(name)) + run
     runs.pop("all", None)
     rows = [each + runs[each] for each in QUICK if each in runs]
     if len(rows) == len(QUICK):
-        total = sum(int(runs[each].split()[0].replace(",", "")) for each in QUICK)
+        total = sum(seconds_of(runs[each]) for each in QUICK)
         rows.append(f"{'all':12}{total:>9,}")
     head = f"{'experiment':12}{'seconds':>9}{'cores':>7}   date"
     return filled(page, "runs", "\n".join([head, *rows]))
