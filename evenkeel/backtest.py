@@ -2,9 +2,10 @@
 
 For each window: learn it exactly, build from the strategy's own previous function, score on the
 next. State is taken to be what the window left behind: as many bytes a key as it had load. Our
-own strategy plans for the forecast of the next window, made from all windows so far, as a spec
-with `decay: auto` has it; those of the papers plan for the window learned. Strategies that choose
-a channel for each tuple route every row in the order of the stream.
+own strategy plans for a forecast, made from the sketches of all windows so far, as a spec with
+`decay: auto` has it; and as there a sketch is of a day, so here it is of a part of a window. Those
+of the papers plan for the window learned. Strategies that choose a channel for each tuple route
+every row in the order of the stream.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from evenkeel.backtest_runs import run
 from evenkeel.windows import Series, Window
 from partitioning.bounds import floor
 from partitioning.errors import InputError
-from partitioning.forecast import forecast
+from partitioning.forecast import next_window
 from partitioning.function import DEFAULT_SLOTS, numbered_channels
 from partitioning.hashing import Hashes
 from partitioning.profile import Profile, Sketch, profile_of_keys
@@ -27,6 +30,8 @@ from partitioning.strategies.options import check_options
 
 #: A key is heavy from this share of one channel's fair load, as in the `learn` job.
 HEAVY_SHARE = 0.01
+#: Sketches that a window is stored in, where forecasts are made: a week's, of a day each.
+PIECES = 7
 #: Strategies that plan for a forecast of their own accord.
 FORESEEING = frozenset({"frontier"})
 Options = Mapping[str, Mapping[str, Any]]
@@ -85,14 +90,23 @@ def backtest(
     options: Options | None = None,
     slots: int = DEFAULT_SLOTS,
     forecasts: Forecasts = Forecasts.own,
+    pieces: int = PIECES,
 ) -> Iterator[Score]:
     """Score every strategy on every window but the first, for each number of channels.
 
+    Parameters
+    ----------
+    options : of each strategy, by its name
+    forecasts : who plans for a forecast, not for the window learned
+    pieces : sketches of a window that forecasts are made from, at least 1
+
     Raises
     ------
-    InputError : as `check`, or more channels than keys
+    InputError : as `check`, more channels than keys, or fewer than 1 piece
     """
     options = options or {}
+    if pieces < 1:
+        raise InputError(f"{pieces} asked for", "--pieces", "Give at least 1")
     check(strategies, channels, options)
     if max(channels) > series.keys:
         raise InputError(
@@ -101,7 +115,7 @@ def backtest(
             "Give no more than there are keys",
         )
     for count in channels:
-        yield from _series(series, strategies, count, options, slots, forecasts)
+        yield from _series(series, strategies, count, options, slots, forecasts, pieces)
 
 
 def _series(
@@ -111,10 +125,11 @@ def _series(
     options: Options,
     slots: int,
     forecasts: Forecasts,
+    pieces: int,
 ) -> Iterator[Score]:
     owners = numbered_channels(count)
     runs = {name: run(series, name, owners, options.get(name, {})) for name in strategies}
-    seen: dict[str, list[Sketch]] = {name: [] for name in strategies}
+    seen: dict[str, list[list[Sketch]]] = {name: [] for name in strategies}
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
         least = floor(_learn(series, unseen, count, slots), owners)
         plain = _learn(series, window, count, slots)
@@ -123,10 +138,10 @@ def _series(
             # Those that place no key by name share one profile.
             named = listed is not None and len(listed)
             profile = _learn(series, window, count, slots, listed) if named else plain
-            seen[name].append(profile.sketch())
             if forecasts is Forecasts.oracle:
                 profile = _told(profile, _learn(series, unseen, count, slots, profile.heavy))
             elif forecasts is Forecasts.all or (forecasts is Forecasts.own and name in FORESEEING):
+                seen[name].append(list(_sketches(profile, window, pieces)))
                 profile = _foreseen(profile, seen[name])
             yield Score(
                 window=window.label,
@@ -149,9 +164,19 @@ def _learn(
     )
 
 
-def _foreseen(profile: Profile, seen: Sequence[Sketch]) -> Profile:
+def _sketches(profile: Profile, window: Window, pieces: int) -> Iterator[Sketch]:
+    """Of each piece of the window, listing the keys that the window's profile lists."""
+    for hashes, load in window.pieces(pieces):
+        own = profile_of_keys(
+            profile.key, hashes, load, profile.slots, threshold=np.inf, listed=profile.heavy
+        )
+        unlisted = ~np.isin(hashes, profile.heavy)
+        yield replace(own.sketch(), error=float(load[unlisted].max(initial=0.0)))
+
+
+def _foreseen(profile: Profile, seen: Sequence[Sequence[Sketch]]) -> Profile:
     """The profile with the forecast for its load, and state in proportion to that."""
-    ahead = forecast(seen).onto(profile)
+    ahead = next_window(seen).onto(profile)
     return replace(ahead, bytes=ahead.load, heavy_bytes=ahead.heavy_load)
 
 

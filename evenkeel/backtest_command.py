@@ -48,6 +48,9 @@ def backtest(
             "of its own, none, or all; oracle tells all the next window itself"
         ),
     ] = Forecasts.own,
+    pieces: Annotated[
+        int, typer.Option(help="sketches of a window that forecasts are made from")
+    ] = tests.PIECES,
     limit: Annotated[int | None, typer.Option(metavar="ROWS", help="rows to read at most")] = None,
     format: Annotated[
         Lines, typer.Option(help="table of means for people, a line a score for machines")
@@ -77,7 +80,8 @@ def backtest(
     for note in series.notes:
         sys.stderr.write(f"evenkeel: {note}\n")
     total = (len(series.windows) - 1) * len(names) * len(counts)
-    scores = followed(tests.backtest(series, names, counts, options, forecasts=forecast), total)
+    run = tests.backtest(series, names, counts, options, forecasts=forecast, pieces=pieces)
+    scores = followed(run, total)
     kept = []
     for score in scores:
         kept.append(score)

@@ -43,6 +43,18 @@ class Window:
     stream: npt.NDArray[np.int32]
     weights: Floats | None
 
+    def pieces(self, count: int) -> Iterator[tuple[Hashes, Floats]]:
+        """The window cut by rows, in the order of the stream, into at most `count` like parts that
+        have load: keys, by hash, and load of each, as in `hashes` and `load`. Where the order is
+        not known the window is one piece."""
+        for mine in np.array_split(np.arange(len(self.stream)), count):
+            own = None if self.weights is None else self.weights[mine]
+            load = np.bincount(self.stream[mine], own, minlength=len(self.hashes))
+            if load.any():
+                yield self.hashes[load > 0], load[load > 0].astype(np.float64)
+        if not len(self.stream):
+            yield self.hashes, self.load
+
 
 @dataclass(frozen=True, eq=False)
 class Series:

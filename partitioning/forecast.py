@@ -7,21 +7,24 @@ would have foretold the windows that came.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from partitioning.errors import InputError
 from partitioning.hashing import Hashes, slot_of
 from partitioning.profile import Floats, Profile, Sketch, merge, sums_by
 
 #: What a window counts against the one after it: 0 is the last window alone, 1 all alike.
-DECAYS = (0.0, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0)
+DECAYS = (0.0, 0.15, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 1.0)
 #: The decay while there is nothing to find it by.
 UNKNOWN = 0.5
 #: Windows that are looked at, at most, the latest ones.
 REACH = 60
+#: Windows that are looked at, at most, to find by which sketches they are best foretold.
+JUDGED = 20
 #: Principal directions that surprises are told by.
 DIRECTIONS = 8
 
@@ -33,14 +36,14 @@ class Forecast:
     Parameters
     ----------
     sketch : the load expected, scaled to the total of the sketches that it was made from
-    decay : weight of a window against the one after it
+    decays : weight of a window against the one after it, for slots' tails and for heavy keys
     surprises : float64 (E, S + K): how each slot's tail, then each heavy key, came out against
         what the same forecast would have said, for the windows that have one before them: the
         principal directions of it, whose products sum up to the mean ones
     """
 
     sketch: Sketch
-    decay: float
+    decays: tuple[float, float]
     surprises: Floats
 
     def onto(self, profile: Profile) -> Profile:
@@ -61,7 +64,8 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     """What the window after these is expected to be.
 
     Each slot's tail and each heavy key is a mean over the windows, of weights that fall by
-    `decay` (exponential smoothing), of its share of the window. Extremes are chance in part and
+    a decay (exponential smoothing), of its share of the window. Tails hold more chance than heavy
+    keys do and drift less: each of the two has its own decay. Extremes are chance in part and
     will not last: tails are drawn to their mean, and keys to 0, by the least-squares slope of
     what came on what was foretold. With a decay of 0 nothing is drawn in and no surprise is told:
     where the last window alone says most, what differs from it is drift, a few large keys that come
@@ -70,8 +74,8 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     Parameters
     ----------
     sketches : one a window, oldest first; those without load count for nothing
-    decay : 0 to 1; None: that of `DECAYS` whose forecasts of these very windows, each made from
-        those before it, were off by the least sum of squares
+    decay : 0 to 1, for both; None: those of `DECAYS` whose forecasts of these very windows, each
+        made from those before it, were off by the least sum of squares
 
     Raises
     ------
@@ -83,19 +87,14 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     total = float(whole.load.sum())
     seen = [s for s in sketches if s.load.any()][-REACH:]
     if not seen:
-        return Forecast(whole, UNKNOWN if decay is None else decay, _none(whole))
-    shares = _shares(seen, whole.heavy)
-    if decay is None:
-        tried = DECAYS if len(shares) > 2 else (UNKNOWN,)
-        decay = min(tried, key=lambda d: _missed(shares, d))
-    *past, said = _smoothed(shares, decay)
-    came = shares[1:]
-    if not decay:
-        past, came = [], []
-    slots = len(whole.load)
-    parts = (slice(0, slots), slice(slots, None))
+        given = UNKNOWN if decay is None else decay
+        return Forecast(whole, (given, given), _none(whole))
+    shares, slots = _shares(seen, whole.heavy), len(whole.load)
+    decays = _decays(shares, slots, decay)
+    said = _foretold(shares, slots, decays)
+    parts = slice(0, slots), slice(slots, None)
     slopes = [
-        _slope([f[part] for f in past], [s[part] for s in came], i == 0)
+        _slope(said[:-1, part], shares[1:, part], i == 0) if decays[i] else 1.0
         for i, part in enumerate(parts)
     ]
 
@@ -105,7 +104,7 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
         drawn = np.concatenate([mean + slopes[0] * (tail - mean), slopes[1] * heavy])
         return drawn / drawn.sum()
 
-    items = drawn_in(said) * total
+    items = drawn_in(said[-1]) * total
     tail, heavy = items[:slots], items[slots:]
     sketch = replace(
         whole,
@@ -113,8 +112,83 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
         heavy_load=heavy,
         error=max(s.error / float(s.load.sum()) for s in seen) * total,
     )
-    off = [(s - drawn_in(f)) * total for f, s in zip(past, came, strict=True)]
-    return Forecast(sketch, decay, _directions(np.array(off)) if off else _none(whole))
+    told = np.repeat([d > 0 for d in decays], [slots, len(whole.heavy)])
+    off = [(s - drawn_in(f)) * total * told for f, s in zip(said, shares[1:], strict=False)]
+    if not off or not told.any():
+        return Forecast(sketch, decays, _none(whole))
+    return Forecast(sketch, decays, _directions(np.array(off)))
+
+
+def next_window(windows: Sequence[Sequence[Sketch]]) -> Forecast:
+    """The forecast of the next window from the sketches of the pieces of those before it.
+
+    Made from `best_sketches`. Where these are of pieces, so are the surprises; those of a window
+    of p like pieces, one as much off as the other, are smaller by the root of p.
+
+    Parameters
+    ----------
+    windows : the sketches of each window's pieces, oldest first
+
+    Raises
+    ------
+    InputError : as `forecast`
+    """
+    sketches = best_sketches(windows)
+    ahead = forecast(sketches or [s for window in windows for s in window])
+    pieces = max(len(sketches) / max(len(windows), 1), 1.0)
+    return replace(ahead, surprises=ahead.surprises / np.sqrt(pieces))
+
+
+def best_sketches(windows: Sequence[Sequence[Sketch]]) -> list[Sketch]:
+    """What to forecast the next window from: the sketches of all windows' pieces, or those of
+    whole windows, whichever have better foretold the windows that came.
+
+    Pieces tell sooner what drifts, and of few windows what drifts together; in whole windows
+    there is less chance. Until there are two windows, pieces.
+
+    Parameters
+    ----------
+    windows : the sketches of each window's pieces, oldest first
+
+    Returns
+    -------
+    sketches for `forecast`, oldest first; those without load are left out
+    """
+    loaded = [[s for s in window if s.load.any()] for window in windows]
+    loaded = [window for window in loaded if window]
+    fine, coarse = [s for window in loaded for s in window], [merge(w) for w in loaded]
+    judged = loaded[-JUDGED:]
+    if len(judged) < 2 or len(fine) == len(coarse):
+        return fine
+    heavy, slots = merge(fine).heavy, len(fine[0].load)
+    whole = _shares(coarse[-JUDGED:], heavy)
+    ends = np.cumsum([len(window) for window in judged]) - 1
+    parts = _shares([s for window in judged for s in window], heavy)
+
+    def missed(shares: Floats, last: npt.NDArray[np.int64]) -> float:
+        said = _foretold(shares, slots, _decays(shares, slots, None))
+        return float(np.square(whole[1:] - said[last[:-1]]).sum())
+
+    return fine if missed(parts, ends) < missed(whole, np.arange(len(whole))) else coarse
+
+
+def _decays(shares: Floats, slots: int, given: float | None) -> tuple[float, float]:
+    """For the first `slots` columns of `shares` (T, S + K), and for the others."""
+    if given is None and len(shares) <= 2:
+        given = UNKNOWN
+    if given is not None:
+        return given, given
+    tail, heavy = (
+        min(DECAYS, key=lambda d, own=own: _missed(own, d))  # type: ignore[misc]
+        for own in (shares[:, :slots], shares[:, slots:])
+    )
+    return tail, heavy if shares.shape[1] > slots else tail
+
+
+def _foretold(shares: Floats, slots: int, decays: tuple[float, float]) -> Floats:
+    """What each window, with those before it, says of the next one, (T, S + K)."""
+    own = shares[:, :slots], shares[:, slots:]
+    return np.hstack([_smoothed(s, d) for s, d in zip(own, decays, strict=True)])
 
 
 def _directions(off: Floats) -> Floats:
@@ -124,8 +198,8 @@ def _directions(off: Floats) -> Floats:
     return vectors[:, values > 0][:, -DIRECTIONS:].T @ off / np.sqrt(len(off))
 
 
-def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> list[Floats]:
-    """Share of each window of each slot's tail and each of `heavy`, (S + K,).
+def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
+    """Share of each window (T) of each slot's tail and each of `heavy`, (T, S + K).
 
     Where a window does not list a key it had its mean of the others, as far as that window's
     error and slot allow: else it would seem to come from nothing when it is listed.
@@ -147,26 +221,24 @@ def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> list[Floats]:
         guess *= np.minimum(tail / np.maximum(wanted, 1e-300), 1.0)[slot]
         tail = np.maximum(tail - sums_by(slot, guess, slots), 0.0)
         found.append(np.concatenate([tail, own + guess]))
-    return found
+    return np.array(found)
 
 
-def _smoothed(shares: Sequence[Floats], decay: float) -> Iterator[Floats]:
-    """What each window, with those before it, says of the next one."""
-    mean, weight = shares[0], 1.0
-    yield mean
-    for share in shares[1:]:
+def _smoothed(shares: Floats, decay: float) -> Floats:
+    """What each window, with those before it, says of the next one, (T, n) as `shares`."""
+    said, weight = shares.copy(), 1.0
+    for t in range(1, len(said)):
         weight = 1.0 + decay * weight
-        mean = mean + (share - mean) / weight
-        yield mean
+        said[t] = said[t - 1] + (shares[t] - said[t - 1]) / weight
+    return said
 
 
-def _missed(shares: Sequence[Floats], decay: float) -> float:
+def _missed(shares: Floats, decay: float) -> float:
     """Sum of squares that the forecasts were off by."""
-    said = _smoothed(shares, decay)
-    return sum(float(np.square(s - f).sum()) for f, s in zip(said, shares[1:], strict=False))
+    return float(np.square(shares[1:] - _smoothed(shares, decay)[:-1]).sum())
 
 
-def _slope(said: Sequence[Floats], came: Sequence[Floats], around_mean: bool) -> float:
+def _slope(said: Floats, came: Floats, around_mean: bool) -> float:
     """Least-squares slope of what came on what was said, 0 to 1; 1 where a single pair would
     have to tell."""
     if len(said) < 2:

@@ -71,7 +71,8 @@ def learn(
         merged = merge(sketches)
     else:
         ahead = forecast(sketches, None if spec.decay == "auto" else spec.decay)
-        say(f"forecast from {len(sketches)} days, decay {ahead.decay:g}")
+        tails, keys = ahead.decays
+        say(f"forecast from {len(sketches)} days, decay {tails:g} for slots, {keys:g} for keys")
         merged = ahead.sketch
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
     weight = weigh(

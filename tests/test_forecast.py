@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.forecast import forecast
+from partitioning.forecast import best_sketches, forecast, next_window
 from partitioning.function import numbered_channels
 from partitioning.generator import KEY, hashed_keys, zipf
 from partitioning.hashing import slot_of
@@ -39,8 +39,60 @@ def wandering(windows: int) -> list[Sketch]:
 
 
 def test_decay_follows_the_data():
-    assert forecast(steady(12)).decay >= 0.95
-    assert forecast(wandering(12)).decay <= 0.15
+    assert min(forecast(steady(12)).decays) >= 0.9
+    assert max(forecast(wandering(12)).decays) <= 0.15
+
+
+def test_tails_and_keys_have_decays_of_their_own():
+    # Keys that wander, beside slots that only chance tells apart.
+    random, past, keys = np.random.default_rng(5), [], np.full(20, 200.0)
+    for _ in range(12):
+        keys = keys * random.lognormal(0, 0.5, len(keys))
+        keys *= 4000 / keys.sum()
+        tail = random.poisson(10.0, 280).astype(float)
+        past.append(sketch(np.concatenate([keys, tail]), listed=hashed_keys(20)))
+    ahead = forecast(past)
+    of_tails, of_keys = ahead.decays
+    assert of_keys <= 0.3 and of_tails >= 0.85
+    assert forecast(past, 0.6).decays == (0.6, 0.6)
+
+
+def test_pieces_are_taken_where_they_foretell_better():
+    random, walk = np.random.default_rng(6), drifting(8)
+    assert best_sketches(walk[:1]) == walk[0]
+    assert best_sketches(walk) == [s for window in walk for s in window]
+    # One truth, but for what part of a window belongs to which piece.
+    chance = []
+    for _ in range(8):
+        parts = random.dirichlet(np.full(3, 0.5), 300).T * 100
+        chance.append([sketch(x) for x in parts])
+    found = best_sketches(chance)
+    assert len(found) == 8
+    assert found[0].load == pytest.approx(merge(chance[0]).load)
+
+
+def test_the_next_window_is_surprised_less_than_a_piece():
+    chance = np.random.default_rng(9)
+    past = [[sketch(chance.poisson(50.0, 300).astype(float)) for _ in range(4)]]
+    ahead, of_pieces = next_window(past), forecast(past[0])
+    assert np.square(ahead.surprises).sum() == pytest.approx(
+        np.square(of_pieces.surprises).sum() / 4
+    )
+    assert (ahead.sketch.load == of_pieces.sketch.load).all()
+    with pytest.raises(InputError, match="no sketch"):
+        next_window([])
+
+
+def drifting(windows: int) -> list[list[Sketch]]:
+    """A walk of three steps a window."""
+    random, load, out = np.random.default_rng(8), np.full(300, 1e4), []
+    for _ in range(windows):
+        steps = []
+        for _ in range(3):
+            load = load * random.lognormal(0, 0.3, 300)
+            steps.append(sketch(load))
+        out.append(steps)
+    return out
 
 
 def test_total_slots_and_keys_agree():
