@@ -273,6 +273,13 @@ def test_who_plans_for_what(words):
     assert oracle["frontier", at][1] < 1.002 and none["frontier", at][0] < 1.002
 
 
+@pytest.mark.parametrize("name", WHOLE)
+def test_each_can_plan_for_a_forecast(words, name):
+    series = read_series(words, ["word"], rows=600)
+    scores = list(backtest(series, [name], [3], slots=64, forecasts=Forecasts.all))
+    assert len(scores) == 4 and all(s.imbalance >= s.floor > 0 for s in scores)
+
+
 def test_options_reach_their_strategy(words):
     series = read_series(words, ["word"], rows=1000)
     options = parse_options(["scan.sigma=1", "scan.utility=A"])

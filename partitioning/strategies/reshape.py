@@ -12,7 +12,7 @@ one, in which the helper catches up, has no place between windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -118,15 +118,7 @@ def flux(
     tau: float = TAU,
 ) -> PartitioningFunction:
     """As `sbk`, with mini-partitions that are fixed for ever: our slots, heavy keys in them."""
-    none = np.empty(0)
-    slots = replace(
-        profile,
-        heavy=np.empty(0, dtype=np.int64),
-        heavy_load=none,
-        heavy_bytes=none,
-        heavy_rows=none,
-        heavy_names=(),
-    )
+    slots = profile.without(profile.heavy)
     return _mitigated(slots, previous, channels, "flux", {"eta": eta, "tau": tau}, _by_keys)
 
 
