@@ -12,7 +12,7 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.hashing import Hashes
-from partitioning.metrics import channel_loads, imbalance
+from partitioning.metrics import imbalance
 from partitioning.profile import Profile, sums_by
 from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.curve import CLOSE, picked
@@ -88,46 +88,44 @@ def frontier(
         task = task_of(profile, previous, tuple(channels), resources, *named)
         return task if seconds is None else replace(task, deadline=until)
 
-    task = items(profile, previous)
-    limit, count = np.inf if budget is None else budget, profile.slots
+    limit = np.inf if budget is None else budget
+    known = np.setdiff1d(profile.heavy, [*put, *stay])
+
+    def whole(task: Task) -> tuple[Task, Ints]:
+        """As few bytes, or as even, as whole keys get; light ones may go back to their slots."""
+        at = picked(task, max_imbalance, limit)
+        light = _light(task, previous, at, known)
+        if previous is None or not len(light):
+            return task, at
+        gone = np.isin(task.profile.heavy, light)
+        rest = limit - float(task.sizes[profile.slots :][gone].sum())
+        named = ~np.isin(previous.explicit_keys, light)
+        without = replace(
+            previous,
+            explicit_keys=previous.explicit_keys[named],
+            explicit_channels=previous.explicit_channels[named],
+        )
+        fewer = items(task.profile.without(light), without)
+        if fewer.forced > rest:
+            return task, at
+        again = picked(fewer, max_imbalance, rest)
+        best = task.floor * (1 + CLOSE) if budget is None else 1.0
+        worse = fewer.worst(again) > max(task.worst(at), max_imbalance or best)
+        return (task, at) if worse else (fewer, again)
+
+    task, count = items(profile, previous), profile.slots
     shared: dict[int, dict[int, float]] = {}
     if splitting:
         if len(set(resources)) > 1:
             raise InputError("splitting evens out one resource", "resources", "Give one, say L")
         at, shared = _shared(task, previous, max_imbalance or 1 + CLOSE, limit)
         if shared and max_imbalance is not None:
-            # What whole keys reach, they reach: light ones that go back to their slots may do it.
-            whole = frontier(
-                profile,
-                previous,
-                channels,
-                max_imbalance=max_imbalance,
-                budget=budget,
-                resources=resources,
-                pinned=pinned,
-                excluded=excluded,
-                seconds=seconds,
-            )
-            if imbalance(channel_loads(whole, profile), whole.capacities) <= max_imbalance:
-                return replace(whole, options={**whole.options, "splitting": True})
+            # What whole keys reach, they reach: none is split then.
+            kept, placed = whole(task)
+            if kept.worst(placed) <= max_imbalance:
+                task, at, shared = kept, placed, {}
     else:
-        at = picked(task, max_imbalance, limit)
-        light = _light(task, previous, at, np.setdiff1d(profile.heavy, [*put, *stay]))
-        if previous is not None and len(light):
-            gone = np.isin(task.profile.heavy, light)
-            rest = limit - float(task.sizes[count:][gone].sum())
-            named = ~np.isin(previous.explicit_keys, light)
-            without = replace(
-                previous,
-                explicit_keys=previous.explicit_keys[named],
-                explicit_channels=previous.explicit_channels[named],
-            )
-            fewer = items(task.profile.without(light), without)
-            if fewer.forced <= rest:
-                again = picked(fewer, max_imbalance, rest)
-                best = task.floor * (1 + CLOSE) if budget is None else 1.0
-                if fewer.worst(again) <= max(task.worst(at), max_imbalance or best):
-                    task, at = fewer, again
+        task, at = whole(task)
     if not len(task.surprises) and len(task.measures):
         kinds = np.vstack([task.measures, task.sizes])[:, :count]
         at[:count] = gathered(at[:count], task.home[:count], kinds)
