@@ -5,7 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = ("gedik_default", "frontier_scale", "routing", "learn", "migrate", "constraint")
+ALL = (
+    "gedik_default",
+    "frontier_scale",
+    "routing",
+    "learn",
+    "incremental",
+    "migrate",
+    "constraint",
+    "skewed_job",
+    "airflow_overhead",
+)
 
 
 def main() -> int:

@@ -51,7 +51,7 @@ from partitioning.strategies import STRATEGIES
 from spark_jobs.generate import zipf_rows
 from spark_jobs.learn import HEAVY_SHARE
 from spark_jobs.session import session
-from spark_jobs.tasks import job_group, stages
+from spark_jobs.tasks import TaskWork, job_group, stages
 
 ROW = KeyColumn("row", "bigint")
 #: Rows learned, and rows folded; of each, in a quick run.
@@ -123,36 +123,42 @@ def function(
     return replace(built, row=ROW)
 
 
+def fold(
+    spark: SparkSession, placed: DataFrame, by: Sequence[str], most: int, merged: bool = False
+) -> list[list[TaskWork]]:
+    """Fold events that stand where they are worked on, by these columns, at a price for each row;
+    returns the tasks of each stage, of those with no more than `most`."""
+    checksum = F.xxhash64(F.sha2(F.sha2(F.sha2("payload", 512), 512), 512))
+    state = placed.groupBy(*by).agg(F.count("*").alias("events"), F.max(checksum).alias("checksum"))
+    if merged:
+        parts = [F.sum("events").alias("events"), F.max("checksum").alias("checksum")]
+        state = state.groupBy("key").agg(*parts)
+    with job_group(spark, "throughput") as group:
+        state.write.format("noop").mode("overwrite").save()
+    return list(stages(spark, group, most))
+
+
 def run(spark: SparkSession, known: Sample, built: PartitioningFunction) -> Measured:
     """Fold the events, and take the times of the tasks."""
     count, rows = len(built.channels), known.rows
     spark.conf.set("spark.sql.shuffle.partitions", str(count))  # of the merge
     routed = known.events.withColumn("channel", Epoch(0, built, None, {}, "").route("key"))
-    checksum = F.xxhash64(F.sha2(F.sha2(F.sha2("payload", 512), 512), 512))
-    state = (
-        routed.repartitionById(count, "channel")
-        .groupBy("channel", "key")
-        .agg(F.count("*").alias("events"), F.max(checksum).alias("checksum"))
-    )
     split = len(built.split) > 0
-    if split:
-        merged = [F.sum("events").alias("events"), F.max("checksum").alias("checksum")]
-        state = state.groupBy("key").agg(*merged)
-    with job_group(spark, "throughput") as group:
-        state.write.format("noop").mode("overwrite").save()
-    found = [tasks for tasks in stages(spark, group, count) if len(tasks) == count]
-    (fold,) = (tasks for tasks in found if sum(t.records for t in tasks) == rows)
+    placed = routed.repartitionById(count, "channel")
+    tasks_of = fold(spark, placed, ("channel", "key"), count, split)
+    found = [tasks for tasks in tasks_of if len(tasks) == count]
+    (slow,) = (tasks for tasks in found if sum(t.records for t in tasks) == rows)
     merges = [tasks for tasks in found if 0 < sum(t.records for t in tasks) < rows]
     if len(merges) != split:
         raise RuntimeError(f"{len(merges)} stages merge parts of keys, not {int(split)}")
-    seconds = np.array([t.cpu_seconds for t in fold])
+    seconds = np.array([t.cpu_seconds for t in slow])
     merge = max((t.cpu_seconds for tasks in merges for t in tasks), default=0.0)
     ones = np.ones(count)
     return Measured(
         rows / (float(seconds.max()) + merge),
         float(seconds.max()),
         merge,
-        imbalance(np.array([t.records for t in fold], dtype=np.float64), ones),
+        imbalance(np.array([t.records for t in slow], dtype=np.float64), ones),
         imbalance(seconds, ones),
     )
 

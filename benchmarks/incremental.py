@@ -1,0 +1,76 @@
+"""The newest day of a window of 28 against that day alone. `python -m benchmarks.incremental`.
+
+The days before it are stored as sketches: learning the window reads the new day's events, merges,
+and weighs the state. The other side learns a window of that one day, by the same job. They run in
+turn on the same files and state table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import yaml
+
+from benchmarks.pairs import compare
+from evenkeel.spec import load_spec
+from evenkeel.table import Table
+from partitioning.generator import Stream
+from spark_jobs.bootstrap import bootstrap
+from spark_jobs.generate import write
+from spark_jobs.learn import learn
+from spark_jobs.session import session
+from spark_jobs.sketches import Sketches
+
+DAYS = 28
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of a day")
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    spark = session("incremental benchmark")
+    stream = Stream(rows=options.rows * DAYS, keys=options.keys, days=DAYS)
+    end = stream.start + timedelta(days=DAYS)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(spark, stream, f"{folder}/events")
+        tables = {}
+        for window in (DAYS, 1):
+            spec = {
+                "table": "benchmark",
+                "key": ["key"],
+                "input": {"path": "events", "time": "day"},
+                "state": {"n": {"path": f"state{window}", "columns": {"n": {"merge": "count"}}}},
+                "registry": f"registry{window}",
+                "channels": 10,
+                "window": window,
+            }
+            file = folder / f"{window}.yaml"
+            file.write_text(yaml.safe_dump(spec))
+            tables[window] = Table(load_spec(file))
+            bootstrap(spark, tables[window], end)
+        learn(spark, tables[DAYS], end)
+
+        def last_day(table: Table) -> None:
+            """Learn the window whose last day is not stored."""
+            known = Sketches(table.registry, table.spec, table.epoch().function.key)
+            known.forget(end - timedelta(days=1))
+            learn(spark, table, end)
+
+        compare(
+            f"learn day {DAYS} of {DAYS}, {options.rows:,} rows each, {options.keys:,} keys",
+            lambda: last_day(tables[DAYS]),
+            "that day alone",
+            lambda: last_day(tables[1]),
+            options.runs,
+        )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
