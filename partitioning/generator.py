@@ -1,14 +1,18 @@
-"""Made-up streams: exact profiles without Spark, and the recipe of `spark_jobs/generate.py`."""
+"""Made-up streams: exact profiles and rows without Spark, and the recipe that
+`spark_jobs/generate.py` follows."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
+from partitioning.alias import HEAD, Alias, Ints, alias, tail_ranks, zipf_head
 from partitioning.errors import InputError
 from partitioning.function import DEFAULT_SLOTS, KeyColumn
 from partitioning.hashing import Hashes, key_hash
@@ -53,13 +57,10 @@ def zipf_profile(
 
 # Streams of events: windows of days, whose keys' ranks may change from one window to the next.
 
-Ints = npt.NDArray[np.int64]
-
-#: Ranks that are drawn with their exact share; the others by `tail`.
-HEAD = 1024
 #: The third column of a hash says what it decides: draws of one row are independent.
-DRAW, TAIL, HOT, SWAP, CENTRE, SCATTER = range(6)
+DRAW, TAIL, HOT, SWAP, CENTRE, SCATTER, WANDER = range(7)
 MOST_KEYS = 2**31  # rank times multiplier must fit int64
+MOST_SHARES = 2**17  # keys times windows, each a number in Spark's plan
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ class Stream:
     z : Zipf skew: the key of rank r has a share in proportion to 1/r^z; 0 is uniform
     windows, days : how many windows, and days in each; the first begins on `start`
     churn : share of ranks that swap with another, random one between two windows
+    wander : (sigma, phi): shares wander from window to window. The share of rank r in window w is
+        in proportion to exp(d)/r^z: d is 0 in the first window, and phi times what it was before
+        plus sigma times a standard normal number in each later one, rank by rank (AR(1)). At most
+        1,024 keys
     hot : (window, share): from that window (0 is the first) on, this share of all rows goes to
         `hot_key`, on top of the rows it has anyway; all others keep their proportions
     vanish : from this window on, the key that was the heaviest one in the window before has no
@@ -89,6 +94,7 @@ class Stream:
     windows: int = 1
     seed: int = 0
     churn: float = 0.0
+    wander: tuple[float, float] | None = None
     hot: tuple[int, float] | None = None
     vanish: int | None = None
     days: int = 7
@@ -102,6 +108,11 @@ class Stream:
         _check("seed", self.seed, 0, 2**63 - 1)
         _check("churn", self.churn, 0, 1)
         _check("days", self.days, 1, 366)
+        if self.wander is not None:
+            _check("wander's sigma", self.wander[0], 0, 3)
+            _check("wander's phi", self.wander[1], 0, 1)
+            _check("keys, which wander,", self.keys, 1, HEAD)
+            _check("keys times windows", self.keys * self.windows, 1, MOST_SHARES)
         if self.hot is not None:
             _check("hot window", self.hot[0], 0, self.windows - 1)
             _check("hot share", self.hot[1], 0, 1)
@@ -130,12 +141,14 @@ class Stream:
         if self.vanish is None:
             return None
         before = self.vanish - 1
-        first = int(key_of_rank(self, np.array([0]), before)[0])
+        shares = rank_shares(self)[before] if self.wander else zipf_head(self.keys, self.z)[:HEAD]
+        heaviest = int(shares.argmax())
+        first = int(key_of_rank(self, np.array([heaviest]), before)[0])
         if self.hot is None or before < self.hot[0]:
             return first
         # The hot key's own share is left out: it matters only in what is nearly a tie.
         share = self.hot[1]
-        return self.hot_key if share > (1 - share) * zipf_head(self.keys, self.z)[0] else first
+        return self.hot_key if share > (1 - share) * shares[heaviest] else first
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:
@@ -172,67 +185,72 @@ def unit(hashes: Hashes) -> Floats:
     return (hashes.view(np.uint64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """How to draw a Zipf rank (from 0) from uniform numbers, without rejection.
+def rank_shares(stream: Stream) -> Floats:
+    """Share of each rank in each window, float64 (windows, keys), each window's sum 1.
 
-    The alias method (Walker, 1977; Vose, 1991) draws a cell i of M and keeps it with `keep[i]`,
-    else takes `other[i]`. The first `HEAD` cells are ranks, with their exact share; one more, if
-    there are more keys, is all ranks beyond, which are drawn by inverting the integral of x^-z
-    from r - 1/2 to r + 1/2: the relative error of a rank's share is z (z+1) / 24 r^2, at most
-    5e-7.
-
-    keep : float64 (M,); other : int64 (M,)
+    Before `hot` and `vanish`, and of ranks: `key_of_rank` has their keys. MemoryError where keys
+    times windows do not fit.
     """
-
-    keep: Floats
-    other: Ints
-
-
-def tail(keys: int, z: float) -> tuple[float, float, float]:
-    """(a, L, p): ranks beyond the head lie between a and a e^L, counting from 1; p = 1 - z, or 0
-    where it is as good as 0."""
-    a = HEAD + 0.5
-    return a, math.log((keys + 0.5) / a), 0.0 if abs(1 - z) < 1e-9 else 1 - z
-
-
-def zipf_head(keys: int, z: float) -> Floats:
-    """Shares of the first `HEAD` ranks and, if there are more keys, of all others together."""
-    weights: Floats = np.arange(1, min(keys, HEAD) + 1, dtype=np.float64) ** -z
-    if keys > HEAD:
-        a, length, p = tail(keys, z)
-        rest = a**p * math.expm1(p * length) / p if p else length
-        weights = np.append(weights, rest)
-    return weights / weights.sum()
+    shares = np.tile(zipf(stream.keys, stream.z), (stream.windows, 1))
+    if stream.wander is None:
+        return shares
+    sigma, phi = stream.wander
+    drift = np.zeros(stream.keys)
+    for v in range(1, stream.windows):
+        drift = phi * drift + sigma * _normal(np.arange(stream.keys) + v * MOST_KEYS, stream.seed)
+        shares[v] *= np.exp(drift - drift.max())  # a walk of many windows may go far
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
-def zipf_ranks(keys: int, z: float) -> Ranks:
-    """The tables to draw ranks with: at most `HEAD` + 1 cells, however many keys."""
-    scaled = zipf_head(keys, z)
-    cells = len(scaled)
-    scaled = scaled * cells
-    keep, other = np.ones(cells), np.arange(cells, dtype=np.int64)
-    small = [i for i in range(cells) if scaled[i] < 1]
-    large = [i for i in range(cells) if scaled[i] >= 1]
-    while small and large:
-        i, j = small.pop(), large[-1]
-        keep[i], other[i] = scaled[i], j
-        scaled[j] -= 1 - scaled[i]
-        if scaled[j] < 1:
-            small.append(large.pop())
-    return Ranks(keep, other)
+def _normal(values: Ints, seed: int) -> Floats:
+    """A standard normal number, float64 (n,), for each of some numbers."""
+    inverse = NormalDist().inv_cdf
+    uniform = np.maximum(unit(_hash(values, seed, WANDER)), 2.0**-54)  # 0 has no inverse
+    return np.fromiter(map(inverse, uniform.tolist()), dtype=np.float64, count=len(values))
+
+
+@lru_cache(maxsize=4)  # windows are asked for one by one
+def tables(stream: Stream) -> tuple[Alias, ...]:
+    """How to draw a rank in each window: one table, of all windows, where shares do not wander."""
+    if stream.wander is None:
+        return (alias(zipf_head(stream.keys, stream.z)),)
+    return tuple(alias(shares) for shares in rank_shares(stream))
+
+
+def keys_of_window(stream: Stream, window: int) -> Ints:
+    """The keys of a window's rows in order, int64 (n,): what `spark_jobs.generate` writes.
+
+    n is `rows`, without those of a vanished key. Equal to Spark's bit for bit up to `HEAD` keys;
+    beyond, where logarithm and exp round a last bit otherwise, a row in many may be one rank off.
+    """
+    ids = np.arange(stream.rows, dtype=np.int64) + window * stream.rows
+
+    def uniform(purpose: int) -> Floats:
+        return unit(_hash(ids, stream.seed, purpose))
+
+    drawn = tables(stream)[window if stream.wander else 0].draw(uniform(DRAW))
+    beyond = drawn >= HEAD
+    if beyond.any():
+        drawn[beyond] = tail_ranks(stream.keys, stream.z, uniform(TAIL)[beyond])
+    keys = key_of_rank(stream, drawn, window)
+    if stream.hot is not None and window >= stream.hot[0]:
+        keys = np.where(uniform(HOT) < stream.hot[1], stream.hot_key, keys)
+    if stream.vanish is not None and window >= stream.vanish:
+        keys = keys[keys != stream.vanished_key]
+    return keys
 
 
 #: Streams by name. gedik*: the defaults of Gedik 2014, section 5.1: a million keys, z = 1. dkg:
 #: Rivetti et al. 2015, section 5.1, Zipf-2, 80,000 tuples to learn from, and as many more. flexd:
-#: as `benchmarks.papers.flexd`, at the middle of its skews. Guo and Zhou's shares wander,
-#: their ranks do not swap: that stream is in `benchmarks.papers.guo_zhou` alone.
+#: as `benchmarks.papers.flexd`, at the middle of its skews. guo-zhou: `benchmarks.papers.guo_zhou`
+#: says which of its numbers are the paper's; a minute there is a day here.
 PRESETS: dict[str, Stream] = {
     "small": Stream(rows=100_000, keys=10_000, windows=2),
     "gedik": Stream(rows=10_000_000, keys=1_000_000),
     "gedik-low-skew": Stream(rows=10_000_000, keys=1_000_000, z=0.5),
     "dkg": Stream(rows=80_000, keys=10_000, z=2.0, windows=2),
     "flexd": Stream(rows=500_000, keys=10_000, z=2.0, windows=2),
+    "guo-zhou": Stream(rows=6_100, keys=100, z=0.5, windows=120, wander=(0.85, 0.5), days=1),
     "drift": Stream(windows=4, churn=0.1),
     "hot": Stream(windows=4, hot=(2, 0.2)),
     "vanish": Stream(windows=4, vanish=2),

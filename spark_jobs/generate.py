@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from partitioning import generator
+from partitioning.alias import HEAD, Alias, alias, tail, zipf_head
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.generator import PRESETS, Stream
 from spark_jobs.job import fail, say
@@ -26,6 +28,10 @@ from spark_jobs.state import occupied
 #: Rows of one file at least and at most, where the cluster's parallelism leaves a choice.
 _FILE_ROWS = 1_000_000, 20_000_000
 _REAL = ("z", "churn")
+_PAIRS = {
+    "--hot": "Give WINDOW:SHARE, as in 2:0.3",
+    "--wander": "Give SIGMA:PHI, as in 0.85:0.5",
+}
 _ID, _WINDOW, _UNIT, _RANK, _DAY, _KEY = "id", "window", "unit", "rank", "day", "key"
 
 
@@ -42,7 +48,7 @@ def transform(spark: SparkSession, stream: Stream, partitions: int | None = None
     day = F.date_add(F.lit(stream.start), F.expr(f"int({_ID} * {stream.days} div {stream.rows})"))
     rows = spark.range(0, total, 1, partitions or _tasks(spark, total))
     rows = rows.withColumn(_WINDOW, window).withColumn(_DAY, day)
-    rows = _with_rank(rows, stream.keys, stream.z, stream.seed)
+    rows = _with_rank(rows, generator.tables(stream), stream.keys, stream.z, stream.seed)
     rows = rows.withColumn(_RANK, _churned(stream)).withColumn(_KEY, _key(stream))
     if stream.vanish is not None:
         gone = (F.col(_WINDOW) >= stream.vanish) & (F.col(_KEY) == stream.vanished_key)
@@ -52,33 +58,34 @@ def transform(spark: SparkSession, stream: Stream, partitions: int | None = None
 
 def zipf_rows(spark: SparkSession, rows: int, keys: int, z: float, seed: int = 0) -> DataFrame:
     """One column, key BIGINT: Zipf ranks from 1, the most frequent, to `keys`."""
-    ranked = _with_rank(spark.range(rows), keys, z, seed)
+    ranked = _with_rank(spark.range(rows), [alias(zipf_head(keys, z))], keys, z, seed)
     return ranked.select((F.col(_RANK) + 1).alias(_KEY))
 
 
-def _with_rank(rows: DataFrame, keys: int, z: float, seed: int) -> DataFrame:
-    """Add a Zipf rank (from 0) by the row's id; `partitioning.generator.Ranks` says how."""
-    ranks = generator.zipf_ranks(keys, z)
-    cells = len(ranks.keep)
+def _with_rank(
+    rows: DataFrame, tables: Sequence[Alias], keys: int, z: float, seed: int
+) -> DataFrame:
+    """Add a rank (from 0) by the row's id: from the one table, or its window's."""
+    cells = len(tables[0].keep)
     scaled = F.col(_UNIT) * F.lit(float(cells))
     rows = rows.withColumn(_UNIT, _unit(F.col(_ID), seed, generator.DRAW))
     rows = rows.withColumn("cell", F.least(F.floor(scaled), F.lit(cells - 1)).cast("int"))
-    keep, other = _array(ranks.keep, "DOUBLE"), _array(ranks.other, "BIGINT")
-    kept = scaled - F.col("cell") < F.expr(f"{keep}[cell]")
-    drawn = F.when(kept, F.col("cell").cast("bigint")).otherwise(F.expr(f"{other}[cell]"))
+    keep = _array(chain.from_iterable(t.keep.tolist() for t in tables), "DOUBLE")
+    other = _array(chain.from_iterable(t.other.tolist() for t in tables), "BIGINT")
+    at = "cell" if len(tables) == 1 else f"int({_WINDOW} * {cells} + cell)"
+    kept = scaled - F.col("cell") < F.expr(f"{keep}[{at}]")
+    drawn = F.when(kept, F.col("cell").cast("bigint")).otherwise(F.expr(f"{other}[{at}]"))
     rows = rows.withColumn(_RANK, drawn)
-    if keys <= generator.HEAD:
+    if keys <= HEAD:
         return rows
-    a, length, power = generator.tail(keys, z)
+    # As `partitioning.alias.tail_ranks`.
+    a, length, power = tail(keys, z)
     u = _unit(F.col(_ID), seed, generator.TAIL)
-    # x^-z has the integral a^p (e^(p L) - 1) / p up to a e^L, for p = 1 - z; at p = 0 it is L.
     shrink = float(np.expm1(power * length))
     log = F.log1p(u * F.lit(shrink)) / F.lit(power) if power else u * F.lit(length)
     beyond = F.floor(F.lit(a) * F.exp(log) - F.lit(0.5)).cast("bigint")
-    inside = F.greatest(F.least(beyond, F.lit(keys - 1)), F.lit(generator.HEAD)).cast("bigint")
-    return rows.withColumn(
-        _RANK, F.when(F.col(_RANK) < generator.HEAD, F.col(_RANK)).otherwise(inside)
-    )
+    inside = F.greatest(F.least(beyond, F.lit(keys - 1)), F.lit(HEAD)).cast("bigint")
+    return rows.withColumn(_RANK, F.when(F.col(_RANK) < HEAD, F.col(_RANK)).otherwise(inside))
 
 
 def _churned(stream: Stream) -> Column:
@@ -119,9 +126,9 @@ def _unit(value: Column, seed: int, purpose: int) -> Column:
     return upper.cast("double") * F.lit(2.0**-53)
 
 
-def _array(values: np.ndarray[Any, Any], kind: str) -> str:
+def _array(values: Iterable[float], kind: str) -> str:
     # One string literal, which the optimizer folds: many number literals are slow to analyse.
-    return f"CAST(split('{','.join(map(repr, values.tolist()))}', ',') AS ARRAY<{kind}>)"
+    return f"CAST(split('{','.join(map(repr, values))}', ',') AS ARRAY<{kind}>)"
 
 
 def _tasks(spark: SparkSession, total: int) -> int:
@@ -156,9 +163,12 @@ def stream_of(options: argparse.Namespace) -> Stream:
             changes[name] = _number(
                 "--zipf" if name == "z" else f"--{name}", text, name not in _REAL
             )
-    if options.hot is not None:
-        window, _, share = options.hot.partition(":")
-        changes["hot"] = _number("--hot", window, True), _number("--hot", share, False)
+    for name, whole in (("hot", True), ("wander", False)):
+        text = getattr(options, name)
+        if text is not None:
+            first, _, second = text.partition(":")
+            pair = _number(f"--{name}", first, whole), _number(f"--{name}", second, False)
+            changes[name] = pair
     return dataclasses.replace(PRESETS[options.preset], **changes)
 
 
@@ -176,7 +186,7 @@ def _number(option: str, text: str, whole: bool) -> Any:
     except (ValueError, OverflowError):
         pass
     kind = "a whole number" if whole else "a number"
-    fix = "Give WINDOW:SHARE, as in 2:0.3" if option == "--hot" else "Write it as 1000 or 1e3"
+    fix = _PAIRS.get(option, "Write it as 1000 or 1e3")
     raise InputError(f"{text!r} is not {kind}", option, fix)
 
 
@@ -192,6 +202,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--days", help="days of a window")
     made.add_argument("--seed", help="another seed gives other rows and keys")
     made.add_argument("--churn", help="share of ranks that swap between two windows")
+    made.add_argument(
+        "--wander", metavar="SIGMA:PHI", help="shares wander between windows, by an AR(1) process"
+    )
     made.add_argument("--hot", metavar="WINDOW:SHARE", help="a key turns hot; windows start at 0")
     made.add_argument("--vanish", metavar="WINDOW", help="the heaviest key is gone from here on")
     options = made.parse_args(argv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -12,8 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from partitioning.alias import HEAD, alias, zipf_head
 from partitioning.errors import InputError
-from partitioning.generator import HEAD, PRESETS, Stream, key_of_rank, zipf, zipf_head, zipf_ranks
+from partitioning.generator import (
+    PRESETS,
+    Stream,
+    key_of_rank,
+    keys_of_window,
+    rank_shares,
+    zipf,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +58,7 @@ def first_key(stream: Stream, window: int = 0) -> int:
 @pytest.mark.parametrize("keys", [1, 2, 7, HEAD, HEAD + 1, 100_000])
 @pytest.mark.parametrize("z", [0.0, 0.5, 1.0, 1.0001, 3.0])
 def test_cells_hold_zipfs_shares(keys: int, z: float) -> None:
-    ranks, cells = zipf_ranks(keys, z), min(keys, HEAD + 1)
+    ranks, cells = alias(zipf_head(keys, z)), min(keys, HEAD + 1)
     held = ranks.keep.copy()
     np.add.at(held, ranks.other, 1 - ranks.keep)
     exact = zipf(keys, z)
@@ -75,6 +84,79 @@ def test_presets_are_streams(preset: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("preset", "digest"),
+    [
+        ("small", "f1ede0bdeb0bd1fa"),
+        ("gedik", "1ff2bf96787137bc"),
+        ("gedik-low-skew", "972504dcede53451"),
+        ("dkg", "351036f32eaee20d"),
+        ("flexd", "351036f32eaee20d"),  # dkg's, but for the rows
+        ("guo-zhou", "806a62781257a4a4"),
+        ("drift", "e63dd6036f7825c0"),
+        ("hot", "a48f8ae08d9e16b6"),
+        ("vanish", "c27ac89afbd6ef5a"),
+    ],
+)
+def test_presets_rows_stay_what_they_were(preset: str, digest: str) -> None:
+    """1,000 rows a window. All but guo-zhou's were taken from Spark's rows, before there was
+    another face."""
+    stream = dataclasses.replace(PRESETS[preset], rows=1_000)
+    keys = np.concatenate([keys_of_window(stream, w) for w in range(stream.windows)])
+    assert hashlib.sha256(keys.astype("<i8").tobytes()).hexdigest()[:16] == digest
+
+
+WANDERING = Stream(rows=2_000, keys=400, z=0.7, windows=200, wander=(0.4, 0.8), days=1, seed=6)
+
+
+def drift_of(stream: Stream) -> Any:
+    """d of each window and rank, from the shares: less its mean, which shares do not tell."""
+    log = np.log(rank_shares(stream) / zipf(stream.keys, stream.z))
+    return log - log.mean(axis=1, keepdims=True)
+
+
+def test_shares_wander_as_ar1_from_zipfs() -> None:
+    drift = drift_of(WANDERING)
+    assert drift[0] == pytest.approx(0, abs=1e-9)
+    steps = drift[1:] - 0.8 * drift[:-1]
+    assert steps.std() == pytest.approx(0.4, rel=0.02)
+    assert (steps[1:] * steps[:-1]).mean() / steps.var() == pytest.approx(0, abs=0.02)
+    assert (steps[:, 1:] * steps[:, :-1]).mean() / steps.var() == pytest.approx(0, abs=0.02)
+    # Normal: a third is beyond one standard deviation, 4.6% beyond two.
+    for far, part in [(1, 0.317), (2, 0.0455)]:
+        assert (np.abs(steps) > far * 0.4).mean() == pytest.approx(part, rel=0.05)
+    # Where it hovers: sigma / sqrt(1 - phi^2).
+    assert drift[30:].std() == pytest.approx(0.4 / 0.6, rel=0.03)
+    walk = drift_of(dataclasses.replace(WANDERING, wander=(0.4, 1.0)))
+    assert walk[-1].std() == pytest.approx(0.4 * np.sqrt(199), rel=0.1)
+    assert np.array_equal(rank_shares(WANDERING), rank_shares(WANDERING))
+    other = drift_of(dataclasses.replace(WANDERING, seed=7))
+    assert np.corrcoef(other[50], drift[50])[0, 1] == pytest.approx(0, abs=0.2)
+
+
+def test_shares_that_do_not_wander_are_zipfs_in_every_window() -> None:
+    shares = rank_shares(dataclasses.replace(WANDERING, wander=None))
+    assert np.array_equal(shares, np.tile(zipf(400, 0.7), (200, 1)))
+    assert rank_shares(dataclasses.replace(WANDERING, wander=(0.0, 0.5))) == pytest.approx(shares)
+
+
+def test_rows_come_by_the_shares_of_their_window() -> None:
+    stream = dataclasses.replace(WANDERING, windows=20, rows=ROWS)
+    shares = rank_shares(stream)
+    keys = key_of_rank(stream, np.arange(stream.keys), 0)
+    for window in (0, 7, 19):
+        counts = np.bincount(keys_of_window(stream, window), minlength=stream.keys)[keys]
+        wanted = shares[window] * ROWS
+        assert ((counts - wanted) ** 2 / wanted).mean() == pytest.approx(1, abs=0.4)  # chi-square
+
+
+def test_a_vanished_key_that_wandered_is_the_heaviest_of_the_window_before() -> None:
+    stream = dataclasses.replace(WANDERING, windows=12, vanish=11, rows=ROWS)
+    before = np.bincount(keys_of_window(stream, 10), minlength=stream.keys)
+    assert stream.vanished_key == before.argmax() != first_key(stream)
+    assert stream.vanished_key not in keys_of_window(stream, 11)
+
+
+@pytest.mark.parametrize(
     "bad",
     [
         {"rows": 0},
@@ -92,6 +174,11 @@ def test_presets_are_streams(preset: str) -> None:
         {"windows": 2, "vanish": 0},
         {"windows": 2, "vanish": 2},
         {"windows": 1, "vanish": 1},
+        {"keys": 100, "wander": (-0.1, 0.5)},
+        {"keys": 100, "wander": (float("nan"), 0.5)},
+        {"keys": 100, "wander": (0.1, 1.1)},
+        {"keys": 1025, "wander": (0.1, 0.5)},
+        {"keys": 1024, "windows": 129, "wander": (0.1, 0.5)},
     ],
 )
 def test_bad_values_are_refused(bad: dict[str, Any]) -> None:
@@ -172,6 +259,25 @@ def test_vanished_key_is_gone_and_nobody_else_changes(spark: SparkSession) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "stream",
+    [
+        dataclasses.replace(PRESETS["guo-zhou"], rows=500, seed=8),
+        dataclasses.replace(
+            WANDERING, windows=6, churn=0.3, hot=(2, 0.1), vanish=4, days=2, wander=(1.5, 1.0)
+        ),
+        dataclasses.replace(SMALL, keys=1_000_000, z=0.9, churn=0.2),
+    ],
+    ids=["guo-zhou", "all at once", "a long tail"],
+)
+def test_numpy_has_sparks_rows(spark: SparkSession, stream: Stream) -> None:
+    rows = rows_of(spark, stream, 3)
+    wanted = [keys_of_window(stream, w) for w in range(stream.windows)]
+    assert np.array_equal(rows["key"].to_numpy(), np.concatenate(wanted))
+    assert rows["window"].value_counts(sort=False).tolist() == [len(keys) for keys in wanted]
+
+
+@pytest.mark.spark
 def test_main_writes_few_files_and_refuses_a_full_folder(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +312,9 @@ def test_main_writes_few_files_and_refuses_a_full_folder(
         ["--hot", "1:x"],
         ["--hot", "9:0.1"],
         ["--vanish", "0"],
+        ["--wander", "0.5"],
+        ["--wander", "0.5:0.5"],  # of 10,000 keys
+        ["--preset", "guo-zhou", "--wander", "0.5:2"],
     ],
 )
 def test_main_refuses_bad_values_in_one_line(
