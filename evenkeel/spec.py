@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from evenkeel.merges import Name as Merge
 from partitioning.errors import InputError
 from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
 from partitioning.strategies import SPLITTING, WHOLE
@@ -57,13 +58,18 @@ class Input(Strict):
 class StateColumn(Strict):
     """How a column of state comes from events, and how two partial values become one."""
 
-    merge: Literal["count", "sum", "min", "max"] = Field(description="how values are merged")
+    merge: Merge = Field(description="how values are merged; see below")
     of: str | None = Field(None, description="input column; not for count")
+    by: str | None = Field(
+        None, description="of `last`: input column that tells which value is; none: `input.time`"
+    )
 
     @model_validator(mode="after")
-    def _column_fits_merge(self) -> StateColumn:
+    def _columns_fit_merge(self) -> StateColumn:
         if (self.merge == "count") == (self.of is not None):
-            raise ValueError("count takes no `of`; sum, min and max need one")
+            raise ValueError("count takes no `of`; every other merge needs one")
+        if self.by is not None and self.merge != "last":
+            raise ValueError(f"{self.merge} takes no `by`; only last does")
         return self
 
 
@@ -187,6 +193,11 @@ class TableSpec(Strict):
         for name, table in self.state.items():
             if clash := sorted(c for c in table.columns if c.lower() in reserved):
                 raise ValueError(f"state.{name}: {clash} are taken by the key or by us")
+            for column, c in table.columns.items():
+                if c.merge == "last" and self.last_by(c) is None:
+                    raise ValueError(
+                        f"state.{name}.columns.{column}: last needs `by`, or input.time"
+                    )
         if self.sketch == "approx_top_k" and self.load is not None:
             raise ValueError(
                 f"sketch: approx_top_k counts events, and load is {self.load!r}; take exact"
@@ -201,6 +212,10 @@ class TableSpec(Strict):
         except InputError as error:
             raise ValueError(f"channels: {error}") from error
         return self
+
+    def last_by(self, column: StateColumn) -> str | None:
+        """Input column that tells which value of a `last` is the last one."""
+        return column.by or self.input.time
 
     def channel_list(self) -> tuple[Channel, ...]:
         """The channels as the core takes them."""

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from evenkeel.merges import MERGES, TIMES
 from evenkeel.spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn
@@ -163,7 +164,8 @@ def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
 
 def _columns(spec: TableSpec) -> list[str]:
     named = [*spec.key, spec.input.time, spec.load]
-    named += [c.of for t in spec.state.values() for c in t.columns.values()]
+    for column in (c for t in spec.state.values() for c in t.columns.values()):
+        named += [column.of, spec.last_by(column) if column.merge == "last" else None]
     return list(dict.fromkeys(c for c in named if c is not None))
 
 
@@ -181,10 +183,16 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
     key_columns(events, spec)
     if spec.input.time is not None and not isinstance(kind(spec.input.time), _TIMES):
         raise refuse(spec.input.time, "date or timestamp, for input.time")
-    sums = [c.of for t in spec.state.values() for c in t.columns.values() if c.merge == "sum"]
-    for name in [spec.load, *sums]:
-        if name is not None and not isinstance(kind(name), T.NumericType):
-            raise refuse(name, "a number, for load and sum")
+    if spec.load is not None and not isinstance(kind(spec.load), T.NumericType):
+        raise refuse(spec.load, "a number, for load")
+    for table, state in spec.state.items():
+        for name, column in state.columns.items():
+            where, merge = f"state.{table}.columns.{name}", MERGES[column.merge]
+            if column.of is not None and not merge.takes(kind(column.of).simpleString()):
+                raise refuse(column.of, f"{merge.told}, for {column.merge} ({where})")
+            by = spec.last_by(column) if column.merge == "last" else None
+            if by is not None and kind(by).simpleString() not in TIMES:
+                raise refuse(by, f"a date, timestamp or whole number, for `by` ({where})")
 
 
 def _shown(key: Sequence[KeyColumn]) -> str:

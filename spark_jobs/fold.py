@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from evenkeel.merges import MERGES
 from evenkeel.spec import StateColumn, StateTable, TableSpec
 from partitioning.function import PartitioningFunction
 from partitioning.sql import channel_sql, quoted, slot_sql
@@ -34,7 +35,7 @@ def fold(
         shuffle, since each channel's rows already share a task
     """
     columns = [
-        _aggregate(c).alias(alias(name, column))
+        _aggregate(c, spec).alias(alias(name, column))
         for name, table in spec.state.items()
         for column, c in table.columns.items()
     ]
@@ -66,17 +67,12 @@ def merged_sql(table: StateTable, old: str, new: str) -> dict[str, str]:
     ----------
     old, new : SQL aliases of the state row and of the window's
     """
-    merged = {}
-    for name, column in table.columns.items():
-        a, b = f"{old}.{quoted(name)}", f"{new}.{quoted(name)}"
-        if column.merge in ("count", "sum"):
-            merged[name] = f"coalesce({a} + {b}, {a}, {b})"
-        else:
-            merged[name] = f"{'least' if column.merge == 'min' else 'greatest'}({a}, {b})"
-    return merged
+    return {
+        name: MERGES[column.merge].pair(f"{old}.{quoted(name)}", f"{new}.{quoted(name)}")
+        for name, column in table.columns.items()
+    }
 
 
-def _aggregate(column: StateColumn) -> Column:
-    if column.of is None:
-        return F.count(F.lit(1))
-    return {"sum": F.sum, "min": F.min, "max": F.max}[column.merge](col(column.of))
+def _aggregate(column: StateColumn, spec: TableSpec) -> Column:
+    of, by = quoted(column.of or ""), quoted(spec.last_by(column) or "")
+    return F.expr(MERGES[column.merge].fold(of, by))

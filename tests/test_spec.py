@@ -88,7 +88,7 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         (
             {"state": {"s": {"path": "p", "x": 1, "columns": {"n": {"merge": "count", "y": 2}}}}},
-            r"columns.n.y: .*\(got 2; allowed: merge, of\).*x: .*\(got 1; allowed: path, columns\)",
+            r"columns.n.y: .*\(got 2; allowed: merge, of, by\).*x: .*\(got 1; allowed: path, col",
         ),
         (
             {"channels": [{"name": "a", "weight": 2}]},
@@ -136,7 +136,26 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         (
             {"state": {"s": {"path": "p", "columns": {"m": {"merge": "sum"}}}}},
-            "state.s.columns.m: .*sum, min and max need one",
+            "state.s.columns.m: .*every other merge needs one",
+        ),
+        (
+            {"state": {"s": {"path": "p", "columns": {"m": {"merge": "mean", "of": "x"}}}}},
+            r"state.s.columns.m.merge: .*'count', 'sum', .*'theta'.*got 'mean'",
+        ),
+        (
+            {
+                "state": {
+                    "s": {"path": "p", "columns": {"m": {"merge": "max", "of": "x", "by": "t"}}}
+                }
+            },
+            "state.s.columns.m: max takes no `by`; only last does",
+        ),
+        (
+            {
+                "input": {"path": "x"},
+                "state": {"s": {"path": "p", "columns": {"m": {"merge": "last", "of": "x"}}}},
+            },
+            "yaml: state.s.columns.m: last needs `by`, or input.time",
         ),
     ],
 )

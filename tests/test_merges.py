@@ -1,0 +1,151 @@
+"""Merges: partials that meet in any order and grouping give what one owner would have had."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from evenkeel.merges import MERGES
+from partitioning.errors import InputError
+from spark_jobs.bootstrap import bootstrap
+
+from .conftest import World
+
+pytestmark = pytest.mark.spark
+
+#: How many partials there are, and how they meet first.
+PARTS, GROUPS = 3, 2
+SCHEMA = T.StructType(
+    [
+        T.StructField("part", T.IntegerType()),
+        T.StructField("at", T.DateType()),
+        T.StructField("n", T.LongType()),
+        T.StructField("x", T.DoubleType()),
+        T.StructField("s", T.StringType()),
+    ]
+)
+#: What is merged of which column.
+CASES = {
+    "count": ("count", "n"),
+    "sum n": ("sum", "n"),
+    "sum x": ("sum", "x"),
+    "min n": ("min", "n"),
+    "max s": ("max", "s"),
+    "last n": ("last", "n"),
+    "last s": ("last", "s"),
+    "set n": ("set", "n"),
+    "set s": ("set", "s"),
+    "hll s": ("hll", "s"),
+    "theta n": ("theta", "n"),
+}
+
+
+def orders(spark, rows):
+    """Each merged column's content, by how it came about: by one owner; grouped, then all; in
+    pairs, forth and back."""
+    events = spark.createDataFrame(rows, SCHEMA)
+    folds = [F.expr(MERGES[m].fold(of, "at")).alias(c) for c, (m, of) in CASES.items()]
+    partials = events.groupBy("part").agg(*folds).persist()
+
+    def every(frame):
+        return frame.agg(
+            *(F.expr(MERGES[m].every(f"`{c}`")).alias(c) for c, (m, _) in CASES.items())
+        )
+
+    def pairs(order):
+        wide = partials.agg(
+            *(
+                F.expr(f"first(`{c}`, true) FILTER (WHERE part = {i})").alias(f"{c} {i}")
+                for c in CASES
+                for i in range(PARTS)
+            )
+        )
+
+        def merged(name, merge):
+            first, *rest = (f"`{name} {i}`" for i in order)
+            for other in rest:
+                first = MERGES[merge].pair(first, other)
+            return F.expr(first).alias(name)
+
+        return wide.select(*(merged(c, m) for c, (m, _) in CASES.items()))
+
+    contents = [F.expr(MERGES[m].content(f"`{c}`")).alias(c) for c, (m, _) in CASES.items()]
+    found = {
+        "one owner": events.agg(*folds),
+        "every": every(partials),
+        "grouped": every(every(partials.groupBy((F.col("part") % GROUPS).alias("group")))),
+        "pairs": pairs(range(PARTS)),
+        "pairs back": pairs(range(PARTS)[::-1]),
+    }
+    answers = {name: frame.select(*contents).first().asDict() for name, frame in found.items()}
+    partials.unpersist()
+    return answers
+
+
+events = st.tuples(
+    st.integers(0, PARTS - 1),
+    st.none() | st.dates(datetime.date(2013, 1, 1), datetime.date(2013, 1, 4)),
+    st.none() | st.integers(-5, 5),
+    st.none() | st.floats(-1e6, 1e6),
+    st.none() | st.text("abé", max_size=2),
+)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(events, min_size=1, max_size=40))
+def test_any_order_and_grouping_gives_what_one_owner_would_have(spark, rows):
+    answers = orders(spark, rows)
+    alone = answers.pop("one owner")
+    for how, merged in answers.items():
+        for name, value in alone.items():
+            if name == "sum x" and value is not None:
+                assert math.isclose(merged[name], value, rel_tol=1e-9, abs_tol=1e-3), (how, name)
+            else:
+                assert merged[name] == value, (how, name)
+    got = [r for r in rows if r[1] is not None and r[2] is not None]
+    last = max(((r[1], r[2]) for r in got), default=None)
+    assert alone["last n"] == last
+    assert alone["set s"] == sorted({r[4] for r in rows if r[4] is not None})
+    assert alone["count"] == len(rows)
+
+
+def test_sketches_of_many_values_keep_to_their_error(spark):
+    day = datetime.date(2013, 1, 1)
+    rows = [(i % PARTS, day, i, 0.0, f"v{i}") for i in range(30_000)]
+    answers = orders(spark, rows)
+    for name, error in (("hll s", 0.05), ("theta n", 0.05)):
+        for how, merged in answers.items():
+            assert math.isclose(merged[name], len(rows), rel_tol=error), (how, name)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            {"merge": "sum", "of": "dest"},
+            "column 'dest' is string. Allowed: a number, for sum (state.totals.columns.x)",
+        ),
+        (
+            {"merge": "hll", "of": "weight"},
+            "column 'weight' is double. Allowed: a string, binary, int or bigint, for hll",
+        ),
+        ({"merge": "set", "of": "weight"}, "column 'weight' is double. Allowed: a string, binary"),
+        (
+            {"merge": "last", "of": "miles", "by": "weight"},
+            "column 'weight' is double. Allowed: a date, timestamp or whole number, for `by`",
+        ),
+        ({"merge": "last", "of": "miles", "by": "when"}, "there is no column 'when'"),
+    ],
+)
+def test_a_merge_that_its_column_cannot_do_is_refused(spark, world: World, column, message):
+    world.respec(state={"totals": {"path": "state/totals", "columns": {"x": column}}})
+    with pytest.raises(InputError) as caught:
+        bootstrap(spark, world.table)
+    assert message in str(caught.value)
+    assert not (world.folder / "state").exists()
