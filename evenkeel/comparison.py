@@ -11,6 +11,7 @@ from evenkeel.past_plan import past_plan
 from partitioning.errors import EvenkeelError
 from partitioning.hashing import slot_of
 from partitioning.moves import Move, moves_between
+from partitioning.parts import shared_keys
 from partitioning.profile import Profile
 
 
@@ -39,7 +40,7 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
     before, after = registry.epoch(old), registry.epoch(new)
     first, second = before.function, after.function
     weights = (profile or _unweighed(before)).listing(
-        np.union1d(first.explicit_keys, second.explicit_keys)
+        np.concatenate([first.explicit_keys, second.explicit_keys, shared_keys(first, second)])
     )
     reasons: dict[tuple[str, int], list[str]] = {}
     problems = []
@@ -55,7 +56,7 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
 
     def why(move: Move) -> str:
         told = reasons.get((move.kind, move.item), [])
-        if move.kind == "key":
+        if move.kind != "slot":
             slot = int(slot_of(np.array([move.item], dtype=np.int64), slots)[0])
             told = told or reasons.get(("slot", slot), [])
         return "; ".join(told) or "no plan in between tells"

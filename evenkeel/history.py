@@ -63,7 +63,9 @@ def stays(registry: Registry, epochs: Sequence[Past], hashes: Hashes) -> list[li
         reasons = _reasons(registry, entry) if moved and not gap else {}
         earlier = gap and entry.number > 0
         for i in moved:
-            why = reasons.get(("key", int(hashes[i]))) or reasons.get(("slot", slots[i]))
+            own = int(hashes[i])
+            why = reasons.get(("share", own)) or reasons.get(("key", own))
+            why = why or reasons.get(("slot", slots[i]))
             if why is None:
                 why = "not told by a plan"
                 if gap:

@@ -11,6 +11,7 @@ from partitioning.function import PartitioningFunction, numbered_channels
 from partitioning.moves import Move
 from partitioning.order import safe_order
 from partitioning.plan import Plan
+from partitioning.split import Split
 
 
 def stops(plan: Plan, previous: PartitioningFunction, most: float) -> list[PartitioningFunction]:
@@ -19,7 +20,8 @@ def stops(plan: Plan, previous: PartitioningFunction, most: float) -> list[Parti
     From each to the next no more than `most` bytes move, unless a single move is larger, or a
     swap or chain that has to be made together. At none is an open channel fuller, by its
     capacity, than the fullest is at the start or the end (`order.safe_order`). At each, every
-    key stands where it stood before or where the plan puts it.
+    key stands where it stood before or where the plan puts it. Keys that are split before or after
+    are left to the end: their few partials move at once.
 
     Parameters
     ----------
@@ -75,4 +77,6 @@ def _after(
         slots=slots,
         explicit_keys=keys,
         explicit_channels=channels,
+        split=Split(),
+        row=None,
     )

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from partitioning.bounds import floor
 from partitioning.function import Channel, PartitioningFunction
 from partitioning.metrics import channel_loads, imbalance
+from partitioning.moves import moves_between
+from partitioning.parts import shared_keys
 from partitioning.profile import Profile
 from partitioning.strategies.curve import trace
+from partitioning.strategies.frontier import frontier
 
 #: A gain in imbalance below this is noise, not balance.
 LEAST_GAIN = 0.005
@@ -43,7 +47,8 @@ class Policy:
     (between the two nothing happens: hysteresis), horizon the number of windows over which the
     straggler time saved must exceed the time of moving. seconds_per_load (measured when windows
     are applied) and pace (measured by earlier migrations) may be unknown: then saving and cost
-    are not compared.
+    are not compared. splitting: keys may be split, over
+    `copies` channels at most.
     """
 
     trigger: float
@@ -51,6 +56,8 @@ class Policy:
     horizon: int
     seconds_per_load: float | None = None
     pace: Pace | None = None
+    splitting: bool = False
+    copies: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +88,14 @@ def decide(
 ) -> Decision:
     """Whether to rebalance `function` on this profile, with the reason in words."""
     now = imbalance(channel_loads(function, profile), function.capacities)
-    curve = trace(profile, function, tuple(channels))
-    good = np.flatnonzero(curve.imbalance <= policy.max_imbalance)
-    point = int(good[0]) if len(good) else len(curve.imbalance) - 1
-    reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
+    least = floor(profile, channels, policy.splitting)
+    if policy.splitting or len(function.split):
+        reachable, size = _split(profile, function, channels, policy)
+    else:
+        curve = trace(profile, function, tuple(channels))
+        good = np.flatnonzero(curve.imbalance <= policy.max_imbalance)
+        point = int(good[0]) if len(good) else len(curve.imbalance) - 1
+        reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
     saved = cost = None
     if policy.seconds_per_load is not None and policy.pace is not None:
         fair = float(profile.load.sum()) / len(function.channels)
@@ -92,7 +103,7 @@ def decide(
         cost = policy.pace.seconds(size)
 
     def answer(rebalance: bool, reason: str) -> Decision:
-        return Decision(rebalance, reason, now, reachable, curve.floor, size, saved, cost)
+        return Decision(rebalance, reason, now, reachable, least, size, saved, cost)
 
     if tuple(channels) != function.channels:
         return answer(
@@ -106,7 +117,7 @@ def decide(
     if now <= policy.trigger:
         return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
     if now - reachable < LEAST_GAIN:
-        return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {curve.floor:.3f})")
+        return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {least:.3f})")
     if saved is not None and cost is not None and saved <= cost:
         return answer(
             False,
@@ -114,3 +125,25 @@ def decide(
             f"over {policy.horizon} windows",
         )
     return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")
+
+
+def _split(
+    profile: Profile, function: PartitioningFunction, channels: Sequence[Channel], policy: Policy
+) -> tuple[float, float]:
+    """Imbalance that frontier reaches, and the bytes that it moves, from or to split keys."""
+    aim = policy.max_imbalance
+    found = frontier(
+        profile,
+        function,
+        channels,
+        max_imbalance=aim,
+        splitting=policy.splitting,
+        copies=policy.copies,
+    )
+    listed = profile.listing(
+        np.concatenate(
+            [f.explicit_keys for f in (function, found)] + [shared_keys(function, found)]
+        )
+    )
+    size = sum(m.bytes for m in moves_between(function, found, listed))
+    return imbalance(channel_loads(found, profile), found.capacities), size

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from partitioning.function import PartitioningFunction
-from partitioning.metrics import channel_loads
+from partitioning.metrics import channel_loads, placements
 from partitioning.order import safe_order
+from partitioning.parts import flows, shared_keys
 from partitioning.profile import Floats, Profile
 
 
 @dataclass(frozen=True)
 class Move:
-    """One slot's tail or one heavy key that changes its channel.
+    """One slot's tail or one heavy key that changes its channel, or part of a split key.
 
-    kind is "slot" or "key"; item is the slot's number or the key's hash; source and target are
-    channel numbers; load (the window's unit), bytes and rows are what goes with it.
+    kind is "slot" or "key", or "share" of a key that is split before or after: share, 0 to 1, is
+    then the part of its events that goes, which moves no state by itself. item is the slot's number
+    or the key's hash; source and target are channel numbers; load (the window's unit), bytes and
+    rows are what goes with it.
     """
 
     kind: str
@@ -29,6 +34,11 @@ class Move:
     bytes: float
     rows: float
     reason: str
+    share: float = 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values; what is whole says nothing of a share."""
+        return {n: v for n, v in vars(self).items() if n != "share" or self.kind == "share"}
 
 
 def moves_between(
@@ -37,9 +47,10 @@ def moves_between(
     profile: Profile,
     reason: str | None = None,
 ) -> tuple[Move, ...]:
-    """Every slot tail and heavy key of the profile that changes its channel, in `safe_order`.
+    """Every slot tail, heavy key and share of a split key that changes its channel, in
+    `safe_order`.
 
-    The profile must list the explicit keys of both functions (`Profile.listing`).
+    The profile must list the explicit and split keys of both functions (`Profile.listing`).
     """
     share = _shares(previous, profile)
     names = {
@@ -79,7 +90,8 @@ def moves_between(
     left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
     unnamed = np.setdiff1d(previous.explicit_keys, function.explicit_keys)
     back = np.isin(profile.heavy, unnamed) & (reached == previous.slots[profile.heavy_slots])
-    for k in np.flatnonzero(left != reached).tolist():
+    shared = np.isin(profile.heavy, shared_keys(previous, function))
+    for k in np.flatnonzero((left != reached) & ~shared).tolist():
         source, target = int(left[k]), int(reached[k])
         told = why(source, target)
         if reason is None and back[k] and share[source] <= share[target]:
@@ -97,7 +109,8 @@ def moves_between(
                 told,
             )
         )
-    moves.sort(key=lambda m: (-m.load, m.kind, m.item))
+    moves += _of_split_keys(previous, function, profile, np.flatnonzero(shared), reason)
+    moves.sort(key=lambda m: (-m.load, m.kind, m.item, m.source, m.target))
     before = channel_loads(previous, profile)
     count = max(len(before), len(function.channels))
     batches = safe_order(
@@ -108,6 +121,50 @@ def moves_between(
         np.pad(function.capacities, (0, count - len(function.channels))),
     )
     return tuple(moves[i] for batch in batches for i in batch)
+
+
+def _of_split_keys(
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    profile: Profile,
+    keys: npt.NDArray[np.intp],
+    reason: str | None,
+) -> list[Move]:
+    """What goes where of keys (positions in the profile) that either function splits. A partial
+    weighs what the key's partials do on average."""
+    hashes = profile.heavy[keys]
+    copies = [
+        np.bincount(placements(f, hashes)[0], minlength=len(keys)).tolist()
+        for f in (previous, function)
+    ]
+    mean = (float(profile.load.sum()) or 1.0) / max(1, int((function.capacities > 0).sum()))
+    moves = []
+    for k, had, has, ways in zip(
+        keys.tolist(), *copies, flows(previous, function, hashes), strict=True
+    ):
+        size = f"it has {profile.heavy_load[k] / mean:.3f} of a mean channel's load"
+        if had == 1:
+            told = f"{size}: {has} channels share it"
+        elif has == 1:
+            told = f"{size}: one channel holds it again"
+        else:
+            told = f"{size}: {has} channels share it, {had} did"
+        moves += [
+            Move(
+                "share",
+                int(profile.heavy[k]),
+                profile.heavy_names[k],
+                way.source,
+                way.target,
+                way.share * float(profile.heavy_load[k]),
+                way.partials * float(profile.heavy_bytes[k]) / had,
+                way.partials * float(profile.heavy_rows[k]) / had,
+                told if reason is None else reason,
+                way.share,
+            )
+            for way in ways
+        ]
+    return moves
 
 
 def _shares(function: PartitioningFunction, profile: Profile) -> Floats:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from partitioning.errors import DamagedError, InputError
-from partitioning.function import Channel, PartitioningFunction, digest
+from partitioning.function import Channel, KeyColumn, PartitioningFunction, digest
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.moves import Move, moves_between
+from partitioning.parts import shared_keys
 from partitioning.profile import Floats, Profile
+from partitioning.shared_curve import shared_curve
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.curve import trace
 from partitioning.strategies.hashing import uniform
@@ -40,8 +42,8 @@ class Plan:
 
     `loads_*` have one entry for each channel of the longer of the two channel lists; `bound` is
     the least bytes that any function could move for the imbalance (LP relaxation), `floor` the
-    least imbalance that any function without splitting can reach. `tables` maps each state
-    table's name to the version that was weighed.
+    least imbalance that any function can reach, without splitting where none of the plan's is
+    allowed to split. `tables` maps each state table's name to the version that was weighed.
     """
 
     table: str
@@ -68,9 +70,10 @@ class Plan:
         """Plain JSON values; `digest` is taken over exactly this."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["function"] = self.function.to_dict()
-        for name in ("moves", "curve", "bound"):
-            # They hold plain values alone: asdict would copy each of them deeply.
+        # They hold plain values alone: asdict would copy each of them deeply.
+        for name in ("curve", "bound"):
             values[name] = [dict(vars(item)) for item in values[name]]
+        values["moves"] = [move.to_dict() for move in values["moves"]]
         for name in ("loads_before", "loads_after", "window"):
             values[name] = list(values[name])
         return {"format": FORMAT, **values, "tables": dict(self.tables)}
@@ -114,6 +117,8 @@ def make_plan(
     max_imbalance: float | None = None,
     budget: float | None = None,
     tables: Mapping[str, int] | None = None,
+    row: KeyColumn | None = None,
+    copies: int | None = None,
 ) -> Plan:
     """Build the next function and say what it takes to get there. Pure, and deterministic unless
     frontier is given `seconds`.
@@ -123,20 +128,26 @@ def make_plan(
     max_imbalance : where frontier stops; None: as even as it gets
     budget : bytes of state that frontier may move; None: no limit
     tables : version of each state table that the profile was weighed at
+    row : column of the events by which keys may be split; None: every key stays whole
+    copies : most channels that frontier splits a key over; None: as many as have room
 
     Raises
     ------
-    InputError : an unknown strategy or option, or a function that splits keys
+    InputError : an unknown strategy or option, or a strategy that splits keys which may not be
     """
     channels = tuple(channels)
     given = dict(options or {})
     check_options(strategy, given)
     if strategy == "frontier":
         given = {"max_imbalance": max_imbalance, "budget": budget, **given}
+        if row is not None:
+            given = {"splitting": True, "copies": copies, **given}
     function = STRATEGIES[strategy](profile, previous, channels, **given)
     if len(function.split):
-        what = f"{strategy} splits keys, and no state table holds a key in parts yet"
-        raise InputError(what, "strategy", "Choose one that does not; compare by backtest")
+        if row is None:
+            what = f"{strategy} splits keys, and the spec does not allow it"
+            raise InputError(what, "strategy", "Choose one that does not, or set `split`")
+        function = replace(function, row=row)
     return plan_for(
         table,
         profile,
@@ -145,6 +156,8 @@ def make_plan(
         max_imbalance=max_imbalance,
         budget=budget,
         tables=tables,
+        splitting=row is not None,
+        copies=copies,
     )
 
 
@@ -158,13 +171,30 @@ def plan_for(
     budget: float | None = None,
     tables: Mapping[str, int] | None = None,
     reason: str | None = None,
+    splitting: bool = False,
+    copies: int | None = None,
 ) -> Plan:
-    """The plan that leads from `previous` to `function`, whoever built that."""
+    """The plan that leads from `previous` to `function`, whoever built that.
+
+    Parameters
+    ----------
+    splitting, copies : whether keys may be split, and over how many channels at most: what
+        balance costs is then told for that
+    """
     function = replace(function, epoch=previous.epoch + 1, parent=previous.digest)
-    profile = profile.listing(np.union1d(previous.explicit_keys, function.explicit_keys))
+    shared = shared_keys(previous, function)
+    named = np.union1d(previous.explicit_keys, function.explicit_keys)
+    profile = profile.listing(np.union1d(named, shared))
     moves = moves_between(previous, function, profile, reason)
     channels = max(len(previous.channels), len(function.channels))
-    curve = trace(profile, previous, function.channels)
+    if splitting or len(shared):
+        rival = splitting and function.strategy != "frontier"
+        aims = (
+            {"max_imbalance": max_imbalance, "budget": budget, "copies": copies} if rival else None
+        )
+        curve = shared_curve(profile, previous, function, aims)
+    else:
+        curve = trace(profile, previous, function.channels)
     hashed = uniform(profile, None, function.channels)
     return Plan(
         table=table,

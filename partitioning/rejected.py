@@ -40,7 +40,7 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ..
     found better ones.
     """
     function = plan.function
-    profile = profile.listing(function.explicit_keys)
+    profile = profile.listing(np.union1d(function.explicit_keys, function.split.keys))
     count = len(function.channels)
     aim = plan.max_imbalance or 1.0
     capacities = function.capacities
@@ -64,6 +64,9 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ..
     gone = {(m.kind, m.item) for m in plan.moves}
     moved[[i for kind, i in gone if kind == "slot"]] = True
     moved[slots:] = [("key", int(h)) in gone for h in profile.heavy]
+    # A split key stands on several channels: it is not one of them that it stays on.
+    moved[slots:] |= function.split.find(profile.heavy) >= 0
+    moved[slots:] |= [("share", int(h)) in gone for h in profile.heavy]
     full = (share > aim) | (share_before > aim)
     stays = np.flatnonzero(~moved & (load > 0) & full[home] & (home != target))
     stays = stays[np.argsort(-load[stays], kind="stable")][:most]

@@ -72,8 +72,10 @@ class Split:
         for h in sorted(weights):
             owners = sorted(weights[h].items(), key=lambda item: (-item[1], item[0]))
             given = np.array([w for _, w in owners], dtype=np.float64)
-            parts = np.floor(given / given.sum() * PARTS).astype(np.int64)
-            parts[0] += PARTS - parts.sum()
+            exact = given / given.sum() * PARTS
+            parts = np.floor(exact).astype(np.int64)
+            # None is off by more than one: a share over its channel's room would miss the aim.
+            parts[np.argsort(parts - exact, kind="stable")[: PARTS - int(parts.sum())]] += 1
             channels += [c for (c, _), part in zip(owners, parts, strict=True) if part]
             shares += parts[parts > 0].tolist()
             starts.append(len(channels))

@@ -140,7 +140,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
         its = ", ".join(map(str, sorted(channels.tolist())))
         named.setdefault(f"IF({quoted(channel)} IN ({its}), {quoted(channel)}, -1)", []).append(h)
     cases = " ".join(
-        f"WHEN {hash_sql(function.key)} IN ({', '.join(map(_bigint, keys))}) THEN {said}"
+        f"WHEN {hash_sql(function.key)} IN ({', '.join(map(bigint_sql, keys))}) THEN {said}"
         for said, keys in named.items()
     )
     return f"IF({_bytes(marked, index)} = 1, CASE {cases} ELSE {owner} END, {owner})"
@@ -237,6 +237,7 @@ def _bytes(values: npt.NDArray[np.integer[Any]], index: str) -> str:
     return f"ascii(CAST(substring(X'{literal}', {index}, 1) AS STRING))"
 
 
-def _bigint(value: int) -> str:
+def bigint_sql(value: int) -> str:
+    """A BIGINT literal."""
     # The least BIGINT is no literal in Spark SQL: the minus is applied to a number too large.
     return f"{value}L" if value > -(2**63) else "(-9223372036854775807L - 1L)"

@@ -55,12 +55,11 @@ STRATEGIES: dict[str, Strategy] = {
     "frontier": frontier,
 }
 
-#: Those that may split keys. No state table holds a key in parts, so tables are not planned by
-#: them, and only backtests run them.
+#: Those that may split keys; frontier does where it is told to.
 SPLITTING = frozenset(
     {"dkg_pkg", "pkg", "dchoices", "wchoices", "flexd", "pstream", "dalton", "sbr", "flowjoin"}
 )
-#: Those that leave every key whole: what a table can be planned by.
+#: Those that leave every key whole: what a table can be planned by that does not allow splitting.
 WHOLE = tuple(name for name in STRATEGIES if name not in SPLITTING)
 
 #: name -> what is made from (hashes of the keys, channels, **options of the strategy).

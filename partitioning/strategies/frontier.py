@@ -12,7 +12,7 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.hashing import Hashes
-from partitioning.metrics import imbalance
+from partitioning.metrics import channel_loads, imbalance, moved_shares
 from partitioning.profile import Profile, sums_by
 from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.curve import CLOSE, picked
@@ -23,6 +23,8 @@ from partitioning.strategies.sharing import HARD, afforded, poured, shares_befor
 
 #: Parts of a mean slot's load and bytes up to which a key is not worth a name.
 LIGHT = 0.1
+#: What split keys aim below the goal, as a part of it.
+SHARED = 2e-6
 
 
 def frontier(
@@ -37,6 +39,7 @@ def frontier(
     excluded: Sequence[str] | None = None,
     seconds: float | None = None,
     splitting: bool = False,
+    copies: int | None = None,
 ) -> PartitioningFunction:
     """The least bytes for `max_imbalance`, or the least imbalance for `budget` bytes.
 
@@ -65,7 +68,10 @@ def frontier(
     seconds : the search ends after so long with the best found; None: when nothing helps, and
         the same input gives the same function
     splitting : keys too heavy to stay whole are shared by several channels, by weights that fill
-        the room that slots and whole keys leave. No state table holds a key in parts: for backtests
+        the room that slots and whole keys leave; none where whole keys reach `max_imbalance`. To
+        the budget a key counts as if its state moved with its share, which is more than it does
+    copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
+        for fewer than have room, slots have to move. None: as many as have room
 
     Raises
     ------
@@ -78,6 +84,8 @@ def frontier(
         raise InputError(f"{budget} is not a number of bytes", "budget")
     if seconds is not None and not seconds > 0:
         raise InputError(f"{seconds} seconds are no time", "seconds", "Give more than 0")
+    if copies is not None and (copies < 2 or not splitting):
+        raise InputError(f"{copies} copies of a key", "copies", "Give 2 or more, and splitting")
     check_channels(channels)
     put = places_of(profile.key, pinned or {}, channels)
     stay = hashes_of(profile.key, excluded or (), "excluded").tolist()
@@ -88,44 +96,49 @@ def frontier(
         task = task_of(profile, previous, tuple(channels), resources, *named)
         return task if seconds is None else replace(task, deadline=until)
 
-    limit = np.inf if budget is None else budget
-    known = np.setdiff1d(profile.heavy, [*put, *stay])
-
-    def whole(task: Task) -> tuple[Task, Ints]:
-        """As few bytes, or as even, as whole keys get; light ones may go back to their slots."""
-        at = picked(task, max_imbalance, limit)
-        light = _light(task, previous, at, known)
-        if previous is None or not len(light):
-            return task, at
-        gone = np.isin(task.profile.heavy, light)
-        rest = limit - float(task.sizes[profile.slots :][gone].sum())
-        named = ~np.isin(previous.explicit_keys, light)
-        without = replace(
-            previous,
-            explicit_keys=previous.explicit_keys[named],
-            explicit_channels=previous.explicit_channels[named],
-        )
-        fewer = items(task.profile.without(light), without)
-        if fewer.forced > rest:
-            return task, at
-        again = picked(fewer, max_imbalance, rest)
-        best = task.floor * (1 + CLOSE) if budget is None else 1.0
-        worse = fewer.worst(again) > max(task.worst(at), max_imbalance or best)
-        return (task, at) if worse else (fewer, again)
-
-    task, count = items(profile, previous), profile.slots
+    task = items(profile, previous)
+    limit, count = np.inf if budget is None else budget, profile.slots
     shared: dict[int, dict[int, float]] = {}
     if splitting:
         if len(set(resources)) > 1:
             raise InputError("splitting evens out one resource", "resources", "Give one, say L")
-        at, shared = _shared(task, previous, max_imbalance or 1 + CLOSE, limit)
-        if shared and max_imbalance is not None:
-            # What whole keys reach, they reach: none is split then.
-            kept, placed = whole(task)
-            if kept.worst(placed) <= max_imbalance:
-                task, at, shared = kept, placed, {}
+        if max_imbalance is not None:
+            # What whole keys reach, they reach.
+            whole = frontier(
+                profile,
+                previous,
+                channels,
+                max_imbalance=max_imbalance,
+                budget=budget,
+                resources=resources,
+                pinned=pinned,
+                excluded=excluded,
+                seconds=seconds,
+            )
+            reached = imbalance(channel_loads(whole, profile), whole.capacities)
+            if reached <= max_imbalance and _joined(task, previous, whole) <= limit:
+                return replace(whole, options={**whole.options, "splitting": True})
+        # Shares are rounded.
+        goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
+        at, shared = _shared(task, previous, goal, limit, copies)
     else:
-        task, at = whole(task)
+        at = picked(task, max_imbalance, limit)
+        light = _light(task, previous, at, np.setdiff1d(profile.heavy, [*put, *stay]))
+        if previous is not None and len(light):
+            gone = np.isin(task.profile.heavy, light)
+            rest = limit - float(task.sizes[count:][gone].sum())
+            named = ~np.isin(previous.explicit_keys, light)
+            without = replace(
+                previous,
+                explicit_keys=previous.explicit_keys[named],
+                explicit_channels=previous.explicit_channels[named],
+            )
+            fewer = items(task.profile.without(light), without)
+            if fewer.forced <= rest:
+                again = picked(fewer, max_imbalance, rest)
+                best = task.floor * (1 + CLOSE) if budget is None else 1.0
+                if fewer.worst(again) <= max(task.worst(at), max_imbalance or best):
+                    task, at = fewer, again
     if not len(task.surprises) and len(task.measures):
         kinds = np.vstack([task.measures, task.sizes])[:, :count]
         at[:count] = gathered(at[:count], task.home[:count], kinds)
@@ -136,6 +149,7 @@ def frontier(
     }
     options |= {"pinned": dict(pinned or {}), "excluded": list(excluded or ())}
     options |= {"seconds": seconds} | ({"splitting": True} if splitting else {})
+    options |= {} if copies is None else {"copies": copies}
     heavy = task.profile.heavy.tolist()
     return successor(
         profile.key,
@@ -147,6 +161,18 @@ def frontier(
         {h: c for h, c in zip(heavy, at[count:].tolist(), strict=True) if h not in shared},
         shared,
     )
+
+
+def _joined(
+    task: Task, previous: PartitioningFunction | None, function: PartitioningFunction
+) -> float:
+    """Bytes that move to a function of whole keys from one that splits some; 0 from any other: of
+    them the search itself has kept count."""
+    if previous is None or not len(previous.split):
+        return 0.0
+    tails = task.sizes[: task.profile.slots][previous.slots != function.slots]
+    shares = moved_shares(previous, function, task.profile.heavy)
+    return float(tails.sum() + shares @ task.sizes[task.profile.slots :])
 
 
 def _light(task: Task, previous: PartitioningFunction | None, at: Ints, known: Hashes) -> Hashes:
@@ -163,17 +189,22 @@ def _light(task: Task, previous: PartitioningFunction | None, at: Ints, known: H
 
 
 def _shared(
-    task: Task, previous: PartitioningFunction | None, goal: float, budget: float
+    task: Task,
+    previous: PartitioningFunction | None,
+    goal: float,
+    budget: float,
+    copies: int | None,
 ) -> tuple[Ints, dict[int, dict[int, float]]]:
     """Where each item goes, and the share of each channel of each split key, by its hash."""
     best = np.inf
     for part in (1.0, HARD):
-        rest, items = split_task(task, previous, goal, part)
+        rest, items, allowed = split_task(task, previous, goal, part, copies)
         at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget)
-        loads = sums_by(at, rest.load, len(rest.fair))
-        before = shares_before(task, previous, items)
-        after = poured(loads, rest.fair, task.load[items], before, goal)
         moved = float(rest.sizes[(at != rest.home) & (rest.home >= 0)].sum())
+        at = at[: len(task.load)]
+        loads = sums_by(at, rest.load[: len(at)], len(rest.fair))
+        before = shares_before(task, previous, items)
+        after = poured(loads, rest.fair, task.load[items], before, goal, allowed)
         after = afforded(before, after, task.sizes[items], budget - moved)
         reached = imbalance(loads + task.load[items] @ after, task.capacities)
         if reached < best:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from partitioning.function import PartitioningFunction
 from partitioning.metrics import Indices, placements
@@ -24,11 +25,26 @@ LEAST_PART = 1e-9
 
 
 def split_task(
-    task: Task, previous: PartitioningFunction | None, goal: float, part: float
-) -> tuple[Task, Indices]:
-    """The task without the load of the keys that are to be split, and the item number of each,
-    heaviest first: those over `part` of what the goal allows the best channel, and those that
-    are split now."""
+    task: Task,
+    previous: PartitioningFunction | None,
+    goal: float,
+    part: float,
+    copies: int | None = None,
+) -> tuple[Task, Indices, npt.NDArray[np.bool_]]:
+    """What is left to plan where keys are split, and which keys those are.
+
+    Parameters
+    ----------
+    part : keys over so much of what the goal allows the best channel are split; and, if they can
+        be, those that are split now
+    copies : most channels that a key has; None: any number
+
+    Returns
+    -------
+    the task without the load of the keys that are to be split; where `copies` are limited, that of
+    those which fit on no channel comes back as fixed items at its end, equal pieces on as many
+    channels; the item number of each key, heaviest first, (F,); who may own it, bool (F, N)
+    """
     load = task.load.copy()
     load[: task.profile.slots] = 0.0
     load[task.fixed] = 0.0
@@ -40,7 +56,7 @@ def split_task(
     items = items[np.argsort(-load[items], kind="stable")]
     whole = np.where(cut, 0.0, task.load)
     biggest = whole[task.profile.slots :].max(initial=0.0)
-    return replace(
+    left = replace(
         task,
         load=whole,
         poured=task.poured + float(load[items].sum()),
@@ -48,7 +64,51 @@ def split_task(
         home=np.where(cut, task.start, task.home).astype(np.int32),
         fixed=task.fixed | cut,
         floor=max(1.0, float(biggest / task.fair.max())),
-    ), items
+    )
+    allowed = np.broadcast_to(task.fair > 0, (len(items), len(task.fair)))
+    if copies is None:
+        return left, items, allowed
+    return _in_pieces(left, load, shares_before(task, previous, items), goal, items, copies)
+
+
+def _in_pieces(
+    task: Task, load: Floats, before: Floats, goal: float, items: Indices, copies: int
+) -> tuple[Task, Indices, npt.NDArray[np.bool_]]:
+    """`split_task`'s answer with pieces on the channels that own most of each key by now, then on
+    those with most room."""
+    room = goal * task.fair - np.bincount(task.start, task.load, minlength=len(task.fair))
+    allowed = np.zeros(before.shape, dtype=np.bool_)
+    at: list[int] = []
+    pieces: list[float] = []
+    for key, weight in enumerate(load[items].tolist()):
+        if weight <= goal * task.fair.max():
+            allowed[key] = task.fair > 0
+            continue
+        order = np.lexsort((-room, -before[key], task.fair <= 0))
+        own = order[: min(copies, int((task.fair > 0).sum()))]
+        allowed[key, own] = True
+        room[own] -= weight / len(own)
+        at += own.tolist()
+        pieces += [weight / len(own)] * len(own)
+    more = np.array(pieces)
+    where = np.array(at, dtype=np.int32)
+    whole = np.append(task.load, more)
+    total = float(whole.sum()) + task.poured - float(more.sum())
+    return (
+        replace(
+            task,
+            load=whole,
+            sizes=np.append(task.sizes, np.zeros(len(more))),
+            measures=whole[None] / (total or 1.0),
+            surprises=np.pad(task.surprises, ((0, 0), (0, len(more)))),
+            home=np.append(task.home, where),
+            start=np.append(task.start, where),
+            fixed=np.append(task.fixed, np.ones(len(more), dtype=np.bool_)),
+            poured=task.poured - float(more.sum()),
+        ),
+        items,
+        allowed,
+    )
 
 
 def shares_before(task: Task, previous: PartitioningFunction | None, items: Indices) -> Floats:
@@ -62,7 +122,14 @@ def shares_before(task: Task, previous: PartitioningFunction | None, items: Indi
     return shares * (task.capacities > 0)
 
 
-def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float) -> Floats:
+def poured(
+    rest: Floats,
+    fair: Floats,
+    loads: Floats,
+    before: Floats,
+    goal: float,
+    allowed: npt.NDArray[np.bool_],
+) -> Floats:
     """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
     if that can be: as much as can be stays where it is, what must go goes to the fewest.
 
@@ -71,24 +138,28 @@ def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: floa
     rest, fair : float64 (N,): load of whole items, and fair share of all load; 0: closed
     loads : float64 (F,), in the order in which they take room; one that fits whole stays whole
     before : float64 (F, N): shares where the keys are
+    allowed : bool (F, N): who may own each, one channel at least
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
     room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
     after = np.zeros_like(before)
     for key, load in enumerate(loads.tolist()):
-        fits = open_ & (room >= load)
+        fits = open_ & allowed[key] & (room >= load)
         if fits.any():
             owner = int(np.lexsort((room, before[key], fits))[-1])
             after[key, owner] = 1.0
         else:
-            parts = np.minimum(before[key] * load, room)
+            free = np.where(allowed[key], room, 0.0)
+            parts = np.minimum(before[key] * load, free)
             left = load - float(parts.sum())
-            for channel in np.argsort(parts - room, kind="stable").tolist():
-                taken = min(left, float(room[channel] - parts[channel]))
+            for channel in np.argsort(parts - free, kind="stable").tolist():
+                taken = min(left, float(free[channel] - parts[channel]))
                 parts[channel] += taken
                 left -= taken
             parts[parts <= LEAST_PART * load] = 0.0
+            if not parts.any():
+                parts = np.where(allowed[key], fair, 0.0)
             after[key] = parts / parts.sum()
         room = np.maximum(room - after[key] * load, 0.0)
     return after

@@ -1,0 +1,115 @@
+"""State of split keys: a row of a state table is a partial of its key's, on one of its owners.
+
+Events are routed (`PartitioningFunction.lookup`, `sql.channel_sql`); partials stay where they are
+as long as their channel is an owner, and else join the key's home. Whole keys have one owner, who
+is their home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from partitioning.function import KeyColumn, PartitioningFunction
+from partitioning.hashing import Hashes, slot_of
+from partitioning.metrics import placements
+from partitioning.split import Split
+from partitioning.sql import bigint_sql, channel_sql, hash_sql, quoted
+
+
+def shared_keys(*functions: PartitioningFunction) -> Hashes:
+    """Hashes of the keys that any of the functions splits, int64 (K,), ascending."""
+    return np.unique(np.concatenate([f.split.keys for f in functions]))
+
+
+def listed_sql(key: Sequence[KeyColumn], slots: int, hashes: Hashes, slot: str) -> str:
+    """SQL (BOOLEAN) for whether a row's key is one of some.
+
+    Parameters
+    ----------
+    slots : S
+    hashes : int64 (K,), at least one
+    slot : name of the column with the key's slot: files without such a slot need not be read
+    """
+    near = ", ".join(map(str, np.unique(slot_of(hashes, slots)).tolist()))
+    exact = ", ".join(map(bigint_sql, hashes.tolist()))
+    return f"({quoted(slot)} IN ({near}) AND {hash_sql(key)} IN ({exact}))"
+
+
+def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
+    """SQL (INT) for the channel where a row of state belongs: its own, for a partial on an owner.
+
+    Of a function that splits nothing it is that of `channel_sql`, and asks for neither column.
+
+    Parameters
+    ----------
+    slot, channel : names of the columns with the key's slot and the row's channel
+    """
+    whole = channel_sql(replace(function, split=Split(), row=None))
+    split, own = function.split, quoted(channel)
+    if not len(split):
+        return whole
+    said: dict[str, list[int]] = {}
+    homes = split.homes.tolist()
+    owners = np.split(split.channels, split.starts[1:-1])
+    for h, channels, home in zip(split.keys.tolist(), owners, homes, strict=True):
+        its = ", ".join(map(str, sorted(channels.tolist())))
+        said.setdefault(f"IF({own} IN ({its}), {own}, {home})", []).append(h)
+    cases = " ".join(
+        f"WHEN {listed_sql(function.key, len(function.slots), np.array(keys), slot)} THEN {stands}"
+        for stands, keys in said.items()
+    )
+    return f"CASE {cases} ELSE {whole} END"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What goes from one channel to another as a key's owners change: the share of its load,
+    0 to 1, and of its partials, how many."""
+
+    source: int
+    target: int
+    share: float
+    partials: int
+
+
+def flows(
+    before: PartitioningFunction, after: PartitioningFunction, hashes: Hashes
+) -> Iterator[list[Flow]]:
+    """For each key, int64 (n,), what goes where; nothing for one that stays as it is.
+
+    An owner that gives load gives it to those that take, its home first; one that is none any
+    longer gives its partial to the home.
+    """
+    old, new = (_owners(f, hashes) for f in (before, after))
+    homes = after.lookup_hashes(hashes).tolist()
+    for had, has, home in zip(old, new, homes, strict=True):
+        gone = dict.fromkeys(((c, home) for c in had if c not in has), 1)
+        left = {c: had[c] - has.get(c, 0.0) for c in had if had[c] > has.get(c, 0.0)}
+        wanted = {c: has[c] - had.get(c, 0.0) for c in has if has[c] > had.get(c, 0.0)}
+        load: dict[tuple[int, int], float] = {}
+        # First along the ways that partials take, then whoever is left, lowest channels first.
+        ways = [*gone, *((c, d) for c in sorted(left) for d in sorted(wanted))]
+        for c, d in ways:
+            part = min(left.get(c, 0.0), wanted.get(d, 0.0))
+            if part > 0.0:
+                load[c, d] = load.get((c, d), 0.0) + part
+                left[c] -= part
+                wanted[d] -= part
+        yield [
+            Flow(c, d, load.get((c, d), 0.0), gone.get((c, d), 0))
+            for c, d in sorted({*gone, *load})
+            if c != d
+        ]
+
+
+def _owners(function: PartitioningFunction, hashes: Hashes) -> list[dict[int, float]]:
+    """Each key's owners and their shares."""
+    found: list[dict[int, float]] = [{} for _ in hashes]
+    for item, channel, share in zip(
+        *(a.tolist() for a in placements(function, hashes)), strict=True
+    ):
+        found[item][channel] = share
+    return found

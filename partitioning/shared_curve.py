@@ -1,0 +1,66 @@
+"""What balance costs where keys may be split: a curve of functions that split, and its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from partitioning.bounds import floor, least_bytes
+from partitioning.function import PartitioningFunction
+from partitioning.metrics import channel_loads, imbalance, placements
+from partitioning.moves import moves_between
+from partitioning.profile import Profile
+from partitioning.strategies.curve import GRID, Curve, trace
+from partitioning.strategies.frontier import frontier
+
+
+def shared_curve(
+    profile: Profile,
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    aims: Mapping[str, Any] | None = None,
+) -> Curve:
+    """Imbalance against bytes moved: `function` and what frontier would do, beside staying; and,
+    from whole keys, all that whole keys can do.
+
+    A key that is shared gives load away without any state, so that only slots and partials whose
+    channel is no owner any longer cost bytes.
+
+    Parameters
+    ----------
+    profile : lists the explicit and split keys of both functions
+    aims : options of the frontier that `function` is held to; None: to none
+    """
+    channels = function.channels
+    rivals = [] if aims is None else [frontier(profile, previous, channels, splitting=True, **aims)]
+    points = [
+        (sum(m.bytes for m in moves_between(previous, f, profile)), _imbalance(f, profile))
+        for f in (function, *rivals)
+    ]
+    if previous.channels == channels:
+        points.append((0.0, _imbalance(previous, profile)))
+    if not len(previous.split):
+        whole = trace(profile, previous, channels)
+        points += zip(whole.bytes.tolist(), whole.imbalance.tolist(), strict=True)
+    kept: list[tuple[float, float]] = []
+    for point in sorted(p for p in points if np.isfinite(p[1])):
+        if not kept or point[1] < kept[-1][1]:
+            kept.append(point)
+    sizes, imbalances = np.array(kept).reshape(-1, 2).T
+    least = floor(profile, channels, splitting=True)
+    grid = np.linspace(imbalances.max(initial=least), least, GRID)
+    item, owner, share = placements(previous, profile.heavy)
+    bound = least_bytes(
+        np.append(profile.tail(profile.load, profile.heavy_load), profile.heavy_load[item] * share),
+        np.append(profile.tail(profile.bytes, profile.heavy_bytes), np.zeros(len(item))),
+        np.append(previous.slots, owner),
+        function.capacities,
+        grid,
+    )
+    return Curve(sizes, imbalances, bound, grid, least)
+
+
+def _imbalance(function: PartitioningFunction, profile: Profile) -> float:
+    return imbalance(channel_loads(function, profile), function.capacities)

@@ -1,0 +1,178 @@
+"""Partials: where they belong, what goes where as owners change, and plans that split keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partitioning.batches import stops
+from partitioning.decide import Policy, decide
+from partitioning.errors import InputError
+from partitioning.function import KeyColumn, numbered_channels, successor
+from partitioning.generator import KEY, hashed_keys, zipf
+from partitioning.metrics import channel_loads, imbalance, placements
+from partitioning.moves import moves_between
+from partitioning.parts import flows
+from partitioning.plan import Plan, make_plan, plan_for
+from partitioning.profile import profile_of_keys
+from partitioning.strategies.hashing import uniform
+
+ROW = KeyColumn("id", "bigint")
+CHANNELS = 6
+
+owners = st.dictionaries(
+    st.integers(0, CHANNELS - 1), st.integers(1, 9).map(float), min_size=1, max_size=4
+)
+
+
+def function(split, explicit=None, epoch=0):
+    """Keys by hash with their owners' weights; slot s of 6 is channel s."""
+    return successor(
+        KEY, None, numbered_channels(CHANNELS), np.arange(CHANNELS), "x", None, explicit, split
+    )
+
+
+@given(st.lists(st.tuples(owners, owners), min_size=1, max_size=4))
+def test_flows_lead_from_one_to_the_other_and_every_partial_ends_on_an_owner(keys):
+    before, after = (function(dict(enumerate(side))) for side in zip(*keys, strict=True))
+    hashes = np.arange(len(keys))
+    had, has = (np.zeros((len(keys), CHANNELS)) for _ in range(2))
+    for shares, f in ((had, before), (has, after)):
+        item, channel, share = placements(f, hashes)
+        shares[item, channel] = share
+    homes = after.lookup_hashes(hashes)
+    for k, ways in enumerate(flows(before, after, hashes)):
+        reached = had[k].copy()
+        for way in ways:
+            assert way.source != way.target and (way.share > 0 or way.partials)
+            reached[way.source] -= way.share
+            reached[way.target] += way.share
+            assert way.partials == (way.target == homes[k] and not has[k, way.source])
+        assert reached == pytest.approx(has[k], abs=1e-12)
+        gone = {c for c in range(CHANNELS) if had[k, c] and not has[k, c]}
+        assert gone == {w.source for w in ways if w.partials}
+        assert len({(w.source, w.target) for w in ways}) == len(ways)
+
+
+def hot(count: int = 2001, size: float = 40.0):
+    """One key with half of the load, the others by Zipf; every key of one row."""
+    load = np.append(1.0, zipf(count - 1, 0.5)) * 1e6
+    profile = profile_of_keys(
+        KEY, hashed_keys(count), load, 512, threshold=1e4, state=np.full(count, size)
+    )
+    return profile, uniform(profile, None, numbered_channels(8))
+
+
+@pytest.mark.parametrize("copies", [None, 5])
+def test_half_of_the_load_on_one_key_comes_even_by_splitting_it_alone(copies):
+    profile, before = hot()
+    plan = make_plan(
+        "t", profile, before, before.channels, max_imbalance=1.02, row=ROW, copies=copies
+    )
+    assert plan.imbalance_after <= 1.02 < 3 < plan.imbalance_before
+    assert plan.floor == 1.0
+    (h,) = plan.function.split.keys.tolist()
+    assert profile.heavy_load[profile.heavy == h] == profile.heavy_load.max()
+    # As many as have room, so that no slot moves; or as few as can hold it, for which some must.
+    assert len(plan.function.split.channels) == (copies or 8)
+    assert any(m.kind == "slot" for m in plan.moves) == (copies is not None)
+    assert plan.function.row == ROW
+    shares = [m for m in plan.moves if m.kind == "share"]
+    assert {m.item for m in shares} == {h}
+    assert all("4.000 of a mean channel's load" in m.reason for m in shares)
+    # Where it stands it stays: to split a key moves none of its state, but from a channel that
+    # gets none of it.
+    kept = before.lookup_hashes(np.array([h]))[0] in plan.function.split.channels
+    assert sum(m.bytes for m in shares) == (0.0 if kept else 40.0)
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))).digest == plan.digest
+    # The curve tells what it costs, and its bound what it must.
+    assert plan.curve[-1].imbalance == plan.imbalance_after
+    assert all(p.imbalance > q.imbalance for p, q in zip(plan.curve, plan.curve[1:], strict=False))
+    assert min(p.bytes for p in plan.bound) == 0.0
+
+
+def test_whole_again_its_partials_move_to_its_home_and_are_counted():
+    profile, before = hot()
+    split = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW).function
+    (h,) = split.split.keys.tolist()
+    copies = len(split.split.channels)
+    one = profile.heavy == h
+    grown = replace(
+        profile,
+        heavy_rows=np.where(one, copies, profile.heavy_rows),
+        heavy_bytes=np.where(one, copies * 40.0, profile.heavy_bytes),
+    )
+    back = plan_for("t", grown, split, before, splitting=True)
+    joined = [m for m in back.moves if m.kind == "share" and m.bytes]
+    assert {m.target for m in joined} == {before.lookup_hashes(np.array([h]))[0]}
+    assert {m.source for m in joined} == set(split.split.channels.tolist()) - {joined[0].target}
+    assert all(m.bytes == pytest.approx(40.0) and m.rows == 1 for m in joined)
+    assert sum(m.share for m in back.moves if m.kind == "share") == pytest.approx(
+        1
+        - dict(zip(split.split.channels.tolist(), split.split.shares / 2**24, strict=True)).get(
+            joined[0].target, 0.0
+        )
+    )
+    assert all("one channel holds it again" in m.reason for m in joined)
+
+
+def test_a_light_key_is_whole_again_by_the_next_plan_and_other_strategies_are_held_to_frontier():
+    profile, before = hot()
+    split = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW).function
+    load = np.append(1e-3, zipf(2000, 0.5)) * 1e6
+    light = profile_of_keys(
+        KEY, hashed_keys(2001), load, 512, threshold=1e4, listed=split.split.keys
+    )
+    for row in (ROW, None):
+        calm = make_plan("t", light, split, split.channels, max_imbalance=1.02, row=row)
+        assert not len(calm.function.split)
+        assert calm.imbalance_after <= 1.02
+        assert any(m.kind == "share" for m in calm.moves)
+    other = make_plan("t", profile, before, before.channels, strategy="sbr", row=ROW)
+    assert len(other.function.split) and other.imbalance_after > other.curve[-1].imbalance
+
+
+def test_without_a_row_column_no_key_is_split():
+    profile, before = hot()
+    plan = make_plan("t", profile, before, before.channels, max_imbalance=1.02)
+    assert not len(plan.function.split) and plan.imbalance_after > 3
+    with pytest.raises(InputError, match="sbr splits keys, and the spec does not allow it"):
+        make_plan("t", profile, before, before.channels, strategy="sbr")
+
+
+def test_to_split_is_worth_a_rebalance_where_whole_keys_cannot_be_more_even():
+    profile, before = hot()
+    even = make_plan("t", profile, before, before.channels, max_imbalance=1.02).function
+    policy = Policy(1.1, 1.02, 28)
+    whole = decide(profile, even, even.channels, policy)
+    assert not whole.rebalance and "cannot be improved on (floor 4.000)" in whole.reason
+    split = decide(profile, even, even.channels, replace(policy, splitting=True))
+    assert split.rebalance and split.reachable <= 1.02 and split.floor == 1.0
+    after = make_plan("t", profile, even, even.channels, max_imbalance=1.02, row=ROW).function
+    assert not decide(profile, after, after.channels, replace(policy, splitting=True)).rebalance
+
+
+def test_in_batches_split_keys_come_last():
+    profile, before = hot()
+    plan = make_plan("t", profile, before, numbered_channels(6), max_imbalance=1.02, row=ROW)
+    assert len(plan.function.split) == 1
+    way = stops(plan, before, plan.bytes / 4)
+    assert len(way) >= 2 and not any(len(f.split) for f in way)
+    back = plan_for("t", profile, plan.function, before)
+    assert not any(len(f.split) for f in stops(back, plan.function, back.bytes / 4))
+
+
+def test_loads_follow_the_moves():
+    profile, before = hot()
+    plan = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW)
+    loads = channel_loads(before, profile)
+    for move in moves_between(before, plan.function, profile):
+        loads[move.source] -= move.load
+        loads[move.target] += move.load
+    assert loads == pytest.approx(channel_loads(plan.function, profile))
+    assert imbalance(loads, before.capacities) == pytest.approx(plan.imbalance_after)
