@@ -17,17 +17,18 @@ import numpy as np
 
 from evenkeel.data_docs import leave_docs
 from evenkeel.expectations import GateResult, validate
+from evenkeel.plan_frames import channels as channels_frame
+from evenkeel.plan_frames import moves, placement, summary
 from evenkeel.plan_suite import plan_suite
 from evenkeel.store import Store
 from evenkeel.tables_suite import CLOSE, FAR, FILE_OVERHEAD, ROWS_OFF, tables_suite
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
-from partitioning.metrics import channel_loads
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _MEASURES = (
     "table",
@@ -65,10 +66,10 @@ def plan_gate(
         more even than now, is not expected then
     """
     frames = {
-        "channels": _channels(plan, profile),
-        "placement": _placement(plan, previous),
-        "moves": _moves(plan),
-        "plan": _summary(plan),
+        "channels": channels_frame(plan, profile),
+        "placement": placement(plan, previous),
+        "moves": moves(plan),
+        "plan": summary(plan),
     }
     checks = plan_suite(plan, previous, weighed=profile is not None, going_back=going_back)
     return leave_docs(validate("before", frames, checks), store, run, plan)
@@ -92,10 +93,12 @@ def tables_gate(
         checksum_before, checksum_after : str, decimal digits: content checksum (sum of xxhash64
             over all columns but channel) of the same two versions
         misplaced : int, rows whose channel is not the new function's
-        duplicates : int, keys that stand in more than one row
+        duplicates : int, keys that stand in more than one row, split ones on one channel
         bytes_predicted : float, bytes of state that were to move (weighed again if it had grown)
         bytes_written, files_written : int, numAddedBytes and numAddedFiles of this plan's UPDATE
             commits
+        merged_changed : int, optional: split keys whose partials, merged, are not what they were;
+            rows and checksums are then those of whole keys
         rows_weighed : int, optional: rows of the table when the plan's profile was weighed; what
             it has grown by since may stand in any channel
     channels : one mapping for each table and channel:
@@ -114,7 +117,9 @@ def tables_gate(
 
     _complete(measures, _MEASURES, "measures")
     _complete(channels, _COUNTS, "channels")
-    tables = pd.DataFrame([dict(m) for m in measures], columns=[*_MEASURES, "rows_weighed"])
+    tables = pd.DataFrame(
+        [dict(m) for m in measures], columns=[*_MEASURES, "rows_weighed", "merged_changed"]
+    )
     counts = pd.DataFrame([dict(c) for c in channels], columns=list(_COUNTS))
     for name in ("checksum_before", "checksum_after"):
         tables[name] = tables[name].map(str)
@@ -145,100 +150,3 @@ def _complete(rows: Sequence[Mapping[str, Any]], names: Sequence[str], where: st
                 where,
                 "Every measure is needed: what was not measured cannot pass",
             )
-
-
-def _channels(plan: Plan, profile: Profile | None) -> pd.DataFrame:
-    """One row a channel of the longer of the two lists; share is of its fair share, None for a
-    channel that is closed or dropped, whose load is `stranded`."""
-    import pandas as pd
-
-    after = np.array(plan.loads_after, dtype=np.float64)
-    capacity = np.zeros(len(after))
-    own = plan.function.capacities
-    capacity[: len(own)] = own
-    open_ = capacity > 0
-    fair = capacity / capacity.sum() * after.sum()
-    # No load at all is perfect balance, as in `metrics.imbalance`.
-    share = np.divide(after, fair, out=np.ones(len(after)), where=fair > 0)
-    frame = pd.DataFrame(
-        {
-            "channel": np.arange(len(after)),
-            "capacity": capacity,
-            "load_before": np.array(plan.loads_before, dtype=np.float64),
-            "load_after": after,
-            "share_after": np.where(open_, share, np.nan),
-            "stranded": np.where(open_, 0.0, after),
-        }
-    )
-    if profile is not None:
-        known = profile.listing(plan.function.explicit_keys)
-        loads = np.zeros(len(after))
-        loads[: len(own)] = channel_loads(plan.function, known)
-        frame["off_profile"] = np.abs(loads - after) / max(float(profile.load.sum()), 1.0)
-    return frame
-
-
-def _placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
-    """One row a slot, and one a key that a function places or a move names: its channel before
-    and after, where its move (if any) starts, and where the moves leave it."""
-    import pandas as pd
-
-    function = plan.function
-    named = [m.item for m in plan.moves if m.kind == "key"]
-    keys = np.unique(
-        np.concatenate(
-            [previous.explicit_keys, function.explicit_keys, np.array(named, dtype=np.int64)]
-        )
-    )
-    slots = np.arange(len(function.slots))
-    before = np.concatenate([previous.slots, previous.lookup_hashes(keys)])
-    after = np.concatenate([function.slots, function.lookup_hashes(keys)])
-    place = {("slot", int(s)): int(s) for s in slots}
-    place |= {("key", int(k)): len(slots) + i for i, k in enumerate(keys)}
-    source, planned = before.copy(), before.copy()
-    for move in plan.moves:
-        if (at := place.get((move.kind, move.item))) is not None:
-            source[at], planned[at] = move.source, move.target
-    return pd.DataFrame(
-        {
-            "kind": ["slot"] * len(slots) + ["key"] * len(keys),
-            "item": np.concatenate([slots, keys]),
-            "before": before,
-            "source": source,
-            "after": after,
-            "planned": planned,
-            "capacity": function.capacities[after],
-        }
-    )
-
-
-def _moves(plan: Plan) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        {
-            "kind": [m.kind for m in plan.moves],
-            "item": np.array([m.item for m in plan.moves], dtype=np.int64),
-            "goes": np.array([m.source != m.target for m in plan.moves], dtype=bool),
-            "bytes": np.array([m.bytes for m in plan.moves], dtype=np.float64),
-            "least": np.array([min(m.load, m.bytes, m.rows) for m in plan.moves], np.float64),
-            "reason": np.array([m.reason.strip() or None for m in plan.moves], dtype=object),
-        }
-    )
-
-
-def _summary(plan: Plan) -> pd.DataFrame:
-    import pandas as pd
-
-    after = np.array(plan.loads_after)[: len(plan.function.channels)]
-    own = plan.function.capacities
-    open_ = own > 0
-    total = float(sum(plan.loads_after))
-    worst = float((after[open_] / own[open_]).max() * own.sum() / total) if total else 1.0
-    parents = {plan.parent_digest, plan.function.parent}
-    return pd.DataFrame(
-        {
-            "parent": [parents.pop() if len(parents) == 1 else "two different parents"],
-            "imbalance_off": [abs(plan.imbalance_after - worst)],
-        }
-    )

@@ -35,6 +35,7 @@ class Merge:
     every : SQL aggregate of partials, by the SQL of the state column
     content : SQL that is equal for equal contents, by the SQL of a merged value: bytes of a sketch
         may differ by how it came about
+    width : SQL for the bytes of a value, by the SQL of the state column; None: like any other's
     types : names of the types, without parameters, that its column may have; None: any with an
         order
     told : the same in words
@@ -44,6 +45,7 @@ class Merge:
     pair: Callable[[str, str], str]
     every: Callable[[str], str]
     content: Callable[[str], str] = "{}".format
+    width: Callable[[str], str] | None = None
     types: frozenset[str] | None = None
     told: str = "a type that has an order"
 
@@ -81,6 +83,7 @@ MERGES: dict[Name, Merge] = {
         lambda of, by: f"array_sort(collect_set({of}))",
         _some("array_sort(array_union({}, {}))"),
         lambda x: f"array_sort(array_distinct(flatten(collect_list({x}))))",
+        width="octet_length(CAST({} AS STRING))".format,
         types=_MEMBERS,
         told="a string, binary, boolean, date, timestamp, decimal or whole number",
     ),
@@ -89,6 +92,7 @@ MERGES: dict[Name, Merge] = {
         _some("hll_union({}, {})"),
         "hll_union_agg({})".format,
         "hll_sketch_estimate({})".format,
+        width="octet_length({})".format,
         types=_SKETCHED,
         told="a string, binary, int or bigint",
     ),
@@ -97,6 +101,7 @@ MERGES: dict[Name, Merge] = {
         _some("theta_union({}, {})"),
         "theta_union_agg({})".format,
         "theta_sketch_estimate({})".format,
+        width="octet_length({})".format,
         types=_SKETCHED,
         told="a string, binary, int or bigint",
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from evenkeel.charts import NARROW, WIDE, curve_svg, loads_svg
@@ -68,7 +69,9 @@ def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
     target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
     budget = f"budget {bytes_text(plan.budget)}" if plan.budget is not None else "no budget"
     keys = sum(m.kind == "key" for m in plan.moves)
-    return [
+    split = plan.function.split
+    copies = np.diff(split.starts)
+    facts = [
         ("imbalance before", imbalance_text(plan.imbalance_before), "1 is perfect"),
         ("imbalance after", imbalance_text(plan.imbalance_after), target),
         ("floor", imbalance_text(plan.floor), "the least possible"),
@@ -76,6 +79,10 @@ def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
         ("state moved", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
         ("moves", f"{len(plan.moves):,}", f"{keys:,} heavy {'key' if keys == 1 else 'keys'}"),
     ]
+    if len(split):
+        parts = f"{copies.mean():.1f} copies each, at most {copies.max()}"
+        facts.append(("split keys", f"{len(split):,}", parts))
+    return facts
 
 
 def pictures(plan: Plan) -> dict[str, dict[str, Markup]]:

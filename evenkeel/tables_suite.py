@@ -35,6 +35,17 @@ def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]])
         f"{bytes_text(m['bytes_predicted'])} predicted"
         for m in measures
     )
+    merged = [
+        check(
+            "tables",
+            "ExpectColumnMaxToBeBetween",
+            "No split key's state changes when its partials are merged",
+            "0 such keys",
+            column="merged_changed",
+            min_value=0,
+            max_value=0,
+        )
+    ]
     footers = f"and {FILE_OVERHEAD:,} bytes a file, for footers; {written}"
     return [
         check(
@@ -120,4 +131,4 @@ def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]])
             column_B="rows_off",
             or_equal=True,
         ),
-    ]
+    ] + (merged if any("merged_changed" in m for m in measures) else [])

@@ -188,11 +188,11 @@ def plan_for(
     moves = moves_between(previous, function, profile, reason)
     channels = max(len(previous.channels), len(function.channels))
     if splitting or len(shared):
-        rival = splitting and function.strategy != "frontier"
-        aims = (
-            {"max_imbalance": max_imbalance, "budget": budget, "copies": copies} if rival else None
-        )
-        curve = shared_curve(profile, previous, function, aims)
+        aims = {"max_imbalance": max_imbalance, "budget": budget}
+        aims |= {"copies": copies} if splitting else {}
+        held = reason is None and function.strategy != "frontier"
+        allowed = splitting or len(function.split) > 0
+        curve = shared_curve(profile, previous, function, allowed, aims if held else None)
     else:
         curve = trace(profile, previous, function.channels)
     hashed = uniform(profile, None, function.channels)

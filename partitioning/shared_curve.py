@@ -20,10 +20,11 @@ def shared_curve(
     profile: Profile,
     previous: PartitioningFunction,
     function: PartitioningFunction,
+    splitting: bool,
     aims: Mapping[str, Any] | None = None,
 ) -> Curve:
-    """Imbalance against bytes moved: `function` and what frontier would do, beside staying; and,
-    from whole keys, all that whole keys can do.
+    """Imbalance against bytes moved: `function` and what frontier would do; staying, where that is
+    allowed; and, from whole keys, all that whole keys can do.
 
     A key that is shared gives load away without any state, so that only slots and partials whose
     channel is no owner any longer cost bytes.
@@ -31,15 +32,18 @@ def shared_curve(
     Parameters
     ----------
     profile : lists the explicit and split keys of both functions
+    splitting : whether keys may be split
     aims : options of the frontier that `function` is held to; None: to none
     """
     channels = function.channels
-    rivals = [] if aims is None else [frontier(profile, previous, channels, splitting=True, **aims)]
+    rivals = []
+    if aims is not None:
+        rivals = [frontier(profile, previous, channels, splitting=splitting, **aims)]
     points = [
         (sum(m.bytes for m in moves_between(previous, f, profile)), _imbalance(f, profile))
         for f in (function, *rivals)
     ]
-    if previous.channels == channels:
+    if previous.channels == channels and (splitting or not len(previous.split)):
         points.append((0.0, _imbalance(previous, profile)))
     if not len(previous.split):
         whole = trace(profile, previous, channels)
@@ -49,7 +53,7 @@ def shared_curve(
         if not kept or point[1] < kept[-1][1]:
             kept.append(point)
     sizes, imbalances = np.array(kept).reshape(-1, 2).T
-    least = floor(profile, channels, splitting=True)
+    least = floor(profile, channels, splitting)
     grid = np.linspace(imbalances.max(initial=least), least, GRID)
     item, owner, share = placements(previous, profile.heavy)
     bound = least_bytes(

@@ -54,6 +54,24 @@ class Commit:
     metrics: Mapping[str, int] = field(default_factory=dict)
     parameters: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def rows(self) -> int:
+        """Rows that an UPDATE, or a MERGE of partials, took from where they stood."""
+        return self._metric("numUpdatedRows", "numTargetRowsDeleted")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it wrote."""
+        return self._metric("numAddedBytes", "numTargetBytesAdded")
+
+    @property
+    def files(self) -> int:
+        """Files that it wrote."""
+        return self._metric("numAddedFiles", "numTargetFilesAdded")
+
+    def _metric(self, *names: str) -> int:
+        return next((self.metrics[n] for n in names if n in self.metrics), 0)
+
 
 def app_id(table: str, what: str = "") -> str:
     """Delta's application id of our writes: `evenkeel/<table>`, or `evenkeel/<table>/<what>`."""

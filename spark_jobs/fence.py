@@ -205,7 +205,7 @@ def ours(spark: SparkSession, migration: Migration, name: str) -> list[commits.C
         if commit.meta.get("digest") == migration.plan.digest:
             if commit.meta.get("step") == "roll_back":
                 moved.clear()
-            elif commit.operation == "UPDATE":
+            elif commit.operation in ("UPDATE", "MERGE"):
                 moved.append(commit)
     return moved
 

@@ -17,10 +17,13 @@ from pyspark.sql import SparkSession
 from evenkeel.steps import ROLLED_BACK, read_rolled_back
 from evenkeel.table import Table
 from partitioning.errors import FenceError
+from partitioning.parts import shared_keys
 from spark_jobs import state
 from spark_jobs.fence import Migration, approved, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
-from spark_jobs.moving import Passage, moved_sql
+from spark_jobs.joining import check_mergeable, leaving_sql
+from spark_jobs.moved import moved_sql
+from spark_jobs.moving import Passage
 from spark_jobs.throttle import throttled
 
 STEP = "migrate"
@@ -31,6 +34,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
 
     Raises
     ------
+    InputError : keys are split, and a state table has a column without a merge
     FenceError : the world is not the one that was planned from, what moves has outgrown the
         budget (nothing was changed then), rolling back has not ended, or other writers never let
         us in
@@ -39,6 +43,8 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     if not published(migration):
         begin_anew(migration)
         stands = {name: fence(spark, migration, name)[1] for name in names}
+        if len(shared_keys(migration.before, migration.after)):
+            check_mergeable(spark, migration.table.spec)
         if all(s == {migration.old} for s in stands.values()):
             check_budget(spark, migration)
         migration.table.registry.store.check_exclusive()
@@ -115,8 +121,11 @@ def check_budget(spark: SparkSession, migration: Migration) -> None:
     FenceError : it is more than the plan's budget
     """
     plan = migration.plan
-    condition = moved_sql(migration.before, migration.after)
-    if plan.budget is None or condition is None:
+    shared = shared_keys(migration.before, migration.after)
+    whole = moved_sql(migration.before, migration.after, shared=shared)
+    parts = leaving_sql(migration.after, shared) if len(shared) else None
+    condition = " OR ".join(f"({c})" for c in (whole, parts) if c is not None)
+    if plan.budget is None or not condition:
         return
     size = 0.0
     for name in migration.table.spec.state:
@@ -137,8 +146,8 @@ def check_budget(spark: SparkSession, migration: Migration) -> None:
 def record_of(
     spark: SparkSession, migration: Migration, name: str, known: float | None = None
 ) -> dict[str, Any]:
-    """What the table's own history says of our UPDATEs: versions before and after (equal where
-    nothing had to move), rows, bytes and files written, seconds.
+    """What the table's own history says of our UPDATEs and MERGEs: versions before and after
+    (equal where nothing had to move), rows, bytes and files written, seconds.
 
     Parameters
     ----------
@@ -152,9 +161,9 @@ def record_of(
         "before": commits[0].version - 1 if commits else version,
         "after": commits[-1].version if commits else version,
         "commits": [c.version for c in commits],
-        "rows": sum(c.metrics["numUpdatedRows"] for c in commits),
-        "bytes": sum(c.metrics["numAddedBytes"] for c in commits),
-        "files": sum(c.metrics["numAddedFiles"] for c in commits),
+        "rows": sum(c.rows for c in commits),
+        "bytes": sum(c.bytes for c in commits),
+        "files": sum(c.files for c in commits),
         "seconds": round(sum(c.metrics["executionTimeMs"] for c in commits) / 1000, 3),
         "bytes_per_row": state.table_bytes_per_row(spark, path) if known is None else known,
     }

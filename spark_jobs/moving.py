@@ -1,38 +1,54 @@
 """Moving rows between two placements, in steps that may each be the last before a crash.
 
-loosen (the table admits both functions), move (one UPDATE, then sweeps), tighten (the table
-admits one function alone). Forward or back is the same, with the ends exchanged. Every step
-looks at what stands before it acts, so that doing it again changes nothing.
+loosen (the table admits both functions), move (one UPDATE and, of split keys, one MERGE; then
+sweeps), tighten (the table admits one function alone). Forward or back is the same, with the ends
+exchanged. Every step looks at what stands before it acts, so that doing it again changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
-import numpy as np
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
-from partitioning.hashing import slot_of
+from partitioning.hashing import Hashes
+from partitioning.parts import shared_keys
+from partitioning.split import Split
 from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
+from spark_jobs.joining import join_sql, leaving_sql
+from spark_jobs.moved import moved_sql
 from spark_jobs.throttle import Throttle
 
 #: How often rows that other writers still add by the function that is left are fetched.
 SWEEPS = 3
-#: Ranges of slots in an UPDATE's condition. They only spare reading; many cost more than they
-#: save: past some thousand bytes of code the JVM interprets Spark's generated filter.
-RANGES = 12
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 _EXISTS = "DELTA_CONSTRAINT_ALREADY_EXISTS"
 _REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+
+
+#: Of a MERGE's answer: the partials that have left.
+_DELETED = "num_deleted_rows"
+
+
+class Written(NamedTuple):
+    """What one statement moved: rows (None: its transaction id was spent), and the table's version
+    before and after."""
+
+    rows: int | None
+    before: int
+    after: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,30 +127,33 @@ class Passage:
         ------
         FenceError : writers that use the source's function do not stop
         """
-        condition = moved_sql(self.source, self.target)
-        look = not untouched
-        total = 0
+        look, total = not untouched, 0
         for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
-            if (part := moved_sql(at, stop, self.target)) is not None:
-                rows, _ = persistently(
-                    lambda part=part, look=look: self._update(part, look), self.where
-                )
+            if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
+                update = f"{self._update_sql()} WHERE {part}"
+                rows = persistently(
+                    lambda p=part, u=update, look=look: self._write(p, u, look), self.where
+                ).rows
                 look, total = True, total + (rows or 0)
                 reached("batch moved")
-        for _ in range(SWEEPS):
-            if condition is None:
-                break
-            rows, quiet = persistently(lambda look=look: self._update(condition, look), self.where)
-            look, total = True, total + (rows or 0)
-            reached("moved")
-            if quiet:
+        writes = self._writes()
+        for _ in range(SWEEPS if writes else 0):
+            made = []
+            for condition, statement in writes:
+                write = lambda c=condition, s=statement, k=look: self._write(c, s, k)  # noqa: E731
+                made.append(persistently(write, self.where))
+                look, total = True, total + (made[-1].rows or 0)
+                reached("moved")
+            if _alone(made):
                 break
         else:
-            raise FenceError(
-                f"rows still arrive by another epoch's function after {SWEEPS} sweeps",
-                self.where,
-                f"Pause the writers that do not use epoch {self.target.epoch}, then run this again",
-            )
+            if writes:
+                raise FenceError(
+                    f"rows still arrive by another epoch's function after {SWEEPS} sweeps",
+                    self.where,
+                    f"Pause the writers that do not use epoch {self.target.epoch}, then run this "
+                    "again",
+                )
         return total
 
     def tighten(self) -> bool:
@@ -156,24 +175,44 @@ class Passage:
         reached("sealed")
         return done
 
-    def _update(self, condition: str, look: bool) -> tuple[int | None, bool]:
-        """One UPDATE: rows moved (None: its transaction id was spent), and whether its commit is
-        the only one since the fence, so that nothing can be left to move."""
+    @cached_property
+    def shared(self) -> Hashes:
+        """Keys that either function splits, of which there may be several rows."""
+        return shared_keys(self.source, self.target)
+
+    def _update_sql(self) -> str:
+        # Of keys that are split it is not asked.
+        whole = channel_sql(replace(self.target, split=Split(), row=None))
+        return f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {whole}"
+
+    def _writes(self) -> list[tuple[str, str]]:
+        """Which rows have to move, and the statement that moves them; whole keys first."""
+        spec, found = self.migration.table.spec, []
+        if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
+            found.append((whole, f"{self._update_sql()} WHERE {whole}"))
+        if len(self.shared):
+            found.append(
+                (
+                    leaving_sql(self.target, self.shared),
+                    join_sql(spec, self.name, self.target, self.shared),
+                )
+            )
+        return found
+
+    def _write(self, condition: str, statement: str, look: bool) -> Written:
+        """Move the rows that `condition` names by one statement; with a look first whether there
+        are any."""
         version, _ = self.fence()
         rows_left = self.spark.read.format("delta").load(self.path).where(condition)
         if look and rows_left.isEmpty():
-            # An UPDATE of nothing that carries a transaction id leaves an empty commit behind.
-            return 0, True
+            # A write of nothing that carries a transaction id leaves an empty commit behind.
+            return Written(0, version, version)
         if self.throttle is not None:
             self.throttle.admit(rows_left, self.path)
         app = commits.app_id(self.migration.table.spec.table)
-        update = (
-            f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {channel_sql(self.target)} "
-            f"WHERE {condition}"
-        )
         try:
             with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
-                row = self.spark.sql(update).first()
+                row = self.spark.sql(statement).first()
         except (PySparkException, Py4JJavaError) as error:
             if _REFUSED not in str(error):
                 raise
@@ -182,13 +221,12 @@ class Passage:
                 self.where,
                 "Another run has finished or undone this migration; look at its constraints",
             ) from error
-        rows = None if row is None else int(row[0])
+        rows = None if row is None else int(row[_DELETED] if _DELETED in row else row[0])
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:
             self.throttle.keep(self.path, version)
-        since = state.table_version(self.spark, self.path) - version
-        return rows, rows is not None and since == 1
+        return Written(rows, version, state.table_version(self.spark, self.path))
 
     def _add(self, constraint: str) -> bool:
         """Add one of the migration's constraints; False where rows violate it."""
@@ -213,41 +251,9 @@ class Passage:
         return commits.commit_conf(self.spark, None, None, self.migration.meta(self.step))
 
 
-def moved_sql(
-    source: PartitioningFunction,
-    target: PartitioningFunction,
-    final: PartitioningFunction | None = None,
-) -> str | None:
-    """SQL for the rows that stand by `source` and have another channel by `target`; None: none.
-
-    Only the last part decides; the others name channels (partitions) and slots (Parquet row
-    groups) that need not be read.
-
-    Parameters
-    ----------
-    final : the function that `target` is a stop on the way to: whoever writes by that one
-        already is let be
-    """
-    slots = np.flatnonzero(source.slots != target.slots)
-    keys = np.union1d(source.explicit_keys, target.explicit_keys)
-    keys = keys[source.lookup_hashes(keys) != target.lookup_hashes(keys)]
-    if not len(slots) and not len(keys):
-        return None
-    channels = np.union1d(source.slots[slots], source.lookup_hashes(keys))
-    ranges = slot_ranges(np.union1d(slots, slot_of(keys, len(source.slots))))
-    within = " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
-    due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final)}"
-    if final is not None:
-        due += f" AND {channel_sql(target)} = {channel_sql(final)}"
-    return f"{state.CHANNEL} IN ({', '.join(map(str, channels.tolist()))}) AND ({within}) AND {due}"
-
-
-def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:
-    """At most `most` ranges (first, last) that hold all slots (ascending, at least one): runs of
-    neighbours, the nearest joined."""
-    gaps = np.diff(slots) - 1
-    widest = np.sort(np.argsort(-gaps, kind="stable")[: most - 1])
-    cuts = widest[gaps[widest] > 0]
-    first = np.concatenate([slots[:1], slots[cuts + 1]])
-    last = np.concatenate([slots[cuts], slots[-1:]])
-    return list(zip(first.tolist(), last.tolist(), strict=True))
+def _alone(made: Sequence[Written]) -> bool:
+    """Whether nobody else wrote from the first of these to the last, so that nothing can be left
+    to move."""
+    return all(w.rows is not None and w.after - w.before <= 1 for w in made) and all(
+        one.after == other.before for one, other in pairwise(made)
+    )

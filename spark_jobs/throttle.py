@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -38,7 +37,7 @@ class Throttle:
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
         made = [c for n in names for c in ours(spark, migration, n)]
-        self._rows, self._bytes = _sum(made, "numUpdatedRows"), _sum(made, "numAddedBytes")
+        self._rows, self._bytes = sum(c.rows for c in made), sum(c.bytes for c in made)
         self._before, self._began = (self._rows, self._bytes), time.monotonic()
 
     def admit(self, rows: DataFrame, path: str) -> None:
@@ -67,8 +66,8 @@ class Throttle:
         until the rate allows more."""
         found = commits.history_since(self._spark, path, since)
         mine = [c for c in found if c.meta.get("digest") == self._digest]
-        self._rows += _sum(mine, "numUpdatedRows")
-        self._bytes += _sum(mine, "numAddedBytes")
+        self._rows += sum(c.rows for c in mine)
+        self._bytes += sum(c.bytes for c in mine)
         seconds = time.monotonic() - self._began
         if self._rate is not None:
             wait = max(0.0, (self._bytes - self._before[1]) / self._rate - seconds)
@@ -96,7 +95,3 @@ def throttled(
     most = float(batch if batch is not None else (rate or 0) * SECONDS)
     way = stops(migration.plan, migration.before, most)
     return way[::-1] if back else way, Throttle(spark, migration, rate, back)
-
-
-def _sum(made: Iterable[commits.Commit], metric: str) -> int:
-    return sum(c.metrics.get(metric, 0) for c in made)

@@ -9,69 +9,30 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+from pyspark.sql import SparkSession
 
 from evenkeel.gates import tables_gate
+from evenkeel.state_view import width_sql
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
+from partitioning.hashing import Hashes
 from partitioning.metrics import channel_sums
-from partitioning.profile import Profile
-from partitioning.sql import channel_sql, quoted, slot_sql
+from partitioning.parts import shared_keys
+from partitioning.profile import Profile, sums_by
 from spark_jobs import state
+from spark_jobs.contents import changed, content, duplicates, total
 from spark_jobs.fence import Migration, approved, fence, published, reached
 from spark_jobs.job import parser, run_job, say
+from spark_jobs.joining import of_keys_sql
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.moving import SWEEPS
 
 STEP = "verify"
-
-
-@dataclass(frozen=True)
-class Content:
-    """What rows of a state table hold, whatever their channel.
-
-    checksum : sum of xxhash64 over all columns but the channel
-    misplaced : rows whose channel or slot is not the function's
-    """
-
-    rows: int
-    checksum: int
-    misplaced: int
-
-
-def content(rows: DataFrame, function: PartitioningFunction) -> dict[int, Content]:
-    """What each channel of a version of a state table holds, in one pass."""
-    h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
-    owner, slot = channel_sql(function), slot_sql(function.key, len(function.slots))
-    right = F.expr(f"{state.CHANNEL} <=> {owner} AND {state.SLOT} <=> {slot}")
-    found = rows.groupBy(state.CHANNEL).agg(
-        F.count(F.lit(1)),
-        # Two sums of 32 bits are exact where one of 64 overflows, and faster than decimals.
-        F.sum(F.shiftright(h, 32)),
-        F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
-        F.count_if(~right),
-    )
-    return {r[0]: Content(r[1], (r[2] << 32) + r[3], r[4]) for r in found.collect()}
-
-
-def total(channels: Iterable[Content]) -> Content:
-    """All channels together."""
-    parts = list(channels)
-    return Content(
-        sum(p.rows for p in parts), sum(p.checksum for p in parts), sum(p.misplaced for p in parts)
-    )
-
-
-def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:
-    """Keys that stand in more than one row."""
-    keys = rows.groupBy(*(F.col(quoted(c.name)) for c in function.key)).count()
-    return keys.where("count > 1").count()
 
 
 def measure(
@@ -90,7 +51,9 @@ def measure(
     newest = state.table_version(spark, path)
     wanted = {newest, *commits, *(v - 1 for v in commits)}
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
-    channels = {v: content(rows, migration.after) for v, rows in versions.items()}
+    shared = shared_keys(migration.before, migration.after)
+    width = width_sql(migration.table.spec.state[name])
+    channels = {v: content(rows, migration.after, shared, width) for v, rows in versions.items()}
     totals = {v: total(found.values()) for v, found in channels.items()}
     before = [totals[v - 1] for v in commits] or [totals[newest]]
     after = [totals[v] for v in commits] or [totals[newest]]
@@ -104,10 +67,17 @@ def measure(
         "checksum_after": str(after[-1].checksum),
         "misplaced": totals[newest].misplaced,
         "duplicates": duplicates(versions[newest], migration.after),
-        "bytes_predicted": sum(b.misplaced for b in before) * record["bytes_per_row"],
+        # Rows with large values weigh more than the mean row.
+        "bytes_predicted": sum(b.misplaced * record["bytes_per_row"] + b.wide for b in before),
         "bytes_written": record["bytes"],
         "files_written": record["files"],
     }
+    if len(shared):
+        parts = {v: r.where(of_keys_sql(migration.after, shared)) for v, r in versions.items()}
+        spec = migration.table.spec
+        measures["merged_changed"] = sum(
+            changed(parts[v - 1], parts[v], spec, name) for v in commits
+        )
     return measures, {channel: c.rows for channel, c in channels[newest].items()}
 
 
@@ -116,18 +86,23 @@ def counts(
     function: PartitioningFunction,
     measures: list[dict[str, Any]],
     found: dict[str, dict[int, int]],
+    shared: Hashes,
 ) -> list[dict[str, Any]]:
-    """Rows predicted and found, by table and channel, as `tables_gate` takes them.
+    """Rows of whole keys predicted and found, by table and channel, as `tables_gate` takes them.
 
     A profile weighs a table's state tables together; each is predicted its share of that, and
     its `rows_weighed` is added to the measures.
     """
-    predicted = channel_sums(function, profile, profile.rows, profile.heavy_rows)
+    # How many partials of split keys there are is for events to come to say.
+    left = profile.heavy_rows * ~np.isin(profile.heavy, shared)
+    away = sums_by(profile.heavy_slots, profile.heavy_rows - left, profile.slots)
+    weighed = np.maximum(profile.rows - away, 0.0)
+    predicted = channel_sums(function, profile, weighed, left)
     total = sum(m["rows_before"] for m in measures)
     rows = []
     for m in measures:
         share = m["rows_before"] / total if total else 0.0
-        m["rows_weighed"] = round(share * float(profile.rows.sum()))
+        m["rows_weighed"] = round(share * float(weighed.sum()))
         have = found[m["table"]]
         for channel in sorted(set(range(len(predicted))) | set(have)):
             expected = float(predicted[channel]) * share if channel < len(predicted) else 0.0
@@ -216,7 +191,9 @@ def check(spark: SparkSession, migration: Migration) -> None:
         measures.append(measured)
     run.write_json("migration.json", record)
     profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
-    channels = counts(profile, migration.after, measures, found)
+    channels = counts(
+        profile, migration.after, measures, found, shared_keys(migration.before, migration.after)
+    )
     gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
     run.write_json("gate_tables.json", gate.to_dict())
     gate.check(run.url)

@@ -72,6 +72,59 @@ def test_good_plan_passes_quietly_and_calls_nobody(
     assert "Calculating" not in told.out + told.err
 
 
+HOT = profile_of([4000.0, *(1000.0 / (1 + i) for i in range(1, 400))])
+SHARED = make_plan(
+    "words",
+    HOT,
+    PREVIOUS,
+    CHANNELS,
+    max_imbalance=1.05,
+    tables={"words": 3},
+    row=KeyColumn("id", "bigint"),
+)
+
+
+def test_a_plan_that_splits_a_key_passes() -> None:
+    assert len(SHARED.function.split) == 1 and SHARED.imbalance_after <= 1.05
+    gate = plan_gate(SHARED, PREVIOUS, profile=HOT)
+    assert failing(gate) == set()
+    # Whole again since the spec allows it no longer: less even, and as even as it can be.
+    whole = make_plan("words", HOT, SHARED.function, CHANNELS, max_imbalance=1.05)
+    assert whole.imbalance_after >= whole.floor > 1.5
+    assert failing(plan_gate(whole, SHARED.function, profile=HOT)) == set()
+    back = plan_for("words", HOT, SHARED.function, PREVIOUS, reason="back")
+    assert failing(plan_gate(back, SHARED.function, profile=HOT, going_back=True)) == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"share": 0.001}, "The moves are exactly what differs between the two functions"),
+        ({"source": 9}, "The moves are exactly what differs between the two functions"),
+        ({"reason": " "}, "Nothing moves without a reason"),
+        ({"target": -1}, "Every move goes to another channel"),
+    ],
+)
+def test_a_doctored_share_fails(change: dict[str, Any], what: str) -> None:
+    at = next(i for i, m in enumerate(SHARED.moves) if m.kind == "share")
+    share = SHARED.moves[at]
+    if change.get("target") == -1:
+        change = {"target": share.source}
+    moves = [*SHARED.moves[:at], replace(share, **change), *SHARED.moves[at + 1 :]]
+    assert what in failing(plan_gate(replace(SHARED, moves=tuple(moves)), PREVIOUS))
+
+
+def test_a_share_that_starts_where_nothing_is_or_moves_twice_fails() -> None:
+    at = next(i for i, m in enumerate(SHARED.moves) if m.kind == "share")
+    share = SHARED.moves[at]
+    twice = replace(SHARED, moves=(*SHARED.moves, share))
+    assert "No slot or key moves twice" in failing(plan_gate(twice, PREVIOUS))
+    turned = replace(share, source=share.target, target=share.source)
+    moves = (*SHARED.moves[:at], turned, *SHARED.moves[at + 1 :])
+    found = failing(plan_gate(replace(SHARED, moves=moves), PREVIOUS))
+    assert "Every move starts at the channel that owns the slot or key now" in found
+
+
 @pytest.mark.parametrize(
     "key", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a&b"]
 )

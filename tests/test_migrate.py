@@ -23,7 +23,8 @@ from spark_jobs import commits, fence, state
 from spark_jobs.fence import approved, persistently
 from spark_jobs.maintain import maintain
 from spark_jobs.migrate import check_budget, main, migrate
-from spark_jobs.moving import Passage, moved_sql, slot_ranges
+from spark_jobs.moved import moved_sql, slot_ranges
+from spark_jobs.moving import Passage, Written
 from tests.placed import (
     HEAVY,
     KEY,
@@ -357,13 +358,13 @@ def test_another_writer_during_the_update_is_survived(
                 append(other, home, migration.before, batch)
                 added.update(batch)
 
-    update = Passage._update
+    really = Passage._write
 
-    def tell_then_update(*given: Any) -> tuple[int | None, bool]:
+    def tell_then_write(*given: Any) -> Written:
         started.set()
-        return update(*given)
+        return really(*given)
 
-    monkeypatch.setattr(Passage, "_update", tell_then_update)
+    monkeypatch.setattr(Passage, "_write", tell_then_write)
     monkeypatch.setattr("spark_jobs.fence.ATTEMPTS", 20)
     monkeypatch.setattr("spark_jobs.moving.SWEEPS", 20)
     writer = threading.Thread(target=write)

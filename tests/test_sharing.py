@@ -60,6 +60,28 @@ def test_half_of_all_load_on_one_key_comes_even():
     assert owner == after.split.homes[0]
 
 
+@pytest.mark.parametrize("copies", range(2, 9))
+def test_no_more_channels_share_a_key_than_are_allowed(copies):
+    load = np.append([4.0, 1.9, 0.7, 0.6], zipf(2000, 0.5) * 8)
+    profile = profile_of_keys(KEY, hashed_keys(2004), load, 512, threshold=0.5)
+    before = uniform(profile, None, numbered_channels(8))
+    options = {"max_imbalance": 1.01, "splitting": True}
+    any_number = frontier(profile, before, before.channels, **options)
+    assert reached(profile, any_number) <= 1.01
+    after = frontier(profile, before, before.channels, copies=copies, **options)
+    assert np.diff(after.split.starts).max() <= copies
+    # A channel's fair share is 1.9: two hold no more than 3.8 of the heaviest.
+    assert (reached(profile, after) <= 1.01) == (copies > 2)
+    again = frontier(profile, after, before.channels, copies=copies, **options)
+    assert np.diff(again.split.starts).max() <= copies
+
+
+@pytest.mark.parametrize("options", [{"copies": 1, "splitting": True}, {"copies": 3}])
+def test_copies_are_two_or_more_of_split_keys(options):
+    with pytest.raises(InputError, match="copies: .*Give 2 or more"):
+        frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), **options)
+
+
 def test_keys_that_do_not_pack_are_split_too():
     # Three keys of two thirds of a channel: whole, one channel has two of them.
     profile = profile_of_keys(KEY, hashed_keys(3), np.ones(3), 64, threshold=0.5)

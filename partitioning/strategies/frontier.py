@@ -19,7 +19,14 @@ from partitioning.strategies.curve import CLOSE, picked
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
-from partitioning.strategies.sharing import HARD, afforded, poured, shares_before, split_task
+from partitioning.strategies.sharing import (
+    HARD,
+    afforded,
+    largest,
+    poured,
+    shares_before,
+    split_task,
+)
 
 #: Parts of a mean slot's load and bytes up to which a key is not worth a name.
 LIGHT = 0.1
@@ -205,6 +212,8 @@ def _shared(
         loads = sums_by(at, rest.load[: len(at)], len(rest.fair))
         before = shares_before(task, previous, items)
         after = poured(loads, rest.fair, task.load[items], before, goal, allowed)
+        if copies is not None:
+            after = largest(after, copies)
         after = afforded(before, after, task.sizes[items], budget - moved)
         reached = imbalance(loads + task.load[items] @ after, task.capacities)
         if reached < best:

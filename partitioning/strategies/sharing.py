@@ -165,6 +165,14 @@ def poured(
     return after
 
 
+def largest(shares: Floats, copies: int) -> Floats:
+    """Shares (F, N) with no more than so many owners a key, those with most of it."""
+    order = np.argsort(-shares, axis=1, kind="stable")
+    kept = shares.copy()
+    np.put_along_axis(kept, order[:, copies:], 0.0, axis=1)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
 def afforded(before: Floats, after: Floats, sizes: Floats, budget: float) -> Floats:
     """As far from `before` to `after`, shares (F, N), as a budget goes; what is on channels that
     close moves anyway."""

@@ -1,0 +1,129 @@
+"""What a version of a state table holds, counted such that two versions can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from evenkeel.merges import INEXACT, MERGES
+from evenkeel.spec import TableSpec
+from evenkeel.state_view import joined
+from partitioning.function import PartitioningFunction
+from partitioning.hashing import Hashes
+from partitioning.sql import quoted, slot_sql
+from spark_jobs import state
+from spark_jobs.joining import belongs_sql, of_keys_sql
+
+#: Sums of floats that are added in another order differ by less than this part.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Content:
+    """What rows of a state table hold, whatever their channel.
+
+    rows : of whole keys
+    checksum : sum of xxhash64 over all their columns but the channel
+    misplaced : rows, of any key, whose channel or slot is not the function's
+    wide : bytes, uncompressed, that they and all rows of split keys have in columns whose values
+        may be large
+    """
+
+    rows: int
+    checksum: int
+    misplaced: int
+    wide: int = 0
+
+
+def content(
+    rows: DataFrame,
+    function: PartitioningFunction,
+    shared: Hashes | None = None,
+    width: str | None = None,
+) -> dict[int, Content]:
+    """What each channel of a version of a state table holds, in one pass.
+
+    Parameters
+    ----------
+    shared : keys that are split, of which partials may join: what they hold is compared by
+        `changed`
+    width : SQL for the bytes of a row's large values; None: it has none
+    """
+    h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
+    whole = F.lit(True)
+    if shared is not None and len(shared):
+        whole = ~F.expr(of_keys_sql(function, shared))
+        h = F.when(whole, h)
+    slot = slot_sql(function.key, len(function.slots))
+    right = F.expr(f"{state.CHANNEL} <=> {belongs_sql(function)} AND {state.SLOT} <=> {slot}")
+    found = rows.groupBy(state.CHANNEL).agg(
+        F.count_if(whole),
+        # Two sums of 32 bits are exact where one of 64 overflows, and faster than decimals.
+        F.sum(F.shiftright(h, 32)),
+        F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
+        F.count_if(~right),
+        *([] if width is None else [F.sum(F.when(~(right & whole), F.expr(width)))]),
+    )
+    return {
+        r[0]: Content(r[1], ((r[2] or 0) << 32) + (r[3] or 0), r[4], *(w or 0 for w in r[5:]))
+        for r in found.collect()
+    }
+
+
+def total(channels: Iterable[Content]) -> Content:
+    """All channels together."""
+    parts = list(channels)
+    return Content(
+        sum(p.rows for p in parts),
+        sum(p.checksum for p in parts),
+        sum(p.misplaced for p in parts),
+        sum(p.wide for p in parts),
+    )
+
+
+def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:
+    """Keys that stand in more than one row, or, if split, in more than one on a channel."""
+    by = [F.col(quoted(c.name)) for c in function.key]
+    if len(function.split):
+        split = F.expr(of_keys_sql(function, function.split.keys))
+        by.append(F.when(split, F.col(state.CHANNEL)))
+    return rows.groupBy(*by).count().where("count > 1").count()
+
+
+def changed(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:
+    """Keys whose partials, merged, are not the same in two versions of a state table: sketches by
+    their estimate, sums of floats but for rounding.
+
+    Parameters
+    ----------
+    before, after : rows of split keys
+    """
+    columns = spec.state[name].columns
+    sides = []
+    for tag, rows in (("b", before), ("a", after)):
+        values = [
+            F.expr(MERGES[c.merge].content(quoted(column))).alias(f"{tag} {column}")
+            for column, c in columns.items()
+        ]
+        keys = [F.col(quoted(c)).alias(f"{tag} key {c}") for c in spec.key]
+        there = F.lit(True).alias(f"{tag} there")
+        sides.append(joined(rows, spec.state[name], spec.key).select(there, *keys, *values))
+
+    def pair(of: str) -> tuple[Column, Column]:
+        return F.col(quoted(f"b {of}")), F.col(quoted(f"a {of}"))
+
+    on, same = F.lit(True), F.lit(True)
+    for c in spec.key:
+        on &= Column.eqNullSafe(*pair(f"key {c}"))
+    for column, c in columns.items():
+        one, other = pair(column)
+        equal = one.eqNullSafe(other)
+        if c.merge == "sum" and before.schema[column].dataType.simpleString() in INEXACT:
+            most = F.greatest(F.abs(one), F.abs(other))
+            equal |= F.coalesce(F.abs(one - other) <= most * ROUNDING, F.lit(False))
+        same &= equal
+    there = [F.col(quoted(f"{tag} there")).isNotNull() for tag in "ba"]
+    return sides[0].join(sides[1], on, "full_outer").where(~(there[0] & there[1] & same)).count()
