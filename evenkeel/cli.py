@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from evenkeel.backtest_command import backtest
+from evenkeel.history import owner_names
 from evenkeel.spec import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError
@@ -121,7 +122,8 @@ def locate(
     epoch: Annotated[int | None, typer.Option(help="its number; default: the current")] = None,
     format: As = Format.table,
 ) -> None:
-    """Say which channel owns each key, and whether by its slot or by name."""
+    """Say which channel owns each key (of a split key all, with their shares), and whether by its
+    slot, by name or by a split."""
     found = open_table(table).epoch(epoch)
     function = found.function
     columns = key_columns(keys, [c.type for c in function.key])
@@ -129,16 +131,20 @@ def locate(
     owners = function.lookup_hashes(hashes)
     by_name = np.isin(hashes, function.explicit_keys)
     slots = slot_of(hashes, len(function.slots))
+    placed = np.where(by_name, "name", "slot").astype(object)
+    placed[function.split.find(hashes) >= 0] = "split"
     facts = [
         {
             "key": key,
-            "channel": function.channels[owner].name,
+            "channel": name,
             "number": int(owner),
             "slot": int(slot),
-            "placed_by": "name" if named else "slot",
+            "placed_by": str(by),
             "epoch": found.number,
         }
-        for key, owner, slot, named in zip(keys, owners, slots, by_name, strict=True)
+        for key, name, owner, slot, by in zip(
+            keys, owner_names(function, hashes), owners, slots, placed, strict=True
+        )
     ]
     shown = ["key", "channel", "slot", "placed_by", "epoch"]
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])

@@ -10,6 +10,8 @@ from evenkeel.params import Params, channels_for
 from evenkeel.spec import TableSpec
 from partitioning.decide import Decision, Policy
 from partitioning.decide import decide as decide_on
+from partitioning.errors import InputError
+from partitioning.function import KeyColumn
 from partitioning.plan import Plan, make_plan, plan_for
 from partitioning.profile import Profile
 
@@ -25,6 +27,8 @@ def decision_for(
         horizon=spec.horizon,
         seconds_per_load=seconds_per_load(registry, profile),
         pace=pace(registry),
+        splitting=spec.split is not None,
+        copies=spec.split and spec.split.copies,
     )
     return decide_on(
         profile,
@@ -42,13 +46,26 @@ def plan_next(
     profile: Profile,
     params: Params,
     tables: Mapping[str, int],
+    row: KeyColumn | None = None,
 ) -> Plan:
     """The way to the next epoch.
 
+    Parameters
+    ----------
+    row : column by which keys may be split, as it was learned
+
     Raises
     ------
-    InputError : an unknown strategy or option, channels that cannot be
+    InputError : an unknown strategy or option, channels that cannot be, or a profile that was
+        learned before the spec allowed splitting
     """
+    split = spec.split
+    if split is not None and (row is None or row.name != split.by):
+        raise InputError(
+            f"the profile was learned without column {split.by!r}, by which the spec splits keys",
+            spec.registry,
+            "Learn again: start a new run",
+        )
     strategy = params.strategy or spec.strategy
     return make_plan(
         spec.table,
@@ -61,6 +78,8 @@ def plan_next(
         max_imbalance=_aim(spec, params),
         budget=spec.budget if params.budget is None else params.budget,
         tables=tables,
+        row=row if split is not None else None,
+        copies=split and split.copies,
     )
 
 
@@ -71,7 +90,18 @@ def plan_back(
     target: Epoch,
     tables: Mapping[str, int],
 ) -> Plan:
-    """The way back to where an earlier epoch placed every key; the result is a new epoch."""
+    """The way back to where an earlier epoch placed every key; the result is a new epoch.
+
+    Raises
+    ------
+    InputError : that epoch splits keys, and the spec allows it no longer
+    """
+    if len(target.function.split) and spec.split is None:
+        raise InputError(
+            f"epoch {target.number} splits keys, and the spec does not allow it",
+            spec.registry,
+            "Set `split`, or name another epoch",
+        )
     return plan_for(
         spec.table,
         profile,

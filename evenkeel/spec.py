@@ -87,6 +87,21 @@ class ChannelSpec(Strict):
     capacity: float = Field(1.0, ge=0, allow_inf_nan=False, description="share; 0 drains it")
 
 
+class Splitting(Strict):
+    """Allows keys that are too heavy for one channel to be shared by several."""
+
+    by: str = Field(
+        description="input column that tells a key's events apart, such as an id: its hash says to "
+        "which of the key's channels each goes"
+    )
+    copies: int | None = Field(
+        None,
+        ge=2,
+        description="channels that a key is split over at most; none: as many as have room, so "
+        "that no slot has to move for it",
+    )
+
+
 #: Columns that every state table has of ours.
 _OURS = {"channel", "slot"}
 #: Tags of the forms that a field may take.
@@ -141,6 +156,11 @@ class TableSpec(Strict):
         Discriminator(_kind),
     ] = Field(description="number of channels, or a list of names and capacities")
     slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")
+    split: Splitting | None = Field(
+        None,
+        description="allow keys too heavy for one channel to be shared by several; none: every "
+        "key stays whole. See SPLITTING.md",
+    )
     strategy: str = Field("frontier", description="how the next function is built")
     options: dict[str, Any] = Field({}, description="options of the strategy")
     trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
@@ -168,9 +188,10 @@ class TableSpec(Strict):
 
     @field_validator("strategy")
     @classmethod
-    def _known(cls, strategy: str) -> str:
-        if strategy not in WHOLE:
-            wrong = "splits keys" if strategy in SPLITTING else "is no strategy"
+    def _known(cls, strategy: str, info: ValidationInfo) -> str:
+        allowed = strategy in SPLITTING and info.data.get("split") is not None
+        if strategy not in WHOLE and not allowed:
+            wrong = "splits keys, without `split`" if strategy in SPLITTING else "is no strategy"
             raise ValueError(f"{strategy!r} {wrong}; allowed: {', '.join(WHOLE)}")
         return strategy
 
@@ -182,6 +203,10 @@ class TableSpec(Strict):
                 check_options(info.data["strategy"], options)
             except InputError as error:
                 raise ValueError(f"{error.what}. {error.fix}") from error
+        if own := sorted(set(options) & {"splitting", "copies"}):
+            raise ValueError(f"{', '.join(own)}: say it by `split`")
+        if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
+            raise ValueError("with `split` only one of the resources can be even")
         return options
 
     @model_validator(mode="after")
@@ -202,6 +227,8 @@ class TableSpec(Strict):
             raise ValueError(
                 f"sketch: approx_top_k counts events, and load is {self.load!r}; take exact"
             )
+        if self.split is not None and self.split.by in self.key:
+            raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
         if self.max_imbalance > self.trigger:
             raise ValueError(
                 f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "
@@ -330,5 +357,10 @@ def _model(where: tuple[Any, ...]) -> type[Strict]:
     """What stands at a place in a spec."""
     if not where:
         return TableSpec
-    within: dict[str, type[Strict]] = {"input": Input, "channels": ChannelSpec, "state": StateTable}
+    within: dict[str, type[Strict]] = {
+        "input": Input,
+        "channels": ChannelSpec,
+        "state": StateTable,
+        "split": Splitting,
+    }
     return StateColumn if "columns" in where[2:3] else within[where[0]]

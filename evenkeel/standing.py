@@ -18,6 +18,7 @@ from evenkeel.store import RESTORE, shaped
 from evenkeel.table import Table
 from partitioning.bounds import floor
 from partitioning.errors import DamagedError, EvenkeelError, InputError
+from partitioning.function import KeyColumn
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.plan import Plan
 from partitioning.profile import Floats, Profile
@@ -28,13 +29,14 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 @dataclass(frozen=True)
 class Learned:
-    """A stored profile: the run or epoch that keeps it, the epoch that it was learned at, and the
-    version of each state table that was weighed."""
+    """A stored profile: the run or epoch that keeps it, the epoch that it was learned at, the
+    version of each state table that was weighed, and the column by which keys may be split."""
 
     profile: Profile
     source: str
     epoch: int
     tables: dict[str, int]
+    row: KeyColumn | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class Standing:
         """The least imbalance that the newest profile allows."""
         if self.epoch is None or self.learned is None:
             return None
-        return floor(self.learned.profile, self.epoch.function.channels)
+        channels, split = self.epoch.function.channels, self.table.spec.split is not None
+        return floor(self.learned.profile, channels, split)
 
     @cached_property
     def shares(self) -> list[float] | None:
@@ -150,17 +153,24 @@ def newest_profile(registry: Registry) -> Learned:
             name,
             meta["epoch"],
             meta["tables"],
+            meta["row"],
         )
     raise InputError("no profile is learned yet", registry.url, "A run, dry ones too, learns one")
 
 
 def learned_from(data: Any, where: str) -> dict[str, Any]:
-    """What profile.json holds: epoch, tables' versions, seconds; DamagedError for all else."""
+    """What profile.json holds: epoch, tables' versions, seconds, and as `row` the column by which
+    keys may be split, or None; DamagedError for all else."""
     for version in shaped(data, where, epoch=int, tables=dict)["tables"].values():
         shaped({"version": version}, where, version=int)
     if "seconds" in data:
         shaped(data, where, seconds=int | float)
-    return dict(data)
+    if (row := data.get("row")) is not None:
+        try:
+            row = KeyColumn(**shaped(row, f"{where}: row", name=str, type=str))
+        except (InputError, TypeError) as error:
+            raise DamagedError(f"not a column ({error})", f"{where}: row", RESTORE) from error
+    return {**data, "row": row}
 
 
 def epoch_plan(registry: Registry, number: int) -> Plan | None:

@@ -17,6 +17,7 @@ from evenkeel.spec import TableSpec, load_spec
 from evenkeel.standing import learned_from
 from partitioning.decide import Decision
 from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
+from partitioning.function import KeyColumn
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 
@@ -61,7 +62,7 @@ def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     FenceError : an epoch was published since the profile was learned
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, _ = _learned(registry, run)
+    epoch, profile, *_ = _learned(registry, run)
     decision = decision_for(spec, registry, epoch, profile, params)
     run.write_json("params.json", params.model_dump(mode="json"))
     run.write_json("decision.json", decision.to_dict())
@@ -78,8 +79,8 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
         carry out another plan
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, tables = _learned(registry, run)
-    made = plan_next(spec, registry, epoch, profile, params, tables)
+    epoch, profile, tables, row = _learned(registry, run)
+    made = plan_next(spec, registry, epoch, profile, params, tables, row)
     return _leave(registry, run, made)
 
 
@@ -93,7 +94,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     FenceError : as for `plan`
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, tables = _learned(registry, run)
+    epoch, profile, tables, _ = _learned(registry, run)
     if to_epoch == epoch.number:
         raise InputError(
             f"epoch {to_epoch} is the current one", spec.registry, "Name an earlier one"
@@ -117,7 +118,7 @@ def validate_plan(spec_path: str, run_id: str) -> None:
 
     _, registry, run = open_run(spec_path, run_id)
     made = read_plan(run)
-    epoch, profile, _ = _learned(registry, run)
+    epoch, profile, *_ = _learned(registry, run)
     gate = plan_gate(
         made,
         epoch.function,
@@ -204,8 +205,11 @@ def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
     return spec, registry, registry.run(run_id)
 
 
-def _learned(registry: Registry, run: Run) -> tuple[Epoch, Profile, dict[str, int]]:
-    """Current epoch, profile, and the version of each table that the profile was weighed at."""
+def _learned(
+    registry: Registry, run: Run
+) -> tuple[Epoch, Profile, dict[str, int], KeyColumn | None]:
+    """Current epoch, profile, the version of each table that the profile was weighed at, and the
+    column by which keys may be split."""
     meta = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
     epoch = registry.current()
     if meta["epoch"] != epoch.number:
@@ -216,7 +220,7 @@ def _learned(registry: Registry, run: Run) -> tuple[Epoch, Profile, dict[str, in
             "Start a new run",
         )
     profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
-    return epoch, profile, meta["tables"]
+    return epoch, profile, meta["tables"], meta["row"]
 
 
 def _leave(registry: Registry, run: Run, made: Plan) -> str:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.spec import TableSpec, find_spec, load_spec
+from evenkeel.state_view import one_row_a_key
+from partitioning.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,37 @@ class Table:
     def epoch(self, number: int | None = None) -> Epoch:
         """One epoch; the current one by default."""
         return self.registry.current() if number is None else self.registry.epoch(number)
+
+    def state(
+        self, name: str, number: int | None = None, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """One row a key of a state table: slot, key, state columns; the partials of split keys are
+        merged.
+
+        Parameters
+        ----------
+        name : of the state table, in the spec
+        number : an epoch, at whose version the table is read; None: the newest rows, by the epoch
+            that is current now: make it anew after another is published
+        spark : None: the active session
+
+        Raises
+        ------
+        InputError : no such state table or epoch, or no active session
+        """
+        from pyspark.sql import SparkSession
+
+        if name not in self.spec.state:
+            known = ", ".join(self.spec.state)
+            raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
+        spark = spark or SparkSession.getActiveSession()
+        if spark is None:
+            raise InputError("there is no Spark session", "state", "Start one, or give it")
+        epoch, part = self.epoch(number), self.spec.state[name]
+        reader = spark.read.format("delta")
+        if number is not None:
+            reader = reader.option("versionAsOf", epoch.tables[name].version)
+        return one_row_a_key(reader.load(part.path), part, epoch.function)
 
 
 def open_table(table: str) -> Table:

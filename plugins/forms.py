@@ -183,7 +183,7 @@ def _rebalance(
 def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any]:
     spec, registry = found.spec, found.registry
     epoch, learned = registry.current(), newest_profile(registry)
-    plan = plan_next(spec, registry, epoch, learned.profile, params, learned.tables)
+    plan = plan_next(spec, registry, epoch, learned.profile, params, learned.tables, learned.row)
     decision = decision_for(spec, registry, epoch, learned.profile, params)
     return {**_shown(found, plan, learned, problems), "decision": decision}
 

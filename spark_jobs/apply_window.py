@@ -38,7 +38,11 @@ from spark_jobs.events import (
 )
 from spark_jobs.fold import EVENTS, fold, merged_sql, of_table, route
 from spark_jobs.job import parser, run_job, say
+from spark_jobs.joining import of_keys_sql
 from spark_jobs.tasks import job_group, stages
+
+#: Of a folded row: whether its key is split.
+_SPLIT = "_split"
 
 
 @dataclass(frozen=True)
@@ -55,19 +59,32 @@ def window_state(events: DataFrame, spec: TableSpec, function: PartitioningFunct
     return fold(route(events, function), spec, function, by=[state.CHANNEL])
 
 
-def merge_window(spark: SparkSession, spec: TableSpec, name: str, window: DataFrame) -> None:
-    """MERGE a folded window into one state table, by slot and key. A row keeps its channel; a
-    new key starts at the channel that the window's function gave it."""
+def merge_window(
+    spark: SparkSession,
+    spec: TableSpec,
+    name: str,
+    window: DataFrame,
+    function: PartitioningFunction,
+) -> None:
+    """MERGE a folded window into one state table, by slot and key, and of keys that the window's
+    function splits by channel. A row keeps its channel; a new key, or a new owner's partial, starts
+    at the channel that the function gave it."""
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
-    table = spec.state[name]
+    table, rows = spec.state[name], of_table(window, spec, name)
+    starts = {quoted(c): f"w.{quoted(c)}" for c in rows.columns}
+    if len(function.split):
+        # Not all keys by channel: one that has moved since the window was routed has its one row
+        # elsewhere.
+        rows = rows.withColumn(_SPLIT, F.expr(of_keys_sql(function, function.split.keys)))
+        same.append(f"(NOT w.{_SPLIT} OR s.{state.CHANNEL} = w.{state.CHANNEL})")
     (
         DeltaTable.forPath(spark, table.path)
         .alias("s")
-        .merge(of_table(window, spec, name).alias("w"), " AND ".join(same))
+        .merge(rows.alias("w"), " AND ".join(same))
         .whenMatchedUpdate(set={quoted(c): v for c, v in merged_sql(table, "s", "w").items()})
-        .whenNotMatchedInsertAll()
+        .whenNotMatchedInsert(values=starts)
         .execute()
     )
 
@@ -99,7 +116,7 @@ def apply_window(
         return dict(table.registry.store.read_json(file))
     function = table.epoch().function
     constraints.check_admits(spark, spec, function)
-    events = read_events(spark, spec)
+    events = read_events(spark, spec, function.row if len(function.split) else None)
     check_key(events, spec, function.key)
     events = without_null_keys(between(events, spec, start, end), spec)
     window = window_state(events, spec, function).persist()
@@ -122,7 +139,7 @@ def apply_window(
             with commits.commit_conf(
                 spark, app, day_number(end), {**meta, "epoch": function.epoch}
             ):
-                merge_window(spark, spec, name, window)
+                merge_window(spark, spec, name, window, function)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:
         window.unpersist()

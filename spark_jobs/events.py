@@ -27,8 +27,8 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def read_events(spark: SparkSession, spec: TableSpec) -> DataFrame:
-    """The input, only the columns that the spec names.
+def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = None) -> DataFrame:
+    """The input, only the columns that the spec names, and `row`, by which a function splits keys.
 
     Keys of a CSV file are read as strings: what their digits look like today must not decide
     how they hash tomorrow.
@@ -51,6 +51,8 @@ def read_events(spark: SparkSession, spec: TableSpec) -> DataFrame:
             "Correct input.path or input.format in the spec",
         ) from error
     wanted = _columns(spec)
+    if row is not None and row.name not in wanted:
+        wanted.append(row.name)
     if missing := [c for c in wanted if c not in events.columns]:
         raise InputError(
             f"there is no column {', '.join(map(repr, missing))}",
@@ -58,6 +60,12 @@ def read_events(spark: SparkSession, spec: TableSpec) -> DataFrame:
             f"Its columns: {', '.join(events.columns[:40])}",
         )
     _check_types(events, spec)
+    if row is not None and (kind := events.schema[row.name].dataType.simpleString()) != row.type:
+        raise InputError(
+            f"column {row.name!r} is {kind}, keys are split by it as {row.type}",
+            source.path,
+            "Convert the input, so that a window that is applied again is split as before",
+        )
     return events.select(*(col(c) for c in wanted))
 
 
@@ -67,6 +75,19 @@ def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
         return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
     except InputError as error:
         raise InputError(error.what, f"{spec.input.path}, {error.where}", error.fix) from None
+
+
+def row_column(events: DataFrame, spec: TableSpec) -> KeyColumn | None:
+    """The column by which the spec allows keys to be split, with the type that the input has; None:
+    it does not. InputError for a type that cannot hash."""
+    if spec.split is None:
+        return None
+    try:
+        return KeyColumn(spec.split.by, events.schema[spec.split.by].dataType.simpleString())
+    except InputError as error:
+        raise InputError(
+            error.what, f"{spec.input.path}, split.by, {error.where}", error.fix
+        ) from None
 
 
 def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
@@ -163,7 +184,7 @@ def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
 
 
 def _columns(spec: TableSpec) -> list[str]:
-    named = [*spec.key, spec.input.time, spec.load]
+    named = [*spec.key, spec.input.time, spec.load, spec.split and spec.split.by]
     for column in (c for t in spec.state.values() for c in t.columns.values()):
         named += [column.of, spec.last_by(column) if column.merge == "last" else None]
     return list(dict.fromkeys(c for c in named if c is not None))
@@ -181,6 +202,7 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
         )
 
     key_columns(events, spec)
+    row_column(events, spec)
     if spec.input.time is not None and not isinstance(kind(spec.input.time), _TIMES):
         raise refuse(spec.input.time, "date or timestamp, for input.time")
     if spec.load is not None and not isinstance(kind(spec.load), T.NumericType):

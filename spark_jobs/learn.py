@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import date, timedelta
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ from evenkeel.spec import TableSpec
 from evenkeel.table import Table
 from partitioning.errors import InputError
 from partitioning.forecast import forecast
+from partitioning.hashing import Hashes
 from partitioning.profile import Profile, Sketch, merge
 from spark_jobs.events import (
     between,
@@ -29,10 +31,13 @@ from spark_jobs.events import (
     need_time,
     read_events,
     reading,
+    row_column,
 )
 from spark_jobs.job import parser, run_job, say
+from spark_jobs.joining import check_mergeable
 from spark_jobs.passes import Passes, sketch_days
 from spark_jobs.sketches import Sketches
+from spark_jobs.state import check_tables
 from spark_jobs.weigh import weigh
 
 #: A key is heavy from this share of one channel's fair load.
@@ -75,9 +80,7 @@ def learn(
         say(f"forecast from {len(sketches)} days, decay {tails:g} for slots, {keys:g} for keys")
         merged = ahead.sketch
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
-    weight = weigh(
-        spark, spec, epoch.function, np.union1d(merged.heavy, epoch.function.explicit_keys)
-    )
+    weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
     profile = Profile(
         key=key,
         load=merged.load,
@@ -105,7 +108,7 @@ def _window(
         key_columns(events, spec),
         len(epoch.function.slots),
         HEAVY_SHARE / channels,
-        epoch.function.explicit_keys,
+        _listed(epoch),
         spec.sketch,
     )
     if spec.input.time is None:
@@ -148,6 +151,11 @@ def _window(
     return [known[d] for d in sorted(known)], (start.isoformat(), end.isoformat())
 
 
+def _listed(epoch: Epoch) -> Hashes:
+    """Keys that are listed whatever their load: those that the epoch places by name."""
+    return np.union1d(epoch.function.explicit_keys, epoch.function.split.keys)
+
+
 def _after_last(events: DataFrame, spec: TableSpec) -> date:
     with reading(spec):
         last = events.agg(F.max(day_of(spec))).first()
@@ -159,10 +167,16 @@ def _after_last(events: DataFrame, spec: TableSpec) -> date:
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     started = time.monotonic()
     run, epoch = table.registry.run(options.run), table.epoch()
+    row = row_column(read_events(spark, table.spec), table.spec) if table.spec.split else None
+    if row is not None:
+        check_tables(spark, table.spec)
+        check_mergeable(spark, table.spec)
     profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
     run.write("profile.npz", profile.to_bytes())
     seconds = round(time.monotonic() - started, 3)
-    meta = {"tables": versions, "epoch": epoch.number, "seconds": seconds}
+    meta: dict[str, Any] = {"tables": versions, "epoch": epoch.number, "seconds": seconds}
+    if row is not None:
+        meta["row"] = {"name": row.name, "type": row.type}
     run.write_json("profile.json", meta)
     say(f"profile of {profile.events:,} events in {run.url}")
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from evenkeel.epochs import Registry
+from evenkeel.epochs import Registry, TableVersion
 from partitioning.errors import FenceError, InputError
+from partitioning.function import KeyColumn, PartitioningFunction
+from partitioning.hashing import key_hash
+from partitioning.split import Split
 from spark_jobs import apply_window as job
 from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
@@ -117,10 +121,10 @@ def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatc
     bootstrap(spark, table, day(8))
     real, done = job.merge_window, []
 
-    def first_only(spark, spec, name, window):
+    def first_only(spark, spec, name, *window):
         if done:
             raise KeyboardInterrupt
-        real(spark, spec, name, window)
+        real(spark, spec, name, *window)
         done.append(name)
 
     before = versions(spark, world)
@@ -161,10 +165,10 @@ def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World,
     table, real = world.with_seen().table, job.merge_window
     bootstrap(spark, table)
 
-    def first_only(spark, spec, name, window):
+    def first_only(spark, spec, name, *window):
         if name == "seen":
             raise KeyboardInterrupt
-        real(spark, spec, name, window)
+        real(spark, spec, name, *window)
 
     with monkeypatch.context() as patch:
         patch.setattr(job, "merge_window", first_only)
@@ -174,6 +178,66 @@ def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World,
         apply_window(spark, table, day(6), day(7), allow_gap=True)
     apply_window(spark, table, day(4), day(6))
     apply_window(spark, table, day(6), day(7))
+
+
+def split(spark, world: World, key: str) -> PartitioningFunction:
+    """Publish an epoch in which the key is shared by its channel and the next, by `miles`."""
+    epoch = world.table.epoch()
+    (h,), (here,) = key_hash([[key]], ["string"]).tolist(), epoch.lookup([key]).tolist()
+    function = replace(
+        epoch.function,
+        split=Split.of({h: {here: 2.0, (here + 1) % 4: 1.0}}),
+        row=KeyColumn("miles", "int"),
+        epoch=1,
+        parent=epoch.function.digest,
+    )
+    path = world.table.spec.state["totals"].path
+    constraints.add(spark, path, constraints.epoch_name(1), constraints.rule(function))
+    constraints.drop(spark, path, constraints.epoch_name(0))
+    version = TableVersion(path, state.table_version(spark, path))
+    world.table.registry.publish(function, {"totals": version})
+    return function
+
+
+def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, ready: World):
+    events = ready.events
+    events["miles"] = events["miles"].astype("Int32").mask(events.index % 3 == 0)
+    events.loc[events["dest"] == "D001", "miles"] = None
+    ready.write_events(events)
+    function = split(spark, ready, "D000")
+    record = apply_window(spark, ready.table, day(8), day(10))
+    apply_window(spark, ready.table, day(10), day(15))
+    path = ready.table.spec.state["totals"].path
+    found = spark.read.format("delta").load(path).toPandas()
+    per_key = found.groupby("dest")["channel"]
+    assert sorted(found.loc[found["dest"] == "D000", "channel"]) == sorted(
+        function.split.channels.tolist()
+    )
+    assert (per_key.nunique() == per_key.size()).all() and per_key.size().sum() == len(per_key) + 1
+    window = events[(events["at"] >= "2013-01-08") & (events["at"] < "2013-01-10")]
+    routed = ready.table.epoch().lookup(window["dest"], row=window["miles"].astype(object))
+    assert [c["rows"] for c in record["channels"]] == [(routed == c).sum() for c in range(4)]
+    whole = ready.table.state("totals", spark=spark).toPandas().set_index("dest").sort_index()
+    late = events[events["at"] >= "2013-01-08"].groupby("dest")
+    before = ready.table.state("totals", 1, spark).toPandas().set_index("dest")
+    trips = before["trips"].add(late.size(), fill_value=0).sort_index()
+    assert whole["trips"].tolist() == trips.tolist()
+    with pytest.raises(InputError, match="no state table 'total'. Known: totals"):
+        ready.table.state("total")
+
+
+def test_a_row_column_of_another_type_is_refused(spark, ready: World):
+    """It would split a window that is applied again in another way."""
+    split(spark, ready, "D000")
+    before = versions(spark, ready)
+    for change, message in (
+        (lambda e: e.assign(miles=e["miles"].astype("int64")), "is bigint, keys are split by it"),
+        (lambda e: e.drop(columns="miles"), "no column 'miles'"),
+    ):
+        ready.write_events(change(ready.events))
+        with pytest.raises(InputError, match=message):
+            apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready) == before
 
 
 def no_new_events(world: World) -> None:

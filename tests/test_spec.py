@@ -9,6 +9,7 @@ import evenkeel
 from evenkeel.spec import (
     ChannelSpec,
     Input,
+    Splitting,
     StateColumn,
     StateTable,
     TableSpec,
@@ -49,6 +50,11 @@ def test_defaults_and_paths(tmp_path):
     assert spec.registry == str(tmp_path / "registry")
     assert spec.state["flights"].path == str(tmp_path / "state")
     assert [c.name for c in spec.channel_list()] == ["0", "1", "2", "3"]
+
+
+def test_splitting_strategies_where_splitting_is_allowed(tmp_path):
+    spec = load_spec(write(tmp_path, split={"by": "id"}, strategy="pkg"))
+    assert spec.strategy == "pkg" and (spec.split.by, spec.split.copies) == ("id", None)
 
 
 @pytest.mark.parametrize("field", ["channels", "keep", "trigger", "registry"])
@@ -121,7 +127,18 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"decay": 2}, "decay: .*less than or equal to 1"),
         ({"decay": "often"}, "decay: .*'auto'"),
         ({"strategy": "magic"}, "strategy: .*'magic' is no strategy.*frontier"),
-        ({"strategy": "pkg"}, "strategy: 'pkg' splits keys; allowed: uniform"),
+        ({"strategy": "pkg"}, "strategy: 'pkg' splits keys, without `split`; allowed: uniform"),
+        (
+            {"split": {"row": "id"}},
+            r"split.by: is missing; split.row: there is no .*allowed: by, copies\)",
+        ),
+        ({"split": {"by": "dest"}}, "split.by: 'dest' is the same in all events of a key"),
+        ({"split": {"by": "id", "copies": 1}}, "split.copies: .*greater than or equal to 2"),
+        (
+            {"split": {"by": "id"}, "options": {"resources": "LC"}},
+            "options: with `split` only one of the resources can be even",
+        ),
+        ({"options": {"splitting": True}}, "options: splitting: say it by `split`"),
         ({"options": {"resorces": "L"}}, "options: .*no option 'resorces'. It has: .*resources"),
         ({"options": {"seconds": "long"}}, "options: .*frontier.seconds cannot be 'long'"),
         (
@@ -198,6 +215,6 @@ def test_the_examples_are_good(file):
 
 def test_the_docs_say_what_each_field_means():
     text = (Path(__file__).parent.parent / "docs" / "SPEC.md").read_text()
-    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec):
+    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting):
         for name, field in model.model_fields.items():
             assert f"| `{name}` |" in text and str(field.description) in text, name
