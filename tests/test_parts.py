@@ -137,6 +137,22 @@ def test_a_light_key_is_whole_again_by_the_next_plan_and_other_strategies_are_he
     assert len(other.function.split) and other.imbalance_after > other.curve[-1].imbalance
 
 
+@pytest.mark.parametrize("budget", [0, 6, 7, 100])
+def test_no_partial_moves_that_the_budget_does_not_pay_for(budget):
+    """A share is counted for less than the partial that moves with the last of it."""
+    profile, before = hot()
+    split = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW).function
+    (h,) = split.split.keys.tolist()
+    weights = dict.fromkeys(range(5), 1.0) | {5: 1e-3}
+    now = successor(KEY, split, split.channels, split.slots, "x", None, {}, {h: weights})
+    plan = make_plan(
+        "t", profile, now, now.channels, max_imbalance=1.02, row=ROW, budget=budget, copies=5
+    )
+    assert plan.bytes <= budget
+    # Its row has 40 bytes, a partial a sixth of them.
+    assert (5 not in plan.function.split.channels) == (budget >= 7)
+
+
 def test_without_a_row_column_no_key_is_split():
     profile, before = hot()
     plan = make_plan("t", profile, before, before.channels, max_imbalance=1.02)

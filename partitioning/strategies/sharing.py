@@ -20,6 +20,8 @@ from partitioning.strategies.greedy import surface
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
+#: Share of its key, at most, that an owner keeps whose partial the budget does not move.
+STAYING = 1e-3
 #: A part of less than this of its key is none: rounding makes such.
 LEAST_PART = 1e-9
 
@@ -175,8 +177,13 @@ def largest(shares: Floats, copies: int) -> Floats:
 
 def afforded(before: Floats, after: Floats, sizes: Floats, budget: float) -> Floats:
     """As far from `before` to `after`, shares (F, N), as a budget goes; what is on channels that
-    close moves anyway."""
+    close moves anyway. Where it does not pay for the partials of owners that leave, none does."""
     forced = float((1.0 - before.sum(axis=1)) @ sizes)
+    gone = (before > 0) & (after <= 0)
+    partials = np.count_nonzero(gone, axis=1) / np.maximum(np.count_nonzero(before, axis=1), 1)
+    if float(partials @ sizes) > budget - forced:
+        after = after + np.where(gone, np.minimum(before, STAYING), 0.0)
+        after /= after.sum(axis=1, keepdims=True)
     moved = float(np.maximum(before - after, 0.0).sum(axis=1) @ sizes)
     part = 1.0 if moved <= budget - forced else max(budget - forced, 0.0) / moved
     return before + part * (after - before)
