@@ -1,16 +1,13 @@
 """Merges: how a column of state is made from events, and how partial values of it become one.
 
-Spark SQL as text, one entry a merge. Each is commutative and associative, so that partials may
-meet in any order and grouping, and a null is no value.
+Spark SQL as text, one entry a merge; `own_merges` adds a deployment's. Each is commutative and
+associative, so that partials may meet in any order and grouping, and a null is no value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
-
-Name = Literal["count", "sum", "min", "max", "last", "set", "hll", "theta"]
 
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _INEXACT = frozenset({"float", "double"})
@@ -64,7 +61,7 @@ def _some(value: str) -> Callable[[str, str], str]:
 _ADDED = _some("{0} + {1}")
 _LATER: Callable[[str, str], str] = "greatest({}, {})".format
 
-MERGES: dict[Name, Merge] = {
+MERGES: dict[str, Merge] = {
     "count": Merge(lambda of, by: "count(1)", _ADDED, "sum({})".format),
     "sum": Merge(
         lambda of, by: f"sum({of})", _ADDED, "sum({})".format, types=_NUMBERS, told="a number"

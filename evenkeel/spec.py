@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from evenkeel.merges import Name as Merge
+from evenkeel.own_merges import merges
 from partitioning.errors import InputError
 from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
 from partitioning.strategies import SPLITTING, WHOLE
@@ -58,11 +58,18 @@ class Input(Strict):
 class StateColumn(Strict):
     """How a column of state comes from events, and how two partial values become one."""
 
-    merge: Merge = Field(description="how values are merged; see below")
+    merge: str = Field(description="how values are merged; see below")
     of: str | None = Field(None, description="input column; not for count")
     by: str | None = Field(
         None, description="of `last`: input column that tells which value is; none: `input.time`"
     )
+
+    @field_validator("merge")
+    @classmethod
+    def _known(cls, merge: str) -> str:
+        if merge not in (known := merges()):
+            raise ValueError(f"there is no such merge; allowed: {', '.join(known)}")
+        return merge
 
     @model_validator(mode="after")
     def _columns_fit_merge(self) -> StateColumn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evenkeel.merges import MERGES
+from evenkeel.own_merges import merges
 from evenkeel.spec import StateTable
 from partitioning.function import PartitioningFunction
 from partitioning.parts import listed_sql
@@ -22,7 +22,7 @@ SLOT = "slot"
 
 def merged(table: StateTable) -> dict[str, str]:
     """SQL aggregate of partials by state column."""
-    return {name: MERGES[c.merge].every(quoted(name)) for name, c in table.columns.items()}
+    return {name: merges()[c.merge].every(quoted(name)) for name, c in table.columns.items()}
 
 
 def width_sql(table: StateTable) -> str | None:
@@ -30,7 +30,7 @@ def width_sql(table: StateTable) -> str | None:
     many; None: there is none."""
     widths = []
     for name, column in table.columns.items():
-        if (width := MERGES[column.merge].width) is not None:
+        if (width := merges()[column.merge].width) is not None:
             widths.append(f"coalesce({width(quoted(name))}, 0)")
     return f"CAST({' + '.join(widths)} AS BIGINT)" if widths else None
 

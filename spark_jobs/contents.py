@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evenkeel.merges import INEXACT, MERGES
+from evenkeel.merges import INEXACT
+from evenkeel.own_merges import merges
 from evenkeel.spec import TableSpec
 from evenkeel.state_view import joined
 from partitioning.function import PartitioningFunction
@@ -105,7 +106,7 @@ def changed(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> 
     sides = []
     for tag, rows in (("b", before), ("a", after)):
         values = [
-            F.expr(MERGES[c.merge].content(quoted(column))).alias(f"{tag} {column}")
+            F.expr(merges()[c.merge].content(quoted(column))).alias(f"{tag} {column}")
             for column, c in columns.items()
         ]
         keys = [F.col(quoted(c)).alias(f"{tag} key {c}") for c in spec.key]

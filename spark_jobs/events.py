@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from datetime import date
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.merges import MERGES, TIMES
-from evenkeel.spec import TableSpec
+from evenkeel.merges import MERGES, TIMES, Merge
+from evenkeel.own_merges import VARIABLE, merges
+from evenkeel.spec import StateColumn, TableSpec
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.sql import quoted
@@ -209,12 +210,32 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
         raise refuse(spec.load, "a number, for load")
     for table, state in spec.state.items():
         for name, column in state.columns.items():
-            where, merge = f"state.{table}.columns.{name}", MERGES[column.merge]
+            where, merge = f"state.{table}.columns.{name}", merges()[column.merge]
             if column.of is not None and not merge.takes(kind(column.of).simpleString()):
                 raise refuse(column.of, f"{merge.told}, for {column.merge} ({where})")
+            if column.merge not in MERGES:
+                _check_own(events, column, merge)
             by = spec.last_by(column) if column.merge == "last" else None
             if by is not None and kind(by).simpleString() not in TIMES:
                 raise refuse(by, f"a date, timestamp or whole number, for `by` ({where})")
+
+
+def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
+    """Refuse a registered merge that is no SQL for its column, or gives partials another type."""
+    where = f"merge {column.merge!r} of {VARIABLE}"
+    try:
+        folded = events.agg(F.expr(merge.fold(quoted(column.of or ""), "")).alias("x"))
+        kinds = {
+            "fold": folded.schema["x"].dataType,
+            "pair": folded.select(F.expr(merge.pair("x", "x"))).schema[0].dataType,
+            "every": folded.agg(F.expr(merge.every("x"))).schema[0].dataType,
+        }
+    except (AnalysisException, ParseException) as error:
+        what = f"does not do for column {column.of!r} ({_first_line(error)})"
+        raise InputError(what, where, "Correct its SQL") from error
+    if len(set(kinds.values())) > 1:
+        told = ", ".join(f"{n} {k.simpleString()}" for n, k in kinds.items())
+        raise InputError(f"changes the type of column {column.of!r}: {told}", where, "Add casts")
 
 
 def _shown(key: Sequence[KeyColumn]) -> str:

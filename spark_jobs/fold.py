@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evenkeel.merges import MERGES
+from evenkeel.own_merges import merges
 from evenkeel.spec import StateColumn, StateTable, TableSpec
 from partitioning.function import PartitioningFunction
 from partitioning.sql import channel_sql, quoted, slot_sql
@@ -68,11 +68,11 @@ def merged_sql(table: StateTable, old: str, new: str) -> dict[str, str]:
     old, new : SQL aliases of the state row and of the window's
     """
     return {
-        name: MERGES[column.merge].pair(f"{old}.{quoted(name)}", f"{new}.{quoted(name)}")
+        name: merges()[column.merge].pair(f"{old}.{quoted(name)}", f"{new}.{quoted(name)}")
         for name, column in table.columns.items()
     }
 
 
 def _aggregate(column: StateColumn, spec: TableSpec) -> Column:
     of, by = quoted(column.of or ""), quoted(spec.last_by(column) or "")
-    return F.expr(MERGES[column.merge].fold(of, by))
+    return F.expr(merges()[column.merge].fold(of, by))

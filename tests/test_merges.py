@@ -5,14 +5,19 @@ from __future__ import annotations
 import datetime
 import math
 
+import numpy as np
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from evenkeel.merges import MERGES
+from evenkeel.own_merges import VARIABLE, merges
+from evenkeel.spec import load_spec
 from partitioning.errors import InputError
+from spark_jobs.apply_window import apply_window
 from spark_jobs.bootstrap import bootstrap
 
 from .conftest import World
@@ -149,3 +154,61 @@ def test_a_merge_that_its_column_cannot_do_is_refused(spark, world: World, colum
         bootstrap(spark, world.table)
     assert message in str(caught.value)
     assert not (world.folder / "state").exists()
+
+
+FLAGS = {"fold": "bit_or({of})", "pair": "{a} | {b}", "every": "bit_or({x})", "types": ["int"]}
+
+
+@pytest.fixture
+def registered(tmp_path, monkeypatch):
+    """Registers merges of this deployment's own."""
+
+    def register(given):
+        file = tmp_path / "merges.yaml"
+        file.write_text(given if isinstance(given, str) else yaml.safe_dump(given))
+        monkeypatch.setenv(VARIABLE, str(file))
+
+    return register
+
+
+def test_a_registered_merge_makes_state(spark, world: World, registered):
+    registered({"flags": FLAGS})
+    columns = {"bits": {"merge": "flags", "of": "miles"}}
+    world.respec(state={"totals": {"path": "state/totals", "columns": columns}})
+    bootstrap(spark, world.table, datetime.date(2013, 1, 8))
+    apply_window(spark, world.table, datetime.date(2013, 1, 8), datetime.date(2013, 1, 15))
+    found = world.table.state("totals", spark=spark).toPandas().set_index("dest")["bits"]
+    wanted = world.events.groupby("dest")["miles"].agg(np.bitwise_or.reduce)
+    assert found.sort_index().tolist() == wanted.tolist()
+    assert merges()["flags"].pair("a", "b") == "coalesce((a | b), a, b)"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{", "merges.yaml: cannot be read"),
+        ("- a", "not a mapping of merges by name"),
+        ({"sum": FLAGS}, "'sum' cannot name a merge of your own"),
+        ({"flags": {**FLAGS, "pair": "{a} | {c}"}}, "flags: .*pair lacks {b}"),
+        ({"flags": {**FLAGS, "code": "x"}}, "flags.code: Extra inputs"),
+        ({"flags": {"fold": "max({of})"}}, "flags.pair: Field required"),
+        ({"other": FLAGS}, "merge: there is no such merge; allowed: .*, other .got 'flags'"),
+        ({"flags": {**FLAGS, "types": ["date"]}}, "is int. Allowed: date, for flags"),
+        ({"flags": {**FLAGS, "fold": "no_such({of})"}}, "merge 'flags' .* does not do for column"),
+        ({"flags": {**FLAGS, "fold": "bit_or({of}"}}, "merge 'flags' .* does not do for column"),
+        ({"flags": {**FLAGS, "every": "avg({x})"}}, "changes the type .*fold int, .*every double"),
+    ],
+)
+def test_a_wrong_registered_merge_is_one_error(spark, world: World, registered, given, message):
+    registered(given)
+    columns = {"bits": {"merge": "flags", "of": "miles"}}
+    world.respec(state={"totals": {"path": "state/totals", "columns": columns}})
+    with pytest.raises(InputError, match=message) as caught:
+        bootstrap(spark, world.table)
+    assert "\n" not in str(caught.value)
+
+
+def test_registered_merges_that_are_not_there(tmp_path, world: World, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "none.yaml"))
+    with pytest.raises(InputError, match="none.yaml: cannot be read"):
+        load_spec(world.spec_path)
