@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -11,6 +12,8 @@ import yaml
 
 from evenkeel.epochs import Registry, TableVersion
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.hashing import key_hash
+from partitioning.split import Split
 
 
 @pytest.fixture
@@ -63,6 +66,25 @@ def test_locate_agrees_with_the_function(tables):
     )
     owners = function.lookup(["ORD", "JFK"], [date(2013, 1, 1), date(2013, 2, 1)])
     assert [a["number"] for a in json.loads(answer.stdout)] == owners.tolist()
+
+
+def test_locate_names_every_channel_of_a_split_key(tables):
+    folder, function = tables
+    day = date(2013, 1, 1)
+    (h,) = key_hash([["ORD"], [day]], [c.type for c in function.key]).tolist()
+    split = replace(
+        function,
+        split=Split.of({h: {0: 1.0, 1: 3.0}}),
+        row=KeyColumn("id", "bigint"),
+        epoch=1,
+        parent=function.digest,
+    )
+    Registry(str(folder / "registry")).publish(split, {})
+    answer = evenkeel(folder, "locate", "trips", "ORD,2013-01-01", "--format", "json")
+    (found,) = json.loads(answer.stdout)
+    names = [c.name for c in function.channels]
+    assert found["channel"] == f"{names[1]} (75%), {names[0]} (25%)"
+    assert (found["placed_by"], found["number"]) == ("split", 1)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from evenkeel.epochs import Epoch
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
 from partitioning.hashing import key_hash, slot_of
+from partitioning.parts import settled_sql
 from partitioning.sql import check_sql, hash_sql, slot_sql
 
 from .conftest import compiled
@@ -118,6 +119,7 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
         "again",
         F.expr(check_sql(function, "slot")).alias("checked"),
         F.expr(check_sql(function, "slot", "elsewhere")).alias("other"),
+        F.expr(settled_sql(function, "slot", "elsewhere")).alias("settled"),
     ).collect()
     assert [r.channel for r in found] == epoch.lookup(*columns, row=rows).tolist()
     assert [r.again for r in found] == [r.channel for r in found]
@@ -129,6 +131,8 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
         further = (r.channel + 1) % channels
         expected = r.channel if k < 0 else further if further in owners[k] else -1
         assert r.other == expected
+        # A partial that stands elsewhere belongs to the home.
+        assert r.settled == (int(split.homes[k]) if expected < 0 else expected)
 
 
 def test_routing_takes_columns_of_other_names_and_types(spark):
