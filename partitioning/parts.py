@@ -57,11 +57,14 @@ def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
     for h, channels, home in zip(split.keys.tolist(), owners, homes, strict=True):
         its = ", ".join(map(str, sorted(channels.tolist())))
         said.setdefault(f"IF({own} IN ({its}), {own}, {home})", []).append(h)
+    h = hash_sql(function.key)
     cases = " ".join(
-        f"WHEN {listed_sql(function.key, len(function.slots), np.array(keys), slot)} THEN {stands}"
+        f"WHEN {h} IN ({', '.join(map(bigint_sql, keys))}) THEN {stands}"
         for stands, keys in said.items()
     )
-    return f"CASE {cases} ELSE {whole} END"
+    # Asked first of all keys at once: few rows come to the cases, of which there may be hundreds.
+    shared = listed_sql(function.key, len(function.slots), split.keys, slot)
+    return f"CASE WHEN {shared} THEN CASE {cases} END ELSE {whole} END"
 
 
 @dataclass(frozen=True)
