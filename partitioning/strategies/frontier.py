@@ -103,52 +103,32 @@ def frontier(
         task = task_of(profile, previous, tuple(channels), resources, *named)
         return task if seconds is None else replace(task, deadline=until)
 
-    task = items(profile, previous)
-    limit, count = np.inf if budget is None else budget, profile.slots
-    shared: dict[int, dict[int, float]] = {}
-    if splitting:
-        if len(set(resources)) > 1:
-            raise InputError("splitting evens out one resource", "resources", "Give one, say L")
-        if max_imbalance is not None:
-            # What whole keys reach, they reach.
-            whole = frontier(
-                profile,
-                previous,
-                channels,
-                max_imbalance=max_imbalance,
-                budget=budget,
-                resources=resources,
-                pinned=pinned,
-                excluded=excluded,
-                seconds=seconds,
-            )
-            reached = imbalance(channel_loads(whole, profile), whole.capacities)
-            if reached <= max_imbalance and _joined(task, previous, whole) <= limit:
-                return replace(whole, options={**whole.options, "splitting": True})
-        # Shares are rounded.
-        goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
-        at, shared = _shared(task, previous, goal, limit, copies)
-    else:
+    limit = np.inf if budget is None else budget
+    known = np.setdiff1d(profile.heavy, [*put, *stay])
+    count = profile.slots
+
+    def whole(task: Task) -> tuple[Task, Ints]:
+        """As few bytes, or as even, as whole keys get; light ones may go back to their slots."""
         at = picked(task, max_imbalance, limit)
-        light = _light(task, previous, at, np.setdiff1d(profile.heavy, [*put, *stay]))
-        if previous is not None and len(light):
-            gone = np.isin(task.profile.heavy, light)
-            rest = limit - float(task.sizes[count:][gone].sum())
-            named = ~np.isin(previous.explicit_keys, light)
-            without = replace(
-                previous,
-                explicit_keys=previous.explicit_keys[named],
-                explicit_channels=previous.explicit_channels[named],
-            )
-            fewer = items(task.profile.without(light), without)
-            if fewer.forced <= rest:
-                again = picked(fewer, max_imbalance, rest)
-                best = task.floor * (1 + CLOSE) if budget is None else 1.0
-                if fewer.worst(again) <= max(task.worst(at), max_imbalance or best):
-                    task, at = fewer, again
-    if not len(task.surprises) and len(task.measures):
-        kinds = np.vstack([task.measures, task.sizes])[:, :count]
-        at[:count] = gathered(at[:count], task.home[:count], kinds)
+        light = _light(task, previous, at, known)
+        if previous is None or not len(light):
+            return task, at
+        gone = np.isin(task.profile.heavy, light)
+        rest = limit - float(task.sizes[count:][gone].sum())
+        named = ~np.isin(previous.explicit_keys, light)
+        without = replace(
+            previous,
+            explicit_keys=previous.explicit_keys[named],
+            explicit_channels=previous.explicit_channels[named],
+        )
+        fewer = items(task.profile.without(light), without)
+        if fewer.forced > rest:
+            return task, at
+        again = picked(fewer, max_imbalance, rest)
+        best = task.floor * (1 + CLOSE) if budget is None else 1.0
+        worse = fewer.worst(again) > max(task.worst(at), max_imbalance or best)
+        return (task, at) if worse else (fewer, again)
+
     options: dict[str, Any] = {
         "max_imbalance": max_imbalance,
         "budget": budget,
@@ -157,17 +137,33 @@ def frontier(
     options |= {"pinned": dict(pinned or {}), "excluded": list(excluded or ())}
     options |= {"seconds": seconds} | ({"splitting": True} if splitting else {})
     options |= {} if copies is None else {"copies": copies}
-    heavy = task.profile.heavy.tolist()
-    return successor(
-        profile.key,
-        previous,
-        channels,
-        at[:count],
-        "frontier",
-        options,
-        {h: c for h, c in zip(heavy, at[count:].tolist(), strict=True) if h not in shared},
-        shared,
-    )
+
+    def filled(
+        task: Task, at: Ints, shared: Mapping[int, Mapping[int, float]]
+    ) -> PartitioningFunction:
+        if not len(task.surprises) and len(task.measures):
+            kinds = np.vstack([task.measures, task.sizes])[:, :count]
+            at[:count] = gathered(at[:count], task.home[:count], kinds)
+        heavy = zip(task.profile.heavy.tolist(), at[count:].tolist(), strict=True)
+        explicit = {h: c for h, c in heavy if h not in shared}
+        return successor(
+            profile.key, previous, channels, at[:count], "frontier", options, explicit, shared
+        )
+
+    task = items(profile, previous)
+    if not splitting:
+        return filled(*whole(task), {})
+    if len(set(resources)) > 1:
+        raise InputError("splitting evens out one resource", "resources", "Give one, say L")
+    if max_imbalance is not None:
+        # What whole keys reach, they reach.
+        unsplit = filled(*whole(task), {})
+        reached = imbalance(channel_loads(unsplit, profile), unsplit.capacities)
+        if reached <= max_imbalance and _joined(task, previous, unsplit) <= limit:
+            return unsplit
+    # Shares are rounded.
+    goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
+    return filled(task, *_shared(task, previous, goal, limit, copies))
 
 
 def _joined(
