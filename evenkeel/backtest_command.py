@@ -68,6 +68,8 @@ def backtest(
     tests.check(names, counts, options)
     if html and not Path(html).parent.is_dir():
         raise InputError("its folder does not exist", html, "Make it first")
+    if html and Path(html).is_dir():
+        raise InputError("is a folder", html, "Name a file in it")
     series = read_series(
         input,
         tests.parse_names(key, "--key"),

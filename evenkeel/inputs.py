@@ -67,6 +67,8 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
             lines.pop()
         lines = [line.removesuffix("\r") or None for line in lines[:limit]]
         return pa.table({LINE: pa.array(lines, pa.string())})
+    except FileNotFoundError as error:  # Arrow's tells the path and no reason
+        raise InputError("there is no such file", path) from error
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"cannot be read ({reason})", path) from error

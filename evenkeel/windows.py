@@ -142,8 +142,9 @@ def read_series(
         more = ", ..." if passed > 5 else ""
         notes.append(f"{passed:,} windows have no load and are passed over: {shown}{more}")
     if len(found) < 2:
+        whole = "" if rows is None else f" of {rows:,} rows"
         raise InputError(
-            f"{len(found)} windows have load, of {len(ids):,} rows",
+            f"{len(found)} windows{whole} have load, in {len(ids):,} rows with a key",
             path,
             "A backtest needs 2: one to learn from, one to score on",
         )

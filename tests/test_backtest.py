@@ -299,7 +299,7 @@ def test_options_reach_their_strategy(words):
         (["--weight", "delta"], "negative or not finite; the first is -1"),
         (["--time", "count"], "are no times"),
         (["--rows", "0"], "0 rows asked for"),
-        (["--rows", "99999"], "0 windows have load"),
+        (["--rows", "99999"], "0 windows of 99,999 rows have load, in "),
         (["--limit", "0"], "0 rows asked for"),
         (["--rows", ""], "--rows or --time"),
         (["--every", "soon", "--time", "at"], "'soon' is no span"),
@@ -316,6 +316,7 @@ def test_options_reach_their_strategy(words):
         (["--option", "scan.sigma=1"], "'scan', which is not run"),
         (["--option", "sigma"], "is not NAME.k=v"),
         (["--html", "/nowhere/page.html"], "its folder does not exist"),
+        (["--html", "/"], "/: is a folder"),
         (["--strategy", "scan", "--option", "scan.sigma=7"], "strategy scan, sigma: 7 is not"),
     ],
 )
@@ -335,9 +336,9 @@ def test_bad_input_is_one_clear_error(frame, tmp_path, arguments, message, capsy
         ("latin.txt", "one\ntwo\nna\xefve\n".encode("latin-1"), "line 3 is not UTF-8"),
         ("latin.csv", "line\none\nna\xefve\n".encode("latin-1"), "cannot be read"),
         ("torn.parquet", b"PAR1 and no more", "cannot be read"),
-        ("empty.txt", b"", "0 windows have load"),
+        ("empty.txt", b"", "0 windows of 1 rows have load"),
         ("empty.csv", b"", "cannot be read"),
-        ("head.csv", b"line\n", "0 windows have load"),
+        ("head.csv", b"line\n", "0 windows of 1 rows have load"),
         ("ragged.csv", b"line,b\na,b\nc\n", "cannot be read"),
     ],
 )
@@ -346,7 +347,7 @@ def test_bad_files_are_one_clear_error(tmp_path, name, content, message, capsys,
     arguments = [str(tmp_path / name), "--key", "line", "--rows", "1", "--channels", "1"]
     fails(monkeypatch, capsys, arguments, message)
     arguments[0] = str(tmp_path / "missing") + name
-    fails(monkeypatch, capsys, arguments, "cannot be read")
+    fails(monkeypatch, capsys, arguments, "there is no such file")
 
 
 def fails(monkeypatch, capsys, arguments, message) -> None:
