@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.pairs import compare
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.table import Table
 from partitioning.generator import Stream
 from spark_jobs.bootstrap import bootstrap

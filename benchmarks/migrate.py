@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.pairs import seconds
 from evenkeel.epochs import TableVersion
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.table import Table
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.plan import plan_for

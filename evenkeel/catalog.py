@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenkeel.spec import TableSpec, load_spec
+from evenkeel.spec import TableSpec
+from evenkeel.spec_file import load_spec
 from partitioning.errors import EvenkeelError, InputError
 
 

@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 
 from evenkeel.backtest_command import backtest
 from evenkeel.history import owner_names
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError
 from partitioning.function import canonical_json

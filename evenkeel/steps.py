@@ -13,7 +13,8 @@ from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.folders import Run
 from evenkeel.params import Params, goes_back, spec_channels, spec_channels_file
 from evenkeel.planning import decision_for, plan_back, plan_next
-from evenkeel.spec import TableSpec, load_spec
+from evenkeel.spec import TableSpec
+from evenkeel.spec_file import load_spec
 from evenkeel.standing import learned_from
 from partitioning.decide import Decision
 from partitioning.errors import EvenkeelError, FenceError, GateError, InputError

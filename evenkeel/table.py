@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from evenkeel.epochs import Epoch, Registry
-from evenkeel.spec import TableSpec, find_spec, load_spec
+from evenkeel.spec import TableSpec
+from evenkeel.spec_file import find_spec, load_spec
 from evenkeel.state_view import one_row_a_key
 from partitioning.errors import InputError
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from evenkeel.spec import find_spec, load_spec
+from evenkeel.spec_file import find_spec, load_spec
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, FenceError
 from spark_jobs.commits import CONFLICTS

@@ -121,13 +121,15 @@ class Passage:
 
         Parameters
         ----------
-        untouched : no row has moved yet: the first UPDATE need not look whether any is left
+        untouched : no row has moved yet: of whole keys the first UPDATE need not look whether any
+            is left
 
         Raises
         ------
         FenceError : writers that use the source's function do not stop
         """
-        look, total = not untouched, 0
+        # Of split keys it does not follow: to share one among more channels moves no row.
+        look, total = not untouched or len(self.shared) > 0, 0
         for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
                 update = f"{self._update_sql()} WHERE {part}"

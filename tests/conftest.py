@@ -19,7 +19,7 @@ import yaml
 from hypothesis import settings
 
 from evenkeel.local import environment
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.table import Table
 
 # On a busy machine an example may take long: what is tested is not the time.

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.epochs import TableVersion
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.steps import read_plan
 from evenkeel.table import Table
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels

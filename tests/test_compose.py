@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

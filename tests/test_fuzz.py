@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from evenkeel.epochs import Registry
 from evenkeel.params import Params
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.steps import read_plan
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function import KeyColumn, digest, numbered_channels

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from evenkeel.merges import MERGES
 from evenkeel.own_merges import VARIABLE, merges
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from partitioning.errors import InputError
 from spark_jobs.apply_window import apply_window
 from spark_jobs.bootstrap import bootstrap

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.local import environment
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.table import Table
 from tests.test_readme import ROOT, TEXT, block
 

@@ -18,7 +18,7 @@ from evenkeel.history import owner_names, past, stays
 from evenkeel.pages import bytes_text, read_bytes
 from evenkeel.params import Params, channels_for
 from evenkeel.quality import over_epochs
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from evenkeel.standing import epoch_plan, newest_profile, run_names, standing
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError

@@ -17,7 +17,7 @@ import pytest
 from evenkeel import epochs, past_plan, steps
 from evenkeel.charts import loads_svg
 from evenkeel.epochs import Registry, TableVersion
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from partitioning.errors import GateError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import key_hash

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evenkeel.epochs import Registry, TableVersion
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 
 ROOT = Path(__file__).parent.parent

@@ -13,9 +13,8 @@ from evenkeel.spec import (
     StateColumn,
     StateTable,
     TableSpec,
-    find_spec,
-    load_spec,
 )
+from evenkeel.spec_file import find_spec, load_spec
 from partitioning.errors import InputError
 
 GOOD = {

@@ -16,7 +16,7 @@ from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.measures import measures
 from evenkeel.params import Params, channels_for, spec_channels_file, throttle_for
 from evenkeel.quality import over_epochs
-from evenkeel.spec import load_spec
+from evenkeel.spec_file import load_spec
 from partitioning.decide import Pace
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
 from partitioning.function import KeyColumn
