@@ -22,7 +22,6 @@ from spark_jobs.bootstrap import bootstrap
 from spark_jobs.generate import write
 from spark_jobs.learn import learn
 from spark_jobs.session import session
-from spark_jobs.sketches import Sketches
 
 DAYS = 28
 
@@ -58,8 +57,9 @@ def main() -> None:
 
         def last_day(table: Table) -> None:
             """Learn the window whose last day is not stored."""
-            known = Sketches(table.registry, table.spec, table.epoch().function.key)
-            known.forget(end - timedelta(days=1))
+            store = table.registry.store
+            for made in store.names("sketches"):
+                store.remove(f"sketches/{made}/{end - timedelta(days=1)}.npz")
             learn(spark, table, end)
 
         compare(

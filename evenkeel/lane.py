@@ -145,8 +145,8 @@ class Lane:
         report = f"{run.url}/report.html" if run.exists("report.html") else None
         if parts.published is not None:
             # The epoch's copy outlives the run's.
-            kept = f"epochs/{parts.published:08d}/report.html"
-            report = registry.store.path(kept) if registry.store.exists(kept) else report
+            kept = registry.kept(parts.published)
+            report = kept.path("report.html") if kept.exists("report.html") else report
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
     def _job(self, job: str, *arguments: str) -> None:

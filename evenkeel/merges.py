@@ -58,6 +58,19 @@ def _some(value: str) -> Callable[[str, str], str]:
     return lambda a, b: f"coalesce({value.format(a, b)}, {a}, {b})"
 
 
+def _sketch(name: str) -> Merge:
+    """One of Spark's sketches of distinct values."""
+    return Merge(
+        lambda of, by: f"{name}_sketch_agg({of})",
+        _some(f"{name}_union({{}}, {{}})"),
+        f"{name}_union_agg({{}})".format,
+        f"{name}_sketch_estimate({{}})".format,
+        width="octet_length({})".format,
+        types=_SKETCHED,
+        told="a string, binary, int or bigint",
+    )
+
+
 _ADDED = _some("{0} + {1}")
 _LATER: Callable[[str, str], str] = "greatest({}, {})".format
 
@@ -84,24 +97,8 @@ MERGES: dict[str, Merge] = {
         types=_MEMBERS,
         told="a string, binary, boolean, date, timestamp, decimal or whole number",
     ),
-    "hll": Merge(
-        lambda of, by: f"hll_sketch_agg({of})",
-        _some("hll_union({}, {})"),
-        "hll_union_agg({})".format,
-        "hll_sketch_estimate({})".format,
-        width="octet_length({})".format,
-        types=_SKETCHED,
-        told="a string, binary, int or bigint",
-    ),
-    "theta": Merge(
-        lambda of, by: f"theta_sketch_agg({of})",
-        _some("theta_union({}, {})"),
-        "theta_union_agg({})".format,
-        "theta_sketch_estimate({})".format,
-        width="octet_length({})".format,
-        types=_SKETCHED,
-        told="a string, binary, int or bigint",
-    ),
+    "hll": _sketch("hll"),
+    "theta": _sketch("theta"),
 }
 #: Merges whose state has the type's own rounding: sums of these in another order differ.
 INEXACT = _INEXACT

@@ -24,6 +24,8 @@ from partitioning.function import DEFAULT_SLOTS, Channel, check_channels, number
 from partitioning.strategies import SPLITTING, WHOLE
 from partitioning.strategies.options import check_options
 
+#: Columns that every state table has of ours.
+CHANNEL, SLOT = "channel", "slot"
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 
 
@@ -105,8 +107,6 @@ class Splitting(Strict):
     )
 
 
-#: Columns that every state table has of ours.
-_OURS = {"channel", "slot"}
 #: Most channels that a spec may ask for.
 MOST_CHANNELS = 100_000
 
@@ -213,9 +213,9 @@ class TableSpec(Strict):
     @model_validator(mode="after")
     def _names_do_not_clash(self) -> TableSpec:
         # Spark tells no upper from lower case in names of columns.
-        if clash := sorted(c for c in self.key if c.lower() in _OURS):
+        if clash := sorted(c for c in self.key if c.lower() in (CHANNEL, SLOT)):
             raise ValueError(f"key: {clash} are taken by us; give the input column another name")
-        reserved = {*_OURS, *(c.lower() for c in self.key)}
+        reserved = {CHANNEL, SLOT, *(c.lower() for c in self.key)}
         for name, table in self.state.items():
             if clash := sorted(c for c in table.columns if c.lower() in reserved):
                 raise ValueError(f"state.{name}: {clash} are taken by the key or by us")

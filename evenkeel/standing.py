@@ -180,11 +180,11 @@ def epoch_plan(registry: Registry, number: int) -> Plan | None:
     ------
     DamagedError : it is torn, or not the plan whose digest the epoch carries
     """
-    name = f"epochs/{number:08d}/plan.json"
-    if not registry.store.exists(name):
+    kept = registry.kept(number)
+    if not kept.exists("plan.json"):
         return None
-    where = registry.store.path(name)
-    plan = Plan.from_dict(registry.store.read_json(name), where)
+    where = kept.path("plan.json")
+    plan = Plan.from_dict(kept.read_json("plan.json"), where)
     if plan.digest != registry.epoch(number).plan_digest:
         raise DamagedError("is not the plan that led to this epoch: it was edited", where, RESTORE)
     return plan

@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evenkeel.own_merges import merges
-from evenkeel.spec import StateTable
+from evenkeel.spec import SLOT, StateTable
 from partitioning.function import PartitioningFunction
 from partitioning.parts import listed_sql
 from partitioning.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-SLOT = "slot"
 
 
 def merged(table: StateTable) -> dict[str, str]:

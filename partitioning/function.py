@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -116,6 +116,11 @@ class PartitioningFunction:
     def capacities(self) -> npt.NDArray[np.float64]:
         """Capacity weight of each channel, shape (N,)."""
         return np.array([c.capacity for c in self.channels], dtype=np.float64)
+
+    @property
+    def unsplit(self) -> PartitioningFunction:
+        """The same without its split keys: they go with their slots."""
+        return replace(self, split=Split(), row=None)
 
     def lookup_hashes(self, hashes: Hashes, rows: Hashes | None = None) -> Channels:
         """Channel of each key hash, shape (n,).

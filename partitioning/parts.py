@@ -8,14 +8,13 @@ is their home.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
 from partitioning.metrics import placements
-from partitioning.split import Split
 from partitioning.sql import bigint_sql, channel_sql, hash_sql, quoted
 
 
@@ -47,7 +46,7 @@ def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
     ----------
     slot, channel : names of the columns with the key's slot and the row's channel
     """
-    whole = channel_sql(replace(function, split=Split(), row=None))
+    whole = channel_sql(function.unsplit)
     split, own = function.split, quoted(channel)
     if not len(split):
         return whole

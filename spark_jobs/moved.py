@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
-from partitioning.split import Split
 from partitioning.sql import channel_sql
 from spark_jobs import state
 from spark_jobs.joining import of_keys_sql
@@ -36,8 +33,7 @@ def moved_sql(
         already is let be
     shared : keys that are split at either end, whose rows are no whole keys'
     """
-    source, target = (replace(f, split=Split(), row=None) for f in (source, target))
-    final = None if final is None else replace(final, split=Split(), row=None)
+    source, target = source.unsplit, target.unsplit
     slots = np.flatnonzero(source.slots != target.slots)
     keys = np.union1d(source.explicit_keys, target.explicit_keys)
     keys = keys[source.lookup_hashes(keys) != target.lookup_hashes(keys)]
@@ -48,9 +44,9 @@ def moved_sql(
     channels = np.union1d(source.slots[slots], source.lookup_hashes(keys))
     ranges = slot_ranges(np.union1d(slots, slot_of(keys, len(source.slots))))
     within = " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
-    due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final)}"
+    due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final.unsplit)}"
     if final is not None:
-        due += f" AND {channel_sql(target)} = {channel_sql(final)}"
+        due += f" AND {channel_sql(target)} = {channel_sql(final.unsplit)}"
     if shared is not None and len(shared):
         due += f" AND NOT {of_keys_sql(source, shared)}"
     return f"{state.CHANNEL} IN ({', '.join(map(str, channels.tolist()))}) AND ({within}) AND {due}"

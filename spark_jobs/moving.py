@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
 from partitioning.parts import shared_keys
-from partitioning.split import Split
 from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
@@ -36,8 +35,6 @@ SWEEPS = 3
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 _EXISTS = "DELTA_CONSTRAINT_ALREADY_EXISTS"
 _REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-
-
 #: Of a MERGE's answer: the partials that have left.
 _DELETED = "num_deleted_rows"
 
@@ -133,16 +130,14 @@ class Passage:
         for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
                 update = f"{self._update_sql()} WHERE {part}"
-                rows = persistently(
-                    lambda p=part, u=update, look=look: self._write(p, u, look), self.where
-                ).rows
+                rows = persistently(partial(self._write, part, update, look), self.where).rows
                 look, total = True, total + (rows or 0)
                 reached("batch moved")
         writes = self._writes()
         for _ in range(SWEEPS if writes else 0):
             made = []
             for condition, statement in writes:
-                write = lambda c=condition, s=statement, k=look: self._write(c, s, k)  # noqa: E731
+                write = partial(self._write, condition, statement, look)
                 made.append(persistently(write, self.where))
                 look, total = True, total + (made[-1].rows or 0)
                 reached("moved")
@@ -184,8 +179,8 @@ class Passage:
 
     def _update_sql(self) -> str:
         # Of keys that are split it is not asked.
-        whole = channel_sql(replace(self.target, split=Split(), row=None))
-        return f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {whole}"
+        owner = channel_sql(self.target.unsplit)
+        return f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {owner}"
 
     def _writes(self) -> list[tuple[str, str]]:
         """Which rows have to move, and the statement that moves them; whole keys first."""

@@ -44,9 +44,5 @@ class Sketches:
         """Store or replace one day's."""
         self._store.write(self._file(day), sketch_to_bytes(sketch))
 
-    def forget(self, day: date) -> None:
-        """Remove one day's, if it is there."""
-        self._store.remove(self._file(day))
-
     def _file(self, day: date) -> str:
         return f"{self._folder}/{day}.npz"

@@ -15,10 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.spec import CHANNEL as CHANNEL
+from evenkeel.spec import SLOT as SLOT
 from evenkeel.spec import TableSpec
 from partitioning.errors import DamagedError, InputError
 
-CHANNEL, SLOT = "channel", "slot"
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
 #: How long the log and removed files are kept; the log's must not be the shorter one.
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")

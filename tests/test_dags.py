@@ -236,10 +236,10 @@ def test_a_dry_run_and_a_refusal_change_nothing(
 
 
 @pytest.mark.timeout(1500)
-def test_a_failure_is_rolled_back_and_the_next_run_publishes(
+def test_a_failure_is_rolled_back_the_next_run_publishes_and_goes_back(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Learn and the way back run through Airflow in test_newcomer.py and tests/browser."""
+    """One story, for each run is long; the first learns in the session that there is."""
     monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
     rows = _rows(ready, spark)
     with monkeypatch.context() as patch:
@@ -257,7 +257,7 @@ def test_a_failure_is_rolled_back_and_the_next_run_publishes(
 
     gauges: dict[str, float] = {}
     monkeypatch.setattr("airflow.sdk.observability.stats.gauge", gauges.__setitem__)
-    run = _run(ready, 6, {})
+    run = dag_of("rebalance_trips").test(run_conf={"window_end": END})
     assert run.state == "success"
     assert gauges["evenkeel.trips.imbalance_after"] < gauges["evenkeel.trips.imbalance_before"]
     assert gauges["evenkeel.trips.bytes_moved"] > 0
@@ -270,11 +270,15 @@ def test_a_failure_is_rolled_back_and_the_next_run_publishes(
     assert _events("evenkeel://trips/") == [{"epoch": 1}]
     kept = ready.table.registry.store.names("epochs/00000001")
     assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)
-    moved = _rows(ready, spark)
-    assert moved != rows
+    assert _rows(ready, spark) != rows
+
+    back = dag_of("roll_back_trips").test(run_conf={"epoch": 0})
+    assert back.state == "success"
+    assert ready.table.epoch().number == 2
+    assert _rows(ready, spark) == rows
 
     assert dag_of("maintain_trips").test().state == "success"
-    assert _rows(ready, spark) == moved
+    assert _rows(ready, spark) == rows
 
 
 def _run(ready: World, number: int, asked: dict[str, Any]) -> DagRun:

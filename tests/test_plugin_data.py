@@ -172,6 +172,9 @@ def test_an_edited_plan_is_not_taken_for_the_one_that_ran(shop: Shop) -> None:
     assert epoch_plan(shop.registry, 1) is not None
     plan = shop.registry.store.read_json(name)
     shop.registry.store.write_json(name, plan | {"state_bytes": 1.0})
+    with pytest.raises(DamagedError, match="not the file that was kept"):
+        epoch_plan(shop.registry, 1)
+    shop.registry.store.remove("epochs/00000001/kept.json")
     with pytest.raises(DamagedError, match="not the plan that led to this epoch"):
         epoch_plan(shop.registry, 1)
 
