@@ -639,15 +639,7 @@ def test_on_real_data_no_other_is_more_even_at_its_own_bytes(file, key, cut):
         previous = next_is_no_less_even(series.key, window.hashes, window.load, previous)
 
 
-#: A gap that is known: take the mark off where the search closes it.
-BEATEN = pytest.mark.xfail(
-    reason="from hashing, readj and elb are 1.5% and .9% more even at their own bytes", strict=True
-)
-
-
-@pytest.mark.parametrize(
-    "preset", [pytest.param(p, marks=BEATEN) if p == "guo-zhou" else p for p in PRESETS]
-)
+@pytest.mark.parametrize("preset", PRESETS)
 def test_on_made_up_streams_no_other_is_more_even_at_its_own_bytes(preset):
     stream, previous = PRESETS[preset], None
     random = np.random.default_rng(stream.seed)

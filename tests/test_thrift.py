@@ -62,4 +62,18 @@ def test_bytes_for_a_target_are_near_what_whole_items_allow():
         profile.load, profile.bytes, before.slots, after.capacities, np.array([1.05])
     )
     # Items that go in part would cost 1.0, whole ones 1.12 at least; the search alone ends at 1.19.
-    assert moved <= 1.16 * bound[0]
+    assert moved <= 1.125 * bound[0]
+
+
+def test_room_is_made_for_what_fits_nowhere_where_that_is_cheaper():
+    # Channel 0 has 4 too much, in one item of 6 for a byte, or in four of 1 for ten each. No other
+    # has room for 6, and three of 1 that leave channel 1 cost a byte each, or a hundred.
+    load = np.array([6.0] + [1.0] * 10)
+    home = np.array([0] * 5 + [1] * 3 + [2] * 3, dtype=np.int32)
+    at = np.array([0] + [1, 1, 2, 2] + [1] * 3 + [2] * 3, dtype=np.int32)
+    limit, every = np.full(3, 6.0), np.arange(11)
+    for each, moved in ((1.0, [0, 5, 6, 7]), (100.0, [1, 2, 3, 4])):
+        charged = np.array([1.0] + [10.0] * 4 + [each] * 6)
+        after = thriftier(load, charged, home, at, limit, every)
+        assert np.flatnonzero(after != home).tolist() == moved
+        assert np.bincount(after, load).max() <= 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,6 +24,8 @@ CLOSE = 8e-4
 GRID = 64
 #: The search begins again from its own result so often at most, until nothing more is found.
 PASSES = 8
+#: Times that what lies between what a budget reached and what it may reach is halved.
+HALVINGS = 5
 #: Mean square imbalance that moving all state must save where the next window is uncertain.
 WORTH = 0.005
 
@@ -119,12 +122,41 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
         if p.bytes[k] <= budget
     )
     at = paths[best].at(step)
-    # The least imbalance leaves no room to choose in; nor is there any beside keys that are poured.
-    if several or goal < task.floor or level > reached or task.poured:
+    if several or task.poured:  # beside keys that are poured there is no room to choose in
         return at
+    if level > reached and path.bytes.max() > budget:
+        return _lowest(task, at, aim, level, budget)
+    return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
+
+
+def _thrifty(task: Task, at: Ints, goal: float) -> Ints:
+    """A state no less even than `goal`, for fewer bytes if that can be."""
     charged = task.sizes * (task.home >= 0)
     loose, limit = np.flatnonzero(~task.fixed), goal * task.fair
     return thriftier(task.load, charged, task.home, at, limit, loose)
+
+
+def _lowest(task: Task, at: Ints, goal: float, level: float, budget: float) -> Ints:
+    """Where the budget ends the way at `level`: the lowest level, down to `goal`, that a search
+    for it alone reaches within the budget. Which items are worth their bytes depends on how far
+    down the budget will take every channel, and the path from the top does not know that."""
+    grid = np.linspace(goal, level, GRID)
+    bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
+    low, high = float(grid[int((bound <= budget).argmax())]), level
+    for _ in range(HALVINGS):
+        if high <= low * (1 + CLOSE) or time.monotonic() > task.deadline:
+            break
+        middle = (low + high) / 2
+        path = task.search(middle, middle * (1 - 2 * ROUNDING))
+        fits = bool(path.imbalance[-1] <= middle * (1 + ROUNDING))
+        if fits:
+            found = _thrifty(task, path.at(len(path.moves) - 1), middle)
+            fits = task.moved(found) <= budget
+        if fits:
+            at, high = found, task.worst(found)
+        else:
+            low = middle
+    return at
 
 
 def _check_affordable(path: Path, budget: float) -> None:

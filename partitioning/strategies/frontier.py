@@ -203,7 +203,7 @@ def _shared(
     for part in (1.0, HARD):
         rest, items, allowed = split_task(task, previous, goal, part, copies)
         at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget)
-        moved = float(rest.sizes[(at != rest.home) & (rest.home >= 0)].sum())
+        moved = rest.moved(at)
         at = at[: len(task.load)]
         loads = sums_by(at, rest.load[: len(at)], len(rest.fair))
         before = shares_before(task, previous, items)

@@ -88,7 +88,11 @@ class Task:
     @property
     def forced(self) -> float:
         """Bytes that move before any search: those on channels that close."""
-        return float(self.sizes[(self.start != self.home) & (self.home >= 0)].sum())
+        return self.moved(self.start)
+
+    def moved(self, at: Ints) -> float:
+        """Bytes that are away from home, items being `at`."""
+        return float(self.sizes[(at != self.home) & (self.home >= 0)].sum())
 
     def worst(self, at: Ints) -> float:
         """Imbalance of the worst resource, items being `at`."""

@@ -1,10 +1,14 @@
-"""The same target for fewer bytes: each channel chooses again what it sheds, as a knapsack.
+"""The same target for fewer bytes: each channel that has too much sheds the cheapest items that
+suffice (a knapsack), and what is shed is packed into the room that there is.
 
-The search sheds most load per byte first, and overshoots with its last item. Once it has ended,
-it is known how much each channel must shed and where there is room.
+The search sheds most load per byte first, and overshoots with its last item; it also takes items
+only where they fit at once. Once the target is known, what each channel must shed is known, too.
 """
 
 from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,13 +16,13 @@ from partitioning.profile import Floats, sums_by
 from partitioning.strategies.assignment import Indices, Ints
 
 #: Steps that the load to be shed is cut into; an item counts as the whole steps that it has.
-STEPS = 512
-#: Items that a channel chooses among, most load per byte first, beside those that it sheds now.
+STEPS = 2048
+#: Items on either side of where most load per byte first would end that a channel chooses among.
 CHOICE = 64
-#: Rounds over all channels, at most: what one keeps may make room for another.
-ROUNDS = 4
-#: What a channel sheds must cost this part less than before: other moves are no gain by themselves.
-LEAST = 0.01
+#: Packed so often at most: what fits nowhere stays, or is made room for.
+ROUNDS = 8
+#: Channels, those with most room first, that are looked at to make room on.
+RECEIVERS = 8
 
 
 def thriftier(
@@ -37,63 +41,139 @@ def thriftier(
     -------
     int32 (n,)
     """
-    at = at.copy()
-    loads = sums_by(at, load, len(limit))
     # What is on a channel that is gone must leave it.
-    loose = loose[(load[loose] > 0) & (home[loose] >= 0) & (home[loose] < len(limit))]
-    loose = loose[np.argsort(home[loose], kind="stable")]
-    own = np.split(loose, np.searchsorted(home[loose], np.arange(1, len(limit))))
-    for _ in range(ROUNDS):
-        away = np.bincount(home[loose], charged[loose] * (at[loose] != home[loose]), len(limit))
-        donors = np.flatnonzero((away > 0) & (limit > 0))
-        saved = False
-        for donor in donors[np.argsort(-away[donors], kind="stable")].tolist():
-            saved |= _again(load, charged, at, loads, limit, donor, own[donor])
-        if not saved:
-            break
-    return at
+    own = loose[(load[loose] > 0) & (home[loose] >= 0) & (home[loose] < len(limit))]
+    own = own[limit[home[own]] > 0]
+    own = own[np.argsort(home[own], kind="stable")]
+    back = at.copy()
+    back[own] = home[own]
+    groups = np.split(own, np.searchsorted(home[own], np.arange(1, len(limit))))
+    loads = sums_by(back, load, len(limit))
+    found = _Shedding(load, charged, home, limit, back, loads, groups).packed()
+    moved, before = (float(charged[a != home].sum()) for a in (at if found is None else found, at))
+    return found if found is not None and moved < before else at
 
 
-def _again(
-    load: Floats,
-    charged: Floats,
-    at: Ints,
-    loads: Floats,
-    limit: Floats,
-    donor: int,
-    own: Indices,
-) -> bool:
-    """Let one channel shed the cheapest of its own items that suffice; whether that saves bytes."""
-    out = own[at[own] != donor]
-    need = float(loads[donor] + load[out].sum() - limit[donor])
-    room = limit - loads
-    room[[donor, *np.flatnonzero(limit <= 0)]] = -np.inf
-    dense = np.minimum(load[own], max(need, 0.0)) / np.maximum(charged[own], 1e-300)
-    some = np.union1d(own[np.argsort(-dense, kind="stable")[:CHOICE]], out)
-    shed = some[_cover(load[some], charged[some], need)]
-    if charged[shed].sum() >= charged[out].sum() * (1 - LEAST):
-        return False
-    back, gone = np.setdiff1d(out, shed), np.setdiff1d(shed, out)
-    room += np.bincount(at[back], load[back], minlength=len(limit))
-    targets = []
-    for item in gone[np.argsort(-load[gone], kind="stable")].tolist():
-        target = int(room.argmax())
-        if load[item] > room[target]:
-            return False
-        room[target] -= load[item]
-        targets.append((item, target))
-    for item, target in [*((b, donor) for b in back.tolist()), *targets]:
-        loads[at[item]] -= load[item]
-        loads[target] += load[item]
-        at[item] = target
-    return True
+@dataclass(eq=False)
+class _Shedding:
+    """Which of its own items each channel sheds.
+
+    back : int32 (n,): where each item is with all at home that may be
+    loads : float64 (N,): of the channels, then
+    own : for each channel the items that it may shed
+    stay : items that fit nowhere and are not shed
+    put : items that fit nowhere, and the channel that sheds others to make room for them
+    """
+
+    load: Floats
+    charged: Floats
+    home: Ints
+    limit: Floats
+    back: Ints
+    loads: Floats
+    own: list[Indices]
+    stay: set[int] = field(default_factory=set)
+    put: dict[int, int] = field(default_factory=dict)
+    shed: dict[int, Indices] = field(default_factory=dict)
+
+    def packed(self) -> Ints | None:
+        """Where each item goes, or None."""
+        again = set(np.flatnonzero(self.loads > self.limit).tolist())
+        for _ in range(ROUNDS):
+            for channel in again:
+                items = self.covering(channel)
+                if items is None:
+                    return None
+                self.shed[channel] = items
+            at, left = self._placed()
+            if not left:
+                return at
+            again = set()
+            for item in left:
+                if int(self.home[item]) not in again:
+                    changed = self._relieved(item, again)
+                    if not changed:
+                        return None
+                    again |= changed
+        return None
+
+    def covering(self, channel: int, more: float = 0.0, without: int = -1) -> Indices | None:
+        """The cheapest items by which a channel gets down to its limit, and `more` below it; None
+        where all do not suffice."""
+        own, need = self.own[channel], float(self.loads[channel] - self.limit[channel]) + more
+        for item, target in self.put.items():
+            if channel in (target, self.home[item]):
+                need += float(self.load[item]) * (1 if target == channel else -1)
+        if need <= 0:
+            return own[:0]
+        named = [*self.stay, *self.put, without]
+        own = own[~np.isin(own, named)] if len(named) > 1 or without >= 0 else own
+        found = _cover(self.load[own], self.charged[own], need)
+        return None if found is None else own[found]
+
+    def _placed(self) -> tuple[Ints, list[int]]:
+        """Where each item goes, the largest first to where most room is; and what fits nowhere."""
+        at, room = self.back.copy(), self.limit - self.loads
+        for item, target in self.put.items():
+            at[item] = target
+            room[target] -= self.load[item]
+            room[self.home[item]] += self.load[item]
+        for channel, items in self.shed.items():
+            room[channel] += self.load[items].sum()
+        heap = [(-float(room[c]), c) for c in np.flatnonzero(self.limit > 0).tolist()]
+        heapq.heapify(heap)
+        gone = np.concatenate([*self.shed.values(), np.empty(0, dtype=np.intp)])
+        gone, left = gone[np.argsort(-self.load[gone], kind="stable")], []
+        for item, load in zip(gone.tolist(), self.load[gone].tolist(), strict=True):
+            most, channel = heap[0]
+            if load > -most:
+                left.append(item)
+            else:
+                heapq.heapreplace(heap, (most + load, channel))
+                at[item] = channel
+        return at, left
+
+    def _relieved(self, item: int, again: set[int]) -> set[int]:
+        """Let an item stay, or another channel make room for it, whichever costs less; returns the
+        channels that shed others for it, none where neither can be."""
+        load, source = float(self.load[item]), int(self.home[item])
+        ways = [(source, self.covering(source, without=item))]
+        for channel in np.argsort(self.loads - self.limit, kind="stable")[:RECEIVERS].tolist():
+            if channel not in again | {source} and self.limit[channel] > 0:
+                ways.append((channel, self.covering(channel, more=load)))
+        costs = [
+            (float(self.charged[items].sum() - self.charged[self.shed.get(c, items[:0])].sum()), c)
+            for c, items in ways
+            if items is not None
+        ]
+        if not costs:
+            return set()
+        _, channel = min(costs)
+        if channel == source:
+            self.stay.add(item)
+        else:
+            self.put[item] = channel
+        return {source, channel}
 
 
-def _cover(load: Floats, cost: Floats, need: float) -> Indices:
-    """The items (of m) whose loads come to `need` for the least cost, as far as whole steps tell;
-    all where that does not suffice."""
-    if need <= 0:
-        return np.empty(0, dtype=np.intp)
+def _cover(load: Floats, cost: Floats, need: float) -> Indices | None:
+    """The items (of m) whose loads come to `need`, over 0, for the least cost, as far as whole
+    steps tell; None where all do not suffice."""
+    dense = np.minimum(load, need) / np.maximum(cost, 1e-300)
+    order = np.argsort(-dense, kind="stable")
+    summed = np.cumsum(load[order])
+    if not len(order) or summed[-1] < need:
+        return None
+    last = int(np.searchsorted(summed, need))
+    # The densest are shed anyway.
+    first = max(0, last - CHOICE)
+    some = order[first : last + CHOICE]
+    picked = _knapsack(load[some], cost[some], need - float(summed[first - 1] if first else 0.0))
+    return order[: last + 1] if picked is None else np.concatenate([order[:first], some[picked]])
+
+
+def _knapsack(load: Floats, cost: Floats, need: float) -> Indices | None:
+    """As `_cover`, of few items; None where whole steps do not suffice."""
     steps = np.minimum(np.floor(load / need * STEPS), STEPS).astype(np.intp).tolist()
     best = np.full(STEPS + 1, np.inf)
     best[0] = 0.0
@@ -106,7 +186,7 @@ def _cover(load: Floats, cost: Floats, need: float) -> Indices:
             taken[i] = before + cost[i] < best
             best = np.where(taken[i], before + cost[i], best)
     if not np.isfinite(best[STEPS]):
-        return np.arange(len(load))
+        return None
     shed, left = [], STEPS
     for i in range(len(load) - 1, -1, -1):
         if left > 0 and taken[i, left]:
