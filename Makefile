@@ -34,7 +34,8 @@ test: setup lint ## lint, then every test (ARGS="-k word" for some)
 	@setup/chromium.sh
 	@$(IN_ENV) exec .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder $(ARGS)
 
-cluster: setup ## Airflow on PostgreSQL, jobs on a Spark master with two workers, an executor that is killed
+cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all data on S3; one is killed, one stalls
+	@setup/s3.sh
 	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/test_topology.py $(ARGS)
 
 chaos: setup ## kill, stop and starve every step at 200 points of a seed, and see that nothing is lost

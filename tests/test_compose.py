@@ -103,7 +103,7 @@ def test_the_images_take_the_versions_that_are_pinned() -> None:
     (delta,) = re.findall(r"delta=(\S+)", (ROOT / "setup/spark.sh").read_text())
     assert delta in docker
     assert re.search(r"^FROM python:3\.11\.\d+", docker, re.M)
-    for folder in re.findall(r"/opt/evenkeel/([\w/]+)", docker + str(COMPOSE)):
+    for folder in re.findall(r"/opt/evenkeel/([\w/.]+)", docker + str(COMPOSE)):
         assert (ROOT / folder).exists(), folder
 
 

@@ -1,9 +1,11 @@
 """The topology of docker-compose.yml, without containers, as processes on loopback: a Spark master
-and two workers, one of whose executors is killed while rows move; Airflow in its parts on
-PostgreSQL, whose jobs run there; and epochs on an S3-compatible server."""
+and two workers, one of whose executors is killed while rows move; and all of it at once, with the
+files of `deploy/`: Airflow in its parts on PostgreSQL, whose jobs run there, and input, state and
+epochs on an S3-compatible server, which stalls while rows move."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -22,12 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel import steps
 from evenkeel.epochs import Registry
+from evenkeel.flights import write_flights
 from evenkeel.replay import airflow_environment
+from evenkeel.spec_file import load_spec
+from evenkeel.table import Table
 from evenkeel.up_api import Api
 from evenkeel.up_server import Server, prepare_home, settings
 from partitioning.errors import FenceError
@@ -39,6 +45,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds that a process may take to do what is waited for.
 PATIENCE = 240
+#: Seconds that a store stands still.
+STALL = 20
 #: Where Debian has PostgreSQL's own programs.
 INITDB = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")))
 
@@ -193,24 +201,89 @@ def postgresql(log: Path) -> Iterator[str]:
             server.wait()
 
 
+@contextmanager
+def store(log: Path, patch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """An S3-compatible server of our own, by what this process's environment says."""
+    s3fs, port = pytest.importorskip("s3fs"), free_port()
+    url = f"http://127.0.0.1:{port}"
+    for name, value in {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        patch.setenv(name, value)
+    command = ("-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
+    with process(log, sys.executable, *command) as server:
+        until(lambda: answer(f"{url}/moto-api/data.json") is not None, log)
+        s3fs.S3FileSystem.clear_instance_cache()
+        yield server
+
+
+def deployed(conf: Path) -> str:
+    """Spark's defaults as a container gets them, with the class path of this machine."""
+    jars = ROOT / ".jars"
+    classes = ":".join(map(str, (jars / "*", jars / "s3" / "*")))
+    text = (ROOT / "deploy" / "spark" / "spark-defaults.conf").read_text()
+    for name, value in {
+        "spark.driver.extraClassPath": classes,
+        "spark.executor.extraClassPath": classes,
+        "spark.executor.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }.items():
+        text += f"{name} {value}\n"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text(text)
+    said = subprocess.run(
+        [ROOT / "deploy" / "entry.sh", "printenv", "SPARK_CONF_DIR"],
+        env={
+            **os.environ,
+            "SPARK_CONF_DIR": str(conf),
+            "SPARK_SECRET": "of this test",
+            "TMPDIR": str(conf.parent),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    made = Path(said.stdout.strip())
+    assert made.stat().st_mode & 0o077 == 0
+    return str(made)
+
+
+#: Each row of the state of `deploy/tables/flights.yaml`, by a Spark of its own.
+ROWS = """
+import json, sys
+from evenkeel.spec_file import load_spec
+from spark_jobs.session import session
+spec, spark = load_spec(sys.argv[1]), session("rows", spark_master="local[1]")
+rows = spark.read.format("delta").load(spec.state["flights"].path)
+rows = rows.select("dest", "channel", "flights", "miles", "delay").collect()
+print("rows:", json.dumps([[r[0], r[1], r[2], float(r[3]), float(r[4])] for r in rows]))
+"""
+
+
 @pytest.mark.airflow
-@pytest.mark.spark
 @pytest.mark.skipif("EVENKEEL_CLUSTER" not in os.environ, reason="minutes long: make cluster")
 @pytest.mark.timeout(1800)
-def test_a_rebalance_by_airflow_on_postgresql_with_spark_on_a_cluster(
-    spark: SparkSession, ready: World, tmp_path_factory: pytest.TempPathFactory
+def test_a_rebalance_by_airflow_on_postgresql_with_spark_on_a_cluster_and_all_data_on_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("airflow", "psycopg2", "asyncpg"):
         pytest.importorskip(module)
-    folder = tmp_path_factory.mktemp("topology")
-    before, port, users = contents(spark, ready), free_port(), {"ada": "admin"}
+    port, users, tables = free_port(), {"ada": "admin"}, ROOT / "deploy" / "tables"
+    spec = str(tables / "flights.yaml")
     with ExitStack() as running:
-        database = running.enter_context(postgresql(folder / "postgresql.log"))
-        url, _ = running.enter_context(cluster(folder))
+        server = running.enter_context(store(tmp_path / "s3.log", monkeypatch))
+        monkeypatch.setenv("SPARK_CONF_DIR", deployed(tmp_path / "conf"))
+        database = running.enter_context(postgresql(tmp_path / "postgresql.log"))
+        url, _ = running.enter_context(cluster(tmp_path))
         host, _, spark_port = url.rpartition(":")
         environment = {
-            **airflow_environment(folder, ready.folder),
-            **settings(folder / "home", port, users, schedules=False),
+            **airflow_environment(tmp_path, tables),
+            **settings(tmp_path / "home", port, users, schedules=False),
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
                 {
@@ -221,50 +294,71 @@ def test_a_rebalance_by_airflow_on_postgresql_with_spark_on_a_cluster(
                 }
             ),
         }
-        log = folder / "migrate.log"
-        with log.open("w") as out:
-            made = subprocess.call(["airflow", "db", "migrate"], env=environment, stdout=out,
-                                   stderr=out)  # fmt: skip
-        assert made == 0, log.read_text()[-3000:]
-        nothing = folder / "nothing.db"
+
+        def ends_well(*command: str) -> str:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-3000:]}"
+            return done.stdout
+
+        def rows() -> list[list[Any]]:
+            said = ends_well(sys.executable, "-c", ROWS, spec)
+            return sorted(json.loads(re.findall(r"^rows: (.*)$", said, re.MULTILINE)[-1]))
+
+        ends_well(sys.executable, "deploy/bucket.py", "evenkeel")
+        job = str(ROOT / "spark_jobs" / "bootstrap.py")
+        ends_well("spark-submit", "--master", url, job, "--spec", spec, "--end", "2013-01-29")
+        before = rows()
+        ends_well("airflow", "db", "migrate")
+        nothing = tmp_path / "nothing.db"
         nothing.touch()
-        passwords = prepare_home(folder / "home", nothing, users)
-        server = Server(f"http://127.0.0.1:{port}", environment, folder / "logs")
-        running.callback(server.stop)
-        server.start()
-        until(lambda: server.check() or not server.waiting_for(), folder / "logs" / "scheduler.log")
-        api = Api(server.url, "ada", passwords["ada"])
-        until(lambda: "rebalance_trips" in api.dags(), folder / "logs" / "dag-processor.log")
-        run = api.trigger("rebalance_trips", force=True, window_end="2013-01-08")
-        state = api.wait("rebalance_trips", run, 900)
-        tasks = api.tasks("rebalance_trips", run)
+        passwords = prepare_home(tmp_path / "home", nothing, users)
+        airflow = Server(f"http://127.0.0.1:{port}", environment, tmp_path / "logs")
+        running.callback(airflow.stop)
+        airflow.start()
+        log = tmp_path / "logs" / "scheduler.log"
+        until(lambda: airflow.check() or not airflow.waiting_for(), log)
+        api = Api(airflow.url, "ada", passwords["ada"])
+        until(lambda: "rebalance_flights" in api.dags(), tmp_path / "logs" / "dag-processor.log")
+        table = Table(load_spec(spec))
+        s3 = importlib.import_module("s3fs").S3FileSystem()
+
+        def commits() -> int:
+            s3.invalidate_cache()
+            return len(s3.glob(f"{table.spec.state['flights'].path[6:]}/_delta_log/*.json"))
+
+        made = commits()
+        run = api.trigger("rebalance_flights", force=True, window_end="2013-01-29")
+        until(lambda: commits() > made, log)
+        os.killpg(server.pid, signal.SIGSTOP)
+        time.sleep(STALL)
+        os.killpg(server.pid, signal.SIGCONT)
+        state = api.wait("rebalance_flights", run, 900)
+        tasks = api.tasks("rebalance_flights", run)
         assert state == "success", tasks
         assert tasks["publish"] == "success" and tasks["roll_back"] == "skipped"
         # Its history is there, and nowhere else.
-        assert (folder / "home" / "airflow.db").read_bytes() == b""
-        done = [p for n in range(2) for p in (folder / f"work{n}").glob("app-*")]
-        assert len({p.name for p in done}) == 3, "learn, migrate and verify ran on the workers"
-    assert server.members() == []
-    assert ready.table.epoch().number == 1
-    assert contents(spark, ready) == before
+        assert (tmp_path / "home" / "airflow.db").read_bytes() == b""
+        done = [p for n in range(2) for p in (tmp_path / f"work{n}").glob("app-*")]
+        assert len({p.name for p in done}) == 4, "bootstrap and three jobs ran on the workers"
+        after = rows()
+        owners = table.epoch().lookup([dest for dest, *_ in after]).tolist()
+        assert table.epoch().number == 1
+    assert airflow.members() == []
+    write_flights(tmp_path / "flights.parquet")
+    flights = pd.read_parquet(tmp_path / "flights.parquet")
+    flights = flights[flights["time_hour"] < "2013-01-29"].groupby("dest")
+    assert {dest: n for dest, _, n, *_ in before} == flights.size().to_dict()
+    assert [[r[0], *r[2:]] for r in after] == [[r[0], *r[2:]] for r in before]
+    assert [channel for _, channel, *_ in after] == owners != [r[1] for r in before]
 
 
 def test_of_many_racers_on_s3_one_publishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3fs = pytest.importorskip("s3fs")
-    port, log = free_port(), tmp_path / "server.log"
-    url = f"http://127.0.0.1:{port}"
-    for name, value in {
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    with process(log, sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)):
-        until(lambda: answer(f"{url}/moto-api/data.json") is not None, log)
-        s3fs.S3FileSystem.clear_instance_cache()
+    with store(tmp_path / "server.log", monkeypatch):
         s3fs.S3FileSystem().mkdir("lake")
         registry = Registry("s3://lake/evenkeel/t")
         registry.store.check_exclusive()
