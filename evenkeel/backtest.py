@@ -226,15 +226,24 @@ def parse_channels(text: str) -> list[int]:
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """NAME.k=v, each -> {NAME: {k: v}}; v is JSON where it can be read as such, else text."""
+    """NAME.k=v, each -> {NAME: {k: v}}; v is JSON where it can be read as such, or a number as
+    people write it (.05, 1e6), else text."""
     options: dict[str, dict[str, Any]] = {}
     for text in texts:
         path, equals, value = text.partition("=")
         strategy, dot, name = path.partition(".")
         if not (equals and dot and strategy and name):
             raise InputError(f"{text!r} is not NAME.k=v", "--option", "Give, say, readj.sigma=0.05")
-        try:
-            options.setdefault(strategy, {})[name] = json.loads(value)
-        except ValueError:
-            options.setdefault(strategy, {})[name] = value
+        options.setdefault(strategy, {})[name] = _value(value)
     return options
+
+
+def _value(text: str) -> Any:
+    for read in (json.loads, float):
+        try:
+            found = read(text)
+        except ValueError:
+            continue
+        whole = isinstance(found, float) and found.is_integer()
+        return int(found) if whole else found
+    return text

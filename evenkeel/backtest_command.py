@@ -36,8 +36,9 @@ def backtest(
     rows: Annotated[int | None, typer.Option(metavar="N", help="rows of a window")] = None,
     time: Annotated[str | None, typer.Option(metavar="COL", help="column of time")] = None,
     every: Annotated[
-        str, typer.Option(help="span of a window of time: a number and s, m, h, d or w")
-    ] = "1d",
+        str | None,
+        typer.Option(help="span of a window of time: a number and s, m, h, d or w; default: 1d"),
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
     ] = None,

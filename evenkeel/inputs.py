@@ -5,6 +5,7 @@ Parquet (a file or a folder of them), CSV, or plain text of one key a line (its 
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,12 @@ from partitioning.hashing import KEY_TYPES
 from partitioning.profile import Floats
 
 LINE = "line"
+#: Weights are below this and above 1 / this: their sums and squares stay numbers.
+MOST_WEIGHT = 1e100
+#: Microseconds since 1970 of what can be told as a date.
+EARLIEST, LATEST = (
+    (at - datetime(1970, 1, 1)) // timedelta(microseconds=1) for at in (datetime.min, datetime.max)
+)
 #: Arrow type of a key -> its Spark SQL name.
 TYPE_NAMES = {arrow: name for name, arrow in KEY_TYPES.items()}
 #: Key types that Arrow spells otherwise.
@@ -112,7 +119,7 @@ def weights(column: pa.ChunkedArray, name: str) -> Floats:
 
     Raises
     ------
-    InputError : loads that are null, negative or not finite
+    InputError : loads that are null, negative, not finite or out of all proportion
     """
     try:
         values = column.cast(pa.float64()).to_numpy().astype(np.float64)
@@ -126,6 +133,13 @@ def weights(column: pa.ChunkedArray, name: str) -> Floats:
             f"column {name!r}",
             "Weights are finite and at least 0",
         )
+    far = (values > 0) & ~((values > 1 / MOST_WEIGHT) & (values < MOST_WEIGHT))
+    if far.any():
+        raise InputError(
+            f"a weight of {values[far][0]:g} is out of all proportion",
+            f"column {name!r}",
+            f"Weights over 0 are between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}",
+        )
     return values
 
 
@@ -134,19 +148,23 @@ def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
 
     Raises
     ------
-    InputError : another type, or rows without a time
+    InputError : another type, rows without a time, or times outside of the years 1 to 9999
     """
     kind = column.type
     try:
         if not (pa.types.is_temporal(kind) or pa.types.is_string(kind)):
             raise pa.ArrowInvalid("not a time")
         zone = kind.tz if pa.types.is_timestamp(kind) else None
-        micros = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+        cut = pc.CastOptions(pa.timestamp("us", zone), allow_time_truncate=True)
+        micros = column.cast(options=cut).cast(pa.int64())
     except pa.ArrowException as error:
         raise InputError(f"values of type {kind} are no times", f"column {name!r}") from error
     if micros.null_count:
         raise InputError(f"{micros.null_count:,} rows have no time", f"column {name!r}")
-    return micros.to_numpy()
+    found = micros.to_numpy()
+    if len(found) and not (found.min() >= EARLIEST and found.max() <= LATEST):
+        raise InputError("there are times outside of the years 1 to 9999", f"column {name!r}")
+    return found
 
 
 def _check_columns(wanted: list[str], found: list[str], path: str) -> None:

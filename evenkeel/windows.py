@@ -74,6 +74,10 @@ class Series:
         return len(self.hashes)
 
 
+#: More rows than any file has, and as many as an index can count.
+MOST = 1 << 62
+
+
 def read_series(
     path: str,
     key: Sequence[str],
@@ -81,10 +85,10 @@ def read_series(
     weight: str | None = None,
     rows: int | None = None,
     time: str | None = None,
-    every: str = "1d",
+    every: str | None = None,
     limit: int | None = None,
 ) -> Series:
-    """Cut a file into windows of `rows` rows, or of the span `every` of column `time`.
+    """Cut a file into windows of `rows` rows, or of the span `every` of column `time`, 1d.
 
     Rows whose key is null are left out, as `learn` does; so are the last rows where they fill no
     window of `rows`, and windows without load. Windows of time are counted from the first day's
@@ -104,7 +108,10 @@ def read_series(
     for name, value in (("rows", rows), ("limit", limit)):
         if value is not None and value < 1:
             raise InputError(f"{value} rows asked for", f"--{name}", "Give at least 1")
-    span = _span(every) if time is not None else 0
+    if time is None and every is not None:
+        raise InputError("windows of rows have no span", "--every", "Give --time, not --rows")
+    rows, limit = (None if n is None else min(n, MOST) for n in (rows, limit))
+    span = _span(every or "1d") if time is not None else 0
     extra = [c for c in (weight, time) if c is not None]
     table = read_columns(path, list(key), extra, limit)
     notes: list[str] = []
@@ -169,7 +176,7 @@ def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np
 
 def _span(every: str) -> int:
     """Microseconds."""
-    found = re.fullmatch(r"(\d{1,6})([smhdw])", every)
+    found = re.fullmatch(r"([0-9]{1,6})([smhdw])", every)
     if not found or not int(found[1]):
         raise InputError(
             f"{every!r} is no span of time", "--every", "Give a number and s, m, h, d or w: 1d"

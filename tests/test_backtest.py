@@ -284,6 +284,7 @@ def test_options_reach_their_strategy(words):
     series = read_series(words, ["word"], rows=1000)
     options = parse_options(["scan.sigma=1", "scan.utility=A"])
     assert options == {"scan": {"sigma": 1, "utility": "A"}}
+    assert parse_options(["a.b=.05", "a.c=1e6"]) == {"a": {"b": 0.05, "c": 10**6}}
     coarse, fine = (
         [s.explicit_keys for s in backtest(series, ["scan"], [5], o)] for o in (options, {})
     )
@@ -302,7 +303,13 @@ def test_options_reach_their_strategy(words):
         (["--rows", "99999"], "0 windows of 99,999 rows have load, in "),
         (["--limit", "0"], "0 rows asked for"),
         (["--rows", ""], "--rows or --time"),
+        (["--rows", "9" * 20], "0 windows of "),
         (["--every", "soon", "--time", "at"], "'soon' is no span"),
+        (["--every", "\u0661d", "--time", "at"], "is no span"),
+        (["--every", "1d", "--rows", "5"], "windows of rows have no span"),
+        (["--time", "far"], "outside of the years 1 to 9999"),
+        (["--weight", "huge"], "a weight of 1e+308 is out of all proportion"),
+        (["--weight", "tiny"], "is out of all proportion"),
         (["--channels", "0"], "0 channels asked for"),
         (["--channels", "ten"], "no numbers of channels"),
         (["--channels", "5,9999"], "9999 channels for"),
@@ -322,7 +329,8 @@ def test_options_reach_their_strategy(words):
 )
 def test_bad_input_is_one_clear_error(frame, tmp_path, arguments, message, capsys, monkeypatch):
     path = tmp_path / "words.parquet"
-    frame.assign(delta=-1).to_parquet(path)
+    far = np.full(len(frame), "20000-01-01", dtype="datetime64[ms]")
+    frame.assign(delta=-1, huge=1e308, tiny=1e-320, far=far).to_parquet(path)
     given = {"--key": "word", "--channels": "3", "--rows": "1000"}
     given |= dict(zip(arguments[::2], arguments[1::2], strict=True))
     if "--time" in given or not given["--rows"]:

@@ -46,4 +46,4 @@ def check_options(
             fits = hints[name] is bool
         if not fits or (isinstance(value, float) and not math.isfinite(value)):
             kind = getattr(hints[name], "__name__", hints[name])
-            raise InputError(f"{strategy}.{name} cannot be {value!r}", values, f"Give a {kind}")
+            raise InputError(f"{strategy}.{name} cannot be {value!r}", values, f"It takes: {kind}")
