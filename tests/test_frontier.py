@@ -23,11 +23,11 @@ from partitioning.generator import (
     zipf_profile,
 )
 from partitioning.hashing import Hashes, key_hash, slot_of
-from partitioning.metrics import channel_loads, imbalance
+from partitioning.metrics import channel_loads, imbalance, moved_shares
 from partitioning.plan import make_plan
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
-from partitioning.strategies import STRATEGIES, WHOLE
+from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.curve import trace, whole_path
 from partitioning.strategies.frontier import frontier
@@ -430,12 +430,13 @@ def test_bad_options_are_refused(options):
         frontier(profile, previous, numbered_channels(2), **options)
 
 
-def no_other_is_more_even(profile, previous, channels) -> None:
+def no_other_is_more_even(profile, previous, channels, names=WHOLE) -> None:
     """At each other strategy's own bytes, which it keeps to, frontier is at least as even."""
-    for name in WHOLE:
+    for name in names:
         other = STRATEGIES[name](profile, previous, channels)
         budget = sum_moved(profile, previous, other)
-        ours = frontier(profile, previous, channels, budget=budget)
+        splitting = name in SPLITTING
+        ours = frontier(profile, previous, channels, budget=budget, splitting=splitting)
         assert sum_moved(profile, previous, ours) <= budget * (1 + 1e-12)
         even, theirs = (imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other))
         assert even <= theirs * (1 + CLOSE), name
@@ -452,9 +453,9 @@ def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
 
 
 def sum_moved(profile: Profile, before: PartitioningFunction, after: PartitioningFunction) -> float:
-    keys = before.lookup_hashes(profile.heavy) != after.lookup_hashes(profile.heavy)
     tail = profile.tail(profile.bytes, profile.heavy_bytes)
-    return float(tail[before.slots != after.slots].sum() + profile.heavy_bytes[keys].sum())
+    keys = moved_shares(before, after, profile.heavy) @ profile.heavy_bytes
+    return float(tail[before.slots != after.slots].sum() + keys)
 
 
 @pytest.mark.parametrize("row_bytes", [None, 100.0], ids=["linear state", "one row a key"])
@@ -659,5 +660,5 @@ def next_is_no_less_even(key, hashes, load, previous) -> PartitioningFunction:
     profile = profile_of_keys(key, hashes, load, 4096, threshold=least, listed=known)
     if previous is None:  # a preset of one window: from hashing
         previous = uniform(profile, None, numbered_channels(10))
-    no_other_is_more_even(profile, previous, numbered_channels(10))
+    no_other_is_more_even(profile, previous, numbered_channels(10), STRATEGIES)
     return scan(profile, previous, numbered_channels(10))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,13 +19,14 @@ from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
 from partitioning.strategies.thrift import thriftier
 
+State = TypeVar("State")
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
 CLOSE = 8e-4
 #: Points of the lower bound.
 GRID = 64
 #: The search begins again from its own result so often at most, until nothing more is found.
 PASSES = 8
-#: Times that what lies between what a budget reached and what it may reach is halved.
+#: Times that what lies between two levels is halved, in search of the lowest for a budget.
 HALVINGS = 5
 #: Mean square imbalance that moving all state must save where the next window is uncertain.
 WORTH = 0.005
@@ -125,8 +127,47 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
     if several or task.poured:  # beside keys that are poured there is no room to choose in
         return at
     if level > reached and path.bytes.max() > budget:
-        return _lowest(task, at, aim, level, budget)
+        # Which items are worth their bytes depends on how far down the budget will take every
+        # channel, and the path from the top does not know that.
+        def within(middle: float) -> tuple[float, Ints] | None:
+            path = task.search(middle, middle * (1 - 2 * ROUNDING))
+            if path.imbalance[-1] > middle * (1 + ROUNDING):
+                return None
+            found = _thrifty(task, path.at(len(path.moves) - 1), middle)
+            return (task.worst(found), found) if task.moved(found) <= budget else None
+
+        grid = np.linspace(aim, level, GRID)
+        bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
+        low = float(grid[int((bound <= budget).argmax())])
+        found = lowest(low, level, within, task.deadline)
+        return at if found is None else found
     return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
+
+
+def lowest(
+    low: float,
+    high: float,
+    within: Callable[[float], tuple[float, State] | None],
+    deadline: float,
+) -> State | None:
+    """What has the lowest level between two, found by halving; None: nothing below the higher.
+
+    Parameters
+    ----------
+    within : the level that is reached if a level is aimed at, and how; None where it is missed
+    deadline : of `time.monotonic`
+    """
+    best = None
+    for _ in range(HALVINGS):
+        if high <= low * (1 + CLOSE) or time.monotonic() > deadline:
+            break
+        middle = (low + high) / 2
+        found = within(middle)
+        if found is None:
+            low = middle
+        else:
+            high, best = found
+    return best
 
 
 def _thrifty(task: Task, at: Ints, goal: float) -> Ints:
@@ -134,29 +175,6 @@ def _thrifty(task: Task, at: Ints, goal: float) -> Ints:
     charged = task.sizes * (task.home >= 0)
     loose, limit = np.flatnonzero(~task.fixed), goal * task.fair
     return thriftier(task.load, charged, task.home, at, limit, loose)
-
-
-def _lowest(task: Task, at: Ints, goal: float, level: float, budget: float) -> Ints:
-    """Where the budget ends the way at `level`: the lowest level, down to `goal`, that a search
-    for it alone reaches within the budget. Which items are worth their bytes depends on how far
-    down the budget will take every channel, and the path from the top does not know that."""
-    grid = np.linspace(goal, level, GRID)
-    bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
-    low, high = float(grid[int((bound <= budget).argmax())]), level
-    for _ in range(HALVINGS):
-        if high <= low * (1 + CLOSE) or time.monotonic() > task.deadline:
-            break
-        middle = (low + high) / 2
-        path = task.search(middle, middle * (1 - 2 * ROUNDING))
-        fits = bool(path.imbalance[-1] <= middle * (1 + ROUNDING))
-        if fits:
-            found = _thrifty(task, path.at(len(path.moves) - 1), middle)
-            fits = task.moved(found) <= budget
-        if fits:
-            at, high = found, task.worst(found)
-        else:
-            low = middle
-    return at
 
 
 def _check_affordable(path: Path, budget: float) -> None:

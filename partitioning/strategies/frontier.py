@@ -14,8 +14,9 @@ from partitioning.function import Channel, PartitioningFunction, check_channels,
 from partitioning.hashing import Hashes
 from partitioning.metrics import channel_loads, imbalance, moved_shares
 from partitioning.profile import Profile, sums_by
+from partitioning.split import PARTS
 from partitioning.strategies.assignment import Ints, gathered
-from partitioning.strategies.curve import CLOSE, picked
+from partitioning.strategies.curve import CLOSE, lowest, picked
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
@@ -28,6 +29,8 @@ from partitioning.strategies.sharing import (
     split_task,
 )
 
+#: Where each item goes, and the share of each channel of each split key, by its hash.
+Shared = tuple[Ints, dict[int, dict[int, float]]]
 #: Parts of a mean slot's load and bytes up to which a key is not worth a name.
 LIGHT = 0.1
 #: What split keys aim below the goal, as a part of it.
@@ -163,7 +166,24 @@ def frontier(
             return unsplit
     # Shares are rounded.
     goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
-    return filled(task, *_shared(task, previous, goal, limit, copies))
+
+    def shared(goal: float) -> tuple[float, Shared]:
+        reached, at, shares = _shared(task, previous, goal, limit, copies)
+        return reached, (at, shares)
+
+    def within(goal: float) -> tuple[float, Shared] | None:
+        found = shared(goal)
+        return found if found[0] <= goal * (1 + SHARED) else None
+
+    reached, found = shared(goal)
+    if limit < np.inf and reached > goal * (1 + SHARED):
+        # A budget too small for the goal is spent before all channels have had of it.
+        if previous is not None and previous.channels == tuple(channels):
+            level = imbalance(channel_loads(previous, profile), previous.capacities)
+            if level < reached:
+                reached, found = shared(level * (1 + SHARED))
+        found = lowest(goal, reached, within, until) or found
+    return filled(task, *found)
 
 
 def _joined(
@@ -197,8 +217,9 @@ def _shared(
     goal: float,
     budget: float,
     copies: int | None,
-) -> tuple[Ints, dict[int, dict[int, float]]]:
-    """Where each item goes, and the share of each channel of each split key, by its hash."""
+) -> tuple[float, Ints, dict[int, dict[int, float]]]:
+    """The imbalance that is reached, where each item goes, and the share of each channel of each
+    split key, by its hash."""
     best = np.inf
     for part in (1.0, HARD):
         rest, items, allowed = split_task(task, previous, goal, part, copies)
@@ -210,11 +231,15 @@ def _shared(
         after = poured(loads, rest.fair, task.load[items], before, goal, allowed)
         if copies is not None:
             after = largest(after, copies)
-        after = afforded(before, after, task.sizes[items], budget - moved)
+        sizes = task.sizes[items]
+        # A split rounds each share to whole parts.
+        rounding = len(rest.fair) / PARTS * float(sizes.sum())
+        after = afforded(before, after, sizes, budget - moved - rounding)
         reached = imbalance(loads + task.load[items] @ after, task.capacities)
         if reached < best:
             best, hashes = reached, task.profile.heavy[items - task.profile.slots].tolist()
             found = (
+                reached,
                 at,
                 {
                     h: {int(c): float(s[c]) for c in np.flatnonzero(s)}

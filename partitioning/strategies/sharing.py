@@ -178,12 +178,12 @@ def largest(shares: Floats, copies: int) -> Floats:
 def afforded(before: Floats, after: Floats, sizes: Floats, budget: float) -> Floats:
     """As far from `before` to `after`, shares (F, N), as a budget goes; what is on channels that
     close moves anyway. Where it does not pay for the partials of owners that leave, none does."""
-    forced = float((1.0 - before.sum(axis=1)) @ sizes)
+    spare = max(budget - float((1.0 - before.sum(axis=1)) @ sizes), 0.0)
     gone = (before > 0) & (after <= 0)
     partials = np.count_nonzero(gone, axis=1) / np.maximum(np.count_nonzero(before, axis=1), 1)
-    if float(partials @ sizes) > budget - forced:
+    if float(partials @ sizes) > spare:
         after = after + np.where(gone, np.minimum(before, STAYING), 0.0)
         after /= after.sum(axis=1, keepdims=True)
     moved = float(np.maximum(before - after, 0.0).sum(axis=1) @ sizes)
-    part = 1.0 if moved <= budget - forced else max(budget - forced, 0.0) / moved
+    part = 1.0 if moved <= spare else spare / moved
     return before + part * (after - before)
