@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -46,10 +47,31 @@ def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
         (tell,) = tasks[0].on_failure_callback
         failed = SimpleNamespace(dag_id="rebalance_t", task_id="verify")
         tell({"task_instance": failed, "run_id": "r1", "exception": ValueError("why")})
+        asyncio.run(made["late"]({"dag_run": {"dag_id": "rebalance_t", "dag_run_id": "r2"}}))
     finally:
         server.shutdown()
         server.server_close()
-    assert heard == [{"dag": "rebalance_t", "run": "r1", "task": "verify", "error": "why"}]
+    assert heard == [
+        {"dag": "rebalance_t", "run": "r1", "task": "verify", "error": "why"},
+        {"dag": "rebalance_t", "run": "r2", "error": "late"},
+    ]
+
+
+@pytest.mark.airflow
+def test_the_example_gives_a_rebalance_two_hours() -> None:
+    """That Airflow takes the deadline; a triggerer does what it says two hours later."""
+    sdk = pytest.importorskip("airflow.sdk")
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    made: dict[str, object] = {}
+    exec(code, made)
+    for name, count in (("rebalance_t", 1), ("maintain_t", 0)):
+        dag = sdk.DAG(name, schedule=None, tags=["evenkeel"])
+        made["dag_policy"](dag)
+        stored = DagSerialization.to_dict(dag)["dag"].get("deadline") or []
+        assert len(stored) == count
+        assert all("airflow_local_settings.late" in str(one) for one in stored)
 
 
 def test_what_it_quotes_is_said_somewhere() -> None:
