@@ -22,6 +22,8 @@ T = TypeVar("T")
 DECISION = {"rebalance": bool, "reason": str} | dict.fromkeys(
     ("imbalance", "reachable", "floor", "bytes"), int | float
 )
+#: How far the commits of a throttled migration have come, of which plan; `left` is in seconds.
+PROGRESS = {"digest": str} | dict.fromkeys(("rows", "planned", "bytes", "left"), int | float)
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class RunParts:
     table, run : names of the table and the run
     epoch : number of the epoch that the run started from
     params, decision, plan, gate_plan, approval, migration, gate_tables : as in the run's files
+    progress : `PROGRESS` of this plan
     rolled_back : whether roll_back began (False) or ended (True); None: neither
     published : number of the epoch that the run published
     timings : seconds of each step, in order
@@ -46,6 +49,7 @@ class RunParts:
     plan: Plan | None = None
     gate_plan: Mapping[str, Any] | None = None
     approval: Mapping[str, Any] | None = None
+    progress: Mapping[str, Any] | None = None
     migration: Mapping[str, Any] | None = None
     gate_tables: Mapping[str, Any] | None = None
     rolled_back: bool | None = None
@@ -76,6 +80,7 @@ def read_run(
     plan = left("plan", Plan.from_dict)
     profile = left("profile", learned_from)
     migration = left("migration", migrated)
+    progress = left("progress", partial(shaped, **PROGRESS))
     published = rolled_back = None
     if plan is not None:
         if registry.published(plan.function.epoch, plan.digest):
@@ -94,6 +99,7 @@ def read_run(
         plan=plan,
         gate_plan=left("gate_plan", checked),
         approval=left("approval", partial(shaped, approved=bool, by=str, when=str)),
+        progress=progress if plan and progress and progress["digest"] == plan.digest else None,
         migration=migration,
         gate_tables=left("gate_tables", checked),
         rolled_back=rolled_back,

@@ -32,6 +32,7 @@ class Throttle:
     ) -> None:
         plan = migration.plan
         self._spark, self._digest, self._rate = spark, plan.digest, rate
+        self._run = migration.run
         self._planned = sum(m.rows for m in plan.moves)
         self._budget = None if back else plan.budget
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
@@ -73,11 +74,13 @@ class Throttle:
             wait = max(0.0, (self._bytes - self._before[1]) / self._rate - seconds)
             time.sleep(wait)
             seconds += wait
-        left = max(0.0, self._planned - self._rows) / max(1, self._rows - self._before[0])
+        left = max(0.0, self._planned - self._rows) / max(1, self._rows - self._before[0]) * seconds
         say(
             f"{self._rows:,} of {self._planned:,.0f} rows moved, {self._bytes:,} bytes written; "
-            f"about {left * seconds:,.0f} s left"
+            f"about {left:,.0f} s left"
         )
+        told = {"rows": self._rows, "planned": self._planned, "bytes": self._bytes, "left": left}
+        self._run.write_json("progress.json", {"digest": self._digest, **told})
 
 
 def throttled(

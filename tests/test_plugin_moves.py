@@ -14,6 +14,7 @@ from markupsafe import escape
 from evenkeel import approval, steps
 from evenkeel.data_docs import pages
 from evenkeel.folders import safe_name
+from evenkeel.pages import bytes_text, seconds_text
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import Site, dag_runs, deny, made_site, profile, run_name, token  # noqa: F401  a fixture
@@ -379,6 +380,16 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     site.registry.run(asking).remove("report.html")
     # It goes on where somebody answers elsewhere.
     assert 'value="approve"' in text and 'data-follow="what it asks"' in text
+    assert "rows moved" not in text
+    for whose, shown in (("another", False), (digest, True)):
+        left = {"digest": whose, "rows": 1200, "planned": 4800.0, "bytes": 34_000, "left": 90.0}
+        site.registry.run(asking).write_json("progress.json", left)
+        now = client.get(path).text
+        assert (
+            f"1,200 of 4,800 rows moved, {bytes_text(34e3)} written; about {seconds_text(90)} left"
+            in now
+        ) == shown
+    site.registry.run(asking).remove("progress.json")
     # Nor does it tell of an earlier attempt, which was answered.
     assert "Report of this run" not in text
     looked = site.client("vic").get(path).text

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.outcome import read_run
 from partitioning.errors import FenceError
 from spark_jobs import commits
 from spark_jobs.migrate import migrate
@@ -55,6 +56,10 @@ def test_batches_are_resumed_paced_and_undone(
         f"{record['rows']:,} of {planned_rows:,.0f} rows moved, {record['bytes']:,} bytes "
         "written; about 0 s left"
     ) in said[-1]
+    told = read_run("bench", home.table.registry, migration.run).progress
+    assert told is not None
+    assert (told["rows"], told["bytes"]) == (record["rows"], record["bytes"])
+    assert (told["planned"], told["left"]) == (planned_rows, 0)
 
     moved = roll_back(spark, migration)
     assert moved["visits"] >= record["rows"] - 50
