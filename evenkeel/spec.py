@@ -107,6 +107,46 @@ class Splitting(Strict):
     )
 
 
+class Watching(Strict):
+    """Lets skew that appears within the day be met within the day."""
+
+    every: int = Field(
+        5,
+        ge=1,
+        le=1440,
+        description="minutes of a micro-batch, and between two looks at the newest; they must "
+        "divide a day",
+    )
+    eta: float = Field(
+        1.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="load waiting, in mean loads of a channel and micro-batch, from which a "
+        "channel can be skewed",
+    )
+    tau: float = Field(
+        0.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="how much less must wait at another channel, in the same unit; it adapts to "
+        "how well loads can be forecast, at most three times between two daily epochs",
+    )
+    memory: int = Field(
+        20,
+        ge=1,
+        le=1000,
+        description="micro-batches that forecasts are made from, and that a skew must be gone for "
+        "before its key is handed back",
+    )
+
+    @field_validator("every")
+    @classmethod
+    def _divides_a_day(cls, every: int) -> int:
+        if 1440 % every:
+            raise ValueError("must divide a day, 1440 minutes")
+        return every
+
+
 #: Most channels that a spec may ask for.
 MOST_CHANNELS = 100_000
 
@@ -161,6 +201,11 @@ class TableSpec(Strict):
         None,
         description="allow keys too heavy for one channel to be shared by several; none: every "
         "key stays whole. See SPLITTING.md",
+    )
+    watch: Watching | None = Field(
+        None,
+        description="meet skew within the day, by a DAG of its own or a stream; none: the daily "
+        "run alone does. See SPLITTING.md",
     )
     strategy: str = Field("frontier", description="how the next function is built")
     options: dict[str, Any] = Field({}, description="options of the strategy")
@@ -230,6 +275,8 @@ class TableSpec(Strict):
             )
         if self.split is not None and self.split.by in self.key:
             raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
+        if self.watch is not None and self.input.time is None:
+            raise ValueError("watch: micro-batches are cut by input.time, which is not set")
         if self.max_imbalance > self.trigger:
             raise ValueError(
                 f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "

@@ -18,6 +18,7 @@ from evenkeel.spec import (
     StateTable,
     Strict,
     TableSpec,
+    Watching,
 )
 from partitioning.errors import InputError
 
@@ -138,5 +139,6 @@ def _model(where: tuple[Any, ...]) -> type[Strict]:
         "channels": ChannelSpec,
         "state": StateTable,
         "split": Splitting,
+        "watch": Watching,
     }
     return StateColumn if "columns" in where[2:3] else within[where[0]]

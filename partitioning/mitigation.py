@@ -52,6 +52,9 @@ class Limits:
     splitting : state can be merged, so that a key may have several owners; else keys move whole
     catch_up : helpers first take all of a key until they have waited for as much as its home
     per : batches that a forecast is for
+    copies : most channels that share a key, its home included; None: as many as help
+    speeds : float64 (N,): how fast each channel is, in those of the mean one; None: all alike.
+        What waits (`Batch.waiting`) is in the time that the mean channel takes for it
     """
 
     eta: float
@@ -63,6 +66,12 @@ class Limits:
     splitting: bool = True
     catch_up: bool = True
     per: float = 1.0
+    copies: int | None = None
+    speeds: Floats | None = None
+
+    def speed(self, channels: int) -> Floats:
+        """That of each channel, float64 (N,)."""
+        return np.ones(channels) if self.speeds is None else self.speeds
 
 
 @dataclass(frozen=True)

@@ -94,24 +94,29 @@ class Watch:
         if now.catching:
             if ahead * now.catching > 0:
                 return self, None
-            after = self._evened(key, now)
+            after = self.evened(key, now, limits)
             return replace(self, spread={**self.spread, key: after}, sample=Sample()), after.weights
         if len(self.sample) < limits.memory:
             return self, None
-        loads = self.sample.loads()
+        speed = limits.speed(len(batch.loads))
+        loads = self.sample.loads() / speed
         # At home alone it would not make that channel the fullest.
-        others = np.delete(self.sample.placed(self.spread, without=key), now.home)
+        others = np.delete(self.sample.placed(self.spread, without=key) / speed, now.home)
         if loads[now.home] <= others.max(initial=0.0):
             spread = {k: m for k, m in self.spread.items() if k != key}
             return replace(self, spread=spread, sample=Sample()), {now.home: 1.0}
         return self, None
 
-    def _evened(self, key: int, now: Mitigation) -> Mitigation:
-        """The second phase: weights by which home and helpers will get the same."""
+    def evened(self, key: int, now: Mitigation, limits: Limits) -> Mitigation:
+        """The second phase: weights by which home and helpers will get the same, as fast as they
+        are."""
         channels = np.array([now.home, *now.helpers])
-        rest = self.sample.placed({**self.spread, key: now}, without=key)[channels]
-        level = surface(rest, np.ones(len(rest)), self.sample.load_of(key))
-        parts = zip(channels.tolist(), np.maximum(level - rest, 0.0).tolist(), strict=True)
+        placed = self.sample.placed({**self.spread, key: now}, without=key)
+        speed = limits.speed(len(placed))[channels]
+        rest = placed[channels] / speed
+        level = surface(rest, speed, self.sample.load_of(key))
+        gets = np.maximum(level - rest, 0.0) * speed
+        parts = zip(channels.tolist(), gets.tolist(), strict=True)
         weights = {channel: part for channel, part in parts if part > 0}
         return replace(now, weights=weights or {now.home: 1.0}, catching=0)
 
@@ -122,13 +127,14 @@ class Watch:
         watch, decided = self, dict[int, Weights]()
         loads, slow = self.sample.placed(self.spread), limits.migration(1)
         total = float(loads.sum()) or 1.0
+        levels = loads / limits.speed(len(loads))
         for skewed, helper in skewed_pairs(batch.waiting, limits.eta, 0.0):
             gap = float(batch.waiting[skewed] - batch.waiting[helper])
             error = self.sample.error((skewed, helper), limits.per)
             lower = watch.threshold.adjusted(gap, error)
             if lower.tau < watch.threshold.tau:
                 watch = replace(watch, threshold=lower)
-            ahead, behind = (loads[[skewed, helper]] / total).tolist()
+            ahead, behind = (levels[[skewed, helper]] / total).tolist()
             if gap < early(watch.threshold.tau, ahead, behind, total, slow):
                 continue
             begun = watch._again(skewed, helper)
@@ -137,7 +143,9 @@ class Watch:
                 split = [k for k, m in begun.items() if m.helpers]
                 watch = replace(watch, sample=watch.sample.since(split))
             if not limits.catch_up:
-                begun = {k: watch._evened(k, m) if m.catching else m for k, m in begun.items()}
+                begun = {
+                    k: watch.evened(k, m, limits) if m.catching else m for k, m in begun.items()
+                }
             begun = {k: m for k, m in begun.items() if watch._may(k, batch, limits)}
             if begun:
                 watch = replace(
@@ -171,16 +179,19 @@ class Watch:
         go, else whole keys go, the heaviest that fit first."""
         total = float(loads.sum())
         left = min(limits.left, limits.memory * total)
-        need = float(loads[skewed] - loads[helper]) / 2
+        speed = limits.speed(len(loads))
+        levels = loads / speed
+        need = float((levels[skewed] - levels[helper]) / (1 / speed[[skewed, helper]]).sum())
         whole = {k: c for k, c in homes.items() if k not in self.spread}
         known = {k: self.sample.load_of(k) for k, c in whole.items() if c == skewed}
         keys = sorted(known, key=lambda k: (-known[k], k))
         if limits.splitting and keys and known[keys[0]] > need:
             busy = {c for m in self.spread.values() for c in (m.home, *m.helpers)}
             free = [c for c in range(len(loads)) if c not in busy | {skewed}]
-            free = sorted((c for c in free if np.isfinite(batch.waiting[c])), key=loads.__getitem__)
-            share = float(loads[skewed]) / total
-            count = helpers(share, loads[free] / total, left, left, total, limits.migration)
+            free = [c for c in free if np.isfinite(batch.waiting[c])]
+            free = sorted(free, key=levels.__getitem__)[: limits.copies and limits.copies - 1]
+            share = float(levels[skewed]) / total
+            count = helpers(share, levels[free] / total, left, left, total, limits.migration)
             if not count or not pays(limits.migration(count), left / total):
                 return {}
             chosen = tuple(free[:count])

@@ -13,6 +13,7 @@ from evenkeel.spec import (
     StateColumn,
     StateTable,
     TableSpec,
+    Watching,
 )
 from evenkeel.spec_file import find_spec, load_spec
 from partitioning.errors import InputError
@@ -98,6 +99,15 @@ def test_channels_by_name_and_capacity(tmp_path):
         (
             {"channels": [{"name": "a", "weight": 2}]},
             r"channels.0.weight: there .*\(got 2; allowed: name, capacity\)",
+        ),
+        (
+            {"watch": {"evry": 5}},
+            r"watch.evry: there is no such .*\(got 5; allowed: every, eta, tau, memory\)",
+        ),
+        ({"watch": {"every": 7}}, r"watch.every: must divide a day, 1440 minutes \(got 7\)"),
+        (
+            {"watch": {}, "input": {"path": "x"}},
+            "watch: micro-batches are cut by input.time, which is not set",
         ),
         ({"channels": 0}, "channels: [^;]*greater than or equal to 1 .got 0; allowed: a number"),
         (
@@ -214,6 +224,6 @@ def test_the_examples_are_good(file):
 
 def test_the_docs_say_what_each_field_means():
     text = (Path(__file__).parent.parent / "docs" / "SPEC.md").read_text()
-    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting):
+    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting, Watching):
         for name, field in model.model_fields.items():
             assert f"| `{name}` |" in text and str(field.description) in text, name

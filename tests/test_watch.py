@@ -148,6 +148,27 @@ def test_a_batch_is_folded_once_and_one_of_an_older_epoch_says_nothing() -> None
     assert decided == {} and len(held.sample) == 1 and held.spread == {}
 
 
+def test_channels_get_as_they_are_fast_and_a_key_has_no_more_copies_than_allowed() -> None:
+    speeds = np.array([1.0, 1, 1, 1, 2, 1, 1, 1])
+    # The last one is closed: no load, and it takes no part.
+    loads = np.where(np.arange(CHANNELS) == HOT, 5 * MEAN, MEAN) * speeds
+    loads[-1] = 0.0
+    waiting = loads / speeds
+    waiting[-1] = np.inf
+    batch = Batch(0, 0, loads, waiting, {HOT: 4 * MEAN})
+    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+    limits = replace(LIMITS, speeds=speeds, catch_up=False)
+    _, decided = watch.fold(batch, 0, limits, {HOT: HOT})
+    weights = decided[HOT]
+    assert set(weights) == set(range(7))
+    # The load is even over speed: the fast channel has twice what others have.
+    after = loads - np.eye(CHANNELS)[HOT] * 4 * MEAN
+    after[list(weights)] += 4 * MEAN * np.array(list(weights.values())) / sum(weights.values())
+    assert (after / speeds)[:7] == pytest.approx(np.full(7, 12 * MEAN / 8))
+    _, few = watch.fold(batch, 0, replace(limits, copies=3), {HOT: HOT})
+    assert len(few[HOT]) == 3
+
+
 def test_moving_must_pay_and_begins_early() -> None:
     loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
     batch = Batch(0, 0, loads, loads, {HOT: 4 * MEAN})

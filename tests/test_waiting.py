@@ -1,0 +1,57 @@
+"""Whether a skew is better left to the daily run: what is to come, and what waiting costs."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from partitioning.decide import Pace
+from partitioning.waiting import expected_load, weigh_waiting
+
+#: A Thursday.
+TODAY = date(2026, 1, 29)
+NOON = datetime(2026, 1, 29, 12, tzinfo=UTC)
+BEFORE, AFTER = np.array([500.0, 100.0, 100.0, 100.0]), np.full(4, 200.0)
+
+
+def days(load: dict[int, float]) -> dict[date, float]:
+    """Load by days before today."""
+    return {TODAY - timedelta(days=back): value for back, value in load.items()}
+
+
+def test_a_day_is_expected_to_be_like_the_same_weekday_was() -> None:
+    known = days({7: 800.0, 14: 400.0, 1: 1e6, 3: 1e6})
+    midnight = NOON.replace(hour=0) + timedelta(days=1)
+    # Half of the day is left.
+    assert expected_load(known, NOON, midnight, decay=1.0) == pytest.approx(300)
+    assert expected_load(known, NOON, midnight, decay=0.5) == pytest.approx((800 + 200) / 1.5 / 2)
+    # No Friday is known: as days are.
+    both = expected_load(days({1: 10.0, 2: 30.0}), NOON, midnight + timedelta(days=1), decay=1.0)
+    assert both == pytest.approx(10 + 20)
+    assert expected_load({}, NOON, midnight) is None
+
+
+def test_waiting_is_weighed_against_moving_there_and_back() -> None:
+    def weighed(batches: float = 10.0, **more: float) -> object:
+        asked = {"load": None, "size": 1000.0, "seconds_per_load": 0.01, "pace": Pace(100.0, 2.0)}
+        return weigh_waiting(BEFORE, AFTER, batches, **{**asked, **more})
+
+    # 300 more than needed on the fullest, 10 times; 1,000 bytes at 100 a second, twice.
+    found = weighed()
+    assert (found.saved, found.cost, found.cheaper) == (pytest.approx(30), 20, False)
+    assert str(found).startswith("waiting for the daily run costs 30.0 s, more than the 20.0 s")
+    assert weighed(batches=6.0).cheaper and "less than" in str(weighed(batches=6.0))
+    # While state moves nothing is saved.
+    assert weighed(migration=4.0).saved == pytest.approx(18)
+    # Half as much comes as of late: the rest of the day is quiet.
+    assert weighed(load=4000.0).saved == pytest.approx(15)
+    # Nothing moves, and still it takes its time.
+    assert weighed(size=0.0).cost == 4
+    assert not weighed(batches=math.inf).cheaper
+    unknown = weigh_waiting(BEFORE, AFTER, 10.0, None, 1000.0, None, None)
+    assert not unknown.cheaper and "nothing is measured yet" in str(unknown)
+    # What would not help is not worth anything, for ever.
+    assert weigh_waiting(AFTER, BEFORE, math.inf, None, 0.0, 1.0, Pace(1.0)).cheaper
