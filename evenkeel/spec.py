@@ -131,6 +131,13 @@ class Watching(Strict):
         description="how much less must wait at another channel, in the same unit; it adapts to "
         "how well loads can be forecast, at most three times between two daily epochs",
     )
+    speed: float = Field(
+        2.0,
+        ge=1,
+        allow_inf_nan=False,
+        description="how many mean loads a channel works off in the time of a micro-batch: what "
+        "comes beyond it waits for the next",
+    )
     memory: int = Field(
         20,
         ge=1,

@@ -16,6 +16,7 @@ from evenkeel.epochs import Epoch, Registry
 from evenkeel.folders import Folder
 from evenkeel.store import RESTORE, shaped
 from evenkeel.table import Table
+from evenkeel.watching import WATCHED
 from partitioning.bounds import floor
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function import KeyColumn
@@ -135,7 +136,8 @@ def run_names(registry: Registry) -> list[str]:
 
 
 def newest_profile(registry: Registry) -> Learned:
-    """The profile of the newest run that learned one, or that an epoch kept.
+    """The profile of the newest run that learned one, or that an epoch kept; the watch's are of
+    minutes, and tell of no window.
 
     Raises
     ------
@@ -146,6 +148,8 @@ def newest_profile(registry: Registry) -> Learned:
     folders += [(f"{n:08d}", registry.kept(n)) for n in reversed(registry.numbers())]
     for name, folder in folders:
         if not folder.exists("profile.npz") or not folder.exists("profile.json"):
+            continue
+        if folder.exists(WATCHED):
             continue
         meta = learned_from(folder.read_json("profile.json"), folder.path("profile.json"))
         return Learned(

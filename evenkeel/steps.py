@@ -11,11 +11,13 @@ from typing import Any
 
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.folders import Run
+from evenkeel.light_epoch import plan_mitigation
 from evenkeel.params import Params, goes_back, spec_channels, spec_channels_file
 from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import load_spec
 from evenkeel.standing import learned_from
+from evenkeel.watching import WATCHED
 from partitioning.decide import Decision
 from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
 from partitioning.function import KeyColumn
@@ -29,6 +31,7 @@ __all__ = [
     "open_run",
     "plan",
     "plan_rollback",
+    "plan_watch",
     "publish",
     "read_plan",
     "read_rolled_back",
@@ -42,6 +45,7 @@ ROLLED_BACK = "rolled_back.json"
 _KEPT = (
     "params.json",
     "decision.json",
+    WATCHED,
     "plan.json",
     "approval.json",
     "profile.npz",
@@ -107,6 +111,21 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     return digest
 
 
+def plan_watch(spec_path: str, run_id: str) -> str | None:
+    """Plan what the watch has decided in this run; leaves `plan.json` and returns its digest. None:
+    it has decided nothing.
+
+    Raises
+    ------
+    FenceError : as for `plan`
+    """
+    spec, registry, run = open_run(spec_path, run_id)
+    if not run.exists(WATCHED):
+        return None
+    epoch, profile, tables, row = _learned(registry, run)
+    return _leave(registry, run, plan_mitigation(spec, epoch, profile, run, tables, row))
+
+
 def validate_plan(spec_path: str, run_id: str) -> None:
     """Run the expectation suite on the plan; leaves `gate_plan.json`.
 
@@ -126,7 +145,8 @@ def validate_plan(spec_path: str, run_id: str) -> None:
         registry.store,
         run.name,
         profile=profile,
-        going_back=goes_back(run),
+        # Neither these nor those of the watch, of a moment, are for the balance of a day.
+        going_back=goes_back(run) or run.exists(WATCHED),
     )
     run.write_json("gate_plan.json", gate.to_dict())
     gate.check(run.url)

@@ -52,6 +52,7 @@ class Limits:
     splitting : state can be merged, so that a key may have several owners; else keys move whole
     catch_up : helpers first take all of a key until they have waited for as much as its home
     per : batches that a forecast is for
+    calm : mean loads that a channel may have with a key back home, if others have less
     copies : most channels that share a key, its home included; None: as many as help
     speeds : float64 (N,): how fast each channel is, in those of the mean one; None: all alike.
         What waits (`Batch.waiting`) is in the time that the mean channel takes for it
@@ -66,6 +67,7 @@ class Limits:
     splitting: bool = True
     catch_up: bool = True
     per: float = 1.0
+    calm: float = 1.0
     copies: int | None = None
     speeds: Floats | None = None
 

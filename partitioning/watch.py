@@ -100,9 +100,10 @@ class Watch:
             return self, None
         speed = limits.speed(len(batch.loads))
         loads = self.sample.loads() / speed
-        # At home alone it would not make that channel the fullest.
+        # At home alone it would not make that channel the fullest, or not by much.
         others = np.delete(self.sample.placed(self.spread, without=key) / speed, now.home)
-        if loads[now.home] <= others.max(initial=0.0):
+        calm = limits.calm * float((loads * speed).sum() / speed.sum())
+        if loads[now.home] <= others.max(initial=calm):
             spread = {k: m for k, m in self.spread.items() if k != key}
             return replace(self, spread=spread, sample=Sample()), {now.home: 1.0}
         return self, None

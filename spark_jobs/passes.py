@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenkeel.spec import TableSpec
@@ -75,10 +75,11 @@ class Passes:
         return self.slots * max(1, min(FINENESS, (1 << 18) // self.slots))
 
 
-def with_days(events: DataFrame, spec: TableSpec) -> DataFrame:
-    """Events with the column DAY: days since 1970; 0 for all where the input has no time."""
+def with_days(events: DataFrame, spec: TableSpec, by: Column | None = None) -> DataFrame:
+    """Events with the column DAY: days since 1970, 0 for all where the input has no time; or `by`,
+    whatever else numbers the pieces of a window."""
     day = F.unix_date(day_of(spec)) if spec.input.time else F.lit(0)
-    return events.withColumn(DAY, day)
+    return events.withColumn(DAY, day if by is None else by)
 
 
 def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
@@ -136,15 +137,21 @@ def heavy_keys(
     return found.where(wanted).select(DAY, HASH, *keys, LOAD)
 
 
-def sketch_days(events: DataFrame, spec: TableSpec, passes: Passes) -> dict[int, Sketch]:
+def sketch_days(
+    events: DataFrame, spec: TableSpec, passes: Passes, by: Column | None = None
+) -> dict[int, Sketch]:
     """Sketches of every day that has events, by day (days since 1970), in two passes over all,
     or three with approx_top_k.
+
+    Parameters
+    ----------
+    by : number (INT) of each event's piece; None: its day
 
     Raises
     ------
     InputError : null keys where the spec refuses them; loads that are not finite or below 0
     """
-    events = with_days(without_null_keys(events, spec), spec)
+    events = with_days(without_null_keys(events, spec), spec, by)
     with reading(spec):
         first = fine_loads(events, spec, passes).toArrow()
     refuse_null_keys(_total(first, "_null_keys"), spec)

@@ -102,7 +102,7 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         (
             {"watch": {"evry": 5}},
-            r"watch.evry: there is no such .*\(got 5; allowed: every, eta, tau, memory\)",
+            r"watch.evry: there is no such .*\(got 5; allowed: every, eta, tau, speed, memory\)",
         ),
         ({"watch": {"every": 7}}, r"watch.every: must divide a day, 1440 minutes \(got 7\)"),
         (

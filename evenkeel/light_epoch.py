@@ -1,0 +1,170 @@
+"""Light epochs: what the watch has decided, as a function, a plan, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from croniter import croniter
+
+from evenkeel.epochs import Epoch, Registry
+from evenkeel.folders import Run
+from evenkeel.outcome import read_run
+from evenkeel.spec import TableSpec
+from evenkeel.store import RESTORE, shaped
+from evenkeel.watching import STRATEGY, WATCHED, weights_dict, weights_of
+from partitioning.errors import DamagedError
+from partitioning.function import LEAST_SHARE, KeyColumn, PartitioningFunction, successor
+from partitioning.mitigation import Weights
+from partitioning.plan import Plan, plan_for
+from partitioning.profile import Profile
+from partitioning.watch import Watch
+
+
+def owners(decided: Mapping[int, Weights], after: Watch) -> dict[int, Weights]:
+    """Owners of each key and their weights.
+
+    Home and helpers of a key that is spread all stay owners, with the least weight there is while
+    they shall get nothing: so no partial moves before the key is handed back.
+    """
+    found: dict[int, Weights] = {}
+    for key, weights in decided.items():
+        spread = after.spread.get(key)
+        least = 2 * LEAST_SHARE * sum(weights.values())
+        stay = dict.fromkeys((spread.home, *spread.helpers), least) if spread else {}
+        found[key] = {**stay, **weights}
+    return found
+
+
+def mitigated(
+    function: PartitioningFunction,
+    weights: Mapping[int, Weights],
+    number: int,
+    row: KeyColumn | None,
+) -> PartitioningFunction:
+    """The function with other owners of some keys; all else stays.
+
+    Parameters
+    ----------
+    weights : of each key's owners, by hash; one owner: the key is whole
+    number : of the batch that it was decided at
+    row : column by which keys are split
+    """
+    whole = dict(
+        zip(function.explicit_keys.tolist(), function.explicit_channels.tolist(), strict=True)
+    )
+    split: dict[int, Mapping[int, float]] = {h: {} for h in function.split.keys.tolist()}
+    items = function.split.owners(np.arange(len(split)))
+    for item, channel, share in zip(*(a.tolist() for a in items), strict=True):
+        h = int(function.split.keys[item])
+        split[h] = {**split[h], channel: share}
+    for key, given in weights.items():
+        whole.pop(key, None)
+        split[key] = given
+    made = successor(
+        function.key, function, function.channels, function.slots, STRATEGY,
+        {"batch": number}, whole, split,
+    )  # fmt: skip
+    return replace(made, row=row) if len(made.split) else made
+
+
+def leave(run: Run, number: int, weights: Mapping[int, Weights], reason: str) -> None:
+    """Leave a decision for `plan_watch`."""
+    run.write_json("params.json", {"watch": number})
+    run.write_json(WATCHED, {"number": number, "weights": weights_dict(weights), "reason": reason})
+
+
+def plan_mitigation(
+    spec: TableSpec,
+    epoch: Epoch,
+    profile: Profile,
+    run: Run,
+    tables: Mapping[str, int],
+    row: KeyColumn | None,
+) -> Plan:
+    """The plan for what a look has left in its run.
+
+    Raises
+    ------
+    DamagedError : it is torn
+    """
+    where = run.path(WATCHED)
+    left = shaped(run.read_json(WATCHED), where, number=int, weights=dict, reason=str)
+    try:
+        weights = weights_of(left["weights"])
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DamagedError(f"not weights of keys ({error})", where, RESTORE) from error
+    return plan_for(
+        spec.table,
+        profile,
+        epoch.function,
+        mitigated(epoch.function, weights, left["number"], row),
+        budget=spec.budget,
+        tables=tables,
+        reason=left["reason"],
+        splitting=spec.split is not None,
+    )
+
+
+def reason(
+    number: int, before: Watch, after: Watch, decided: Mapping[int, Weights], names: Any
+) -> str:
+    """What was decided and why, in words.
+
+    Parameters
+    ----------
+    names : a channel's number -> its name, and a key's hash -> how a person writes it
+    """
+    channel, key = names
+    said = []
+    for h, weights in decided.items():
+        spread = after.spread.get(h)
+        who = ", ".join(channel(c) for c in sorted(weights))
+        if spread is None:
+            back = h in before.spread
+            why = "its skew is gone" if back else "its channel has too much"
+            said.append(f"{key(h)} goes {'back ' if back else ''}to channel {who}: {why}")
+        elif spread.catching:
+            behind = [spread.home] if spread.catching > 0 else spread.helpers
+            told = ", ".join(channel(c) for c in behind)
+            said.append(f"{key(h)} goes to channel {who} until {told} has caught up")
+        else:
+            said.append(f"{key(h)} is shared by channel {who}")
+    return f"the watch, batch {number}: {'; '.join(said)}"
+
+
+def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
+    """Micro-batches of so many minutes until the spec's schedule is next due; infinite: it is on
+    none that tells."""
+    try:
+        due = croniter(spec.schedule or "", now).get_next(datetime)
+    except (KeyError, ValueError):
+        return float("inf")
+    return (due - now).total_seconds() / 60 / minutes
+
+
+def planned(table: str, registry: Registry, epoch: Epoch) -> str | None:
+    """Name of a run, none of the watch's, that has planned from this epoch and may still move
+    state; None: there is none."""
+    for name in registry.store.names("runs"):
+        run = registry.run(name)
+        if run.exists(WATCHED) or not run.exists("plan.json"):
+            continue
+        if run.exists("profile.json") and run.read_json("profile.json")["epoch"] != epoch.number:
+            continue
+        problems: list[str] = []
+        parts = read_run(table, registry, run, problems)
+        ended = (
+            parts.plan is None
+            or parts.plan.parent_digest != epoch.function.digest
+            or (parts.gate_plan is not None and not parts.gate_plan["success"])
+            or (parts.approval is not None and not parts.approval["approved"])
+            or parts.params.get("dry_run")
+            or parts.rolled_back
+        )
+        if not ended:
+            return name
+    return None

@@ -1,0 +1,283 @@
+"""A look of the watch at micro-batches: what they say is folded into what is known, and what is
+decided is held against all that speaks against it, and left for the run that carries it out.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from evenkeel.costs import pace, seconds_per_load
+from evenkeel.epochs import Epoch
+from evenkeel.light_epoch import batches_left, leave, mitigated, owners, planned, reason
+from evenkeel.spec import TableSpec
+from evenkeel.table import Table
+from evenkeel.watching import WATCHED, Decided, Watched, begun, read, write
+from partitioning.bounds import floor
+from partitioning.decide import Decision, Pace
+from partitioning.errors import FenceError
+from partitioning.function import PartitioningFunction
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.mitigation import Batch, Limits, Weights
+from partitioning.moves import moves_between
+from partitioning.profile import Profile, Sketch
+from partitioning.waiting import Waiting, expected_load, weigh_waiting
+from spark_jobs import constraints
+from spark_jobs.events import read_events, row_column
+from spark_jobs.fence import reached
+from spark_jobs.job import say
+from spark_jobs.joining import check_mergeable
+from spark_jobs.micro_batch import Measured, measure, need_watch
+from spark_jobs.sketches import Sketches
+from spark_jobs.weigh import weigh
+
+#: Days of sketches that are asked what is to come: eight of each weekday.
+PAST = 56
+
+
+def look(
+    spark: SparkSession,
+    table: Table,
+    events: DataFrame,
+    number: Column,
+    run: str,
+    source: str,
+    now: datetime,
+    *,
+    busy: str | None = None,
+    epoch: Epoch | None = None,
+) -> Decided | None:
+    """Fold the micro-batches in `events` into what the watch knows, each once; the newest may
+    decide. What is decided is left for `run` to carry out, and returned; looking again in the
+    same run gives it again, until its epoch is published.
+
+    Parameters
+    ----------
+    number : of each event's micro-batch (INT)
+    source : who numbers them
+    now : when the newest ended
+    busy : what moves state already; None: nothing that the caller knows of
+    epoch : that the events were routed by; None: the one in force
+    """
+    spec, registry, asked = table.spec, table.registry, need_watch(table.spec)
+    routed = epoch or table.epoch()
+    folder = registry.run(run)
+    events = events.persist()
+    try:
+        batches = measure(events, spec, routed.function, number)
+        # Not before: what was measured while an epoch was published is the older one's.
+        current = table.epoch()
+        known = read(registry)
+        if known is None or known.source != source:
+            known = begun(source, current, asked)
+        known = known.settled(current, folder.name, asked)
+        if known.decided is not None:
+            say(f"{known.told}: still to be carried out")
+            return known.decided
+        folder.remove(WATCHED)
+        batches = [b for b in batches if b.number > known.watch.last][-asked.memory :]
+        if not batches:
+            say("no micro-batch that is new")
+            write(registry, known)
+            return None
+        limits = _limits(table, now)
+        for past in batches[:-1]:
+            known, *_ = known.folded(
+                _batch(past, routed), current.function, limits, asked.speed, True
+            )
+        known = _newest(spark, table, known, batches[-1], routed, limits, folder.name, now, busy)
+    finally:
+        events.unpersist()
+    reached("decided")
+    write(registry, known)
+    reached("folded")
+    say(known.told)
+    return known.decided
+
+
+def _newest(
+    spark: SparkSession,
+    table: Table,
+    known: Watched,
+    newest: Measured,
+    routed: Epoch,
+    limits: Limits,
+    run: str,
+    now: datetime,
+    busy: str | None,
+) -> Watched:
+    """Fold the newest micro-batch; what it decides, if it holds against all else, is left."""
+    spec, batch, current = table.spec, _batch(newest, routed), table.epoch(known.epoch)
+    seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
+    count = f"batch {newest.number}: {newest.sketch.rows:,} events"
+    if routed.number != current.number:
+        told = f"{count}, routed by epoch {routed.number}: they tell nothing of {current.number}"
+        return replace(seen, told=told)
+    if not decided:
+        return replace(seen, told=f"{count}, nothing to decide")
+    busy = busy or _busy(spark, table, current)
+    if busy is not None:
+        return replace(seen, told=f"{count}, stepping back: {busy}")
+    weights = owners(decided, after.watch)
+    named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
+    names = (lambda c: current.function.channels[c].name, lambda h: named.get(h, str(h)))
+    why = reason(newest.number, known.watch, after.watch, decided, names)
+    started = time.monotonic()
+    row = row_column(read_events(spark, spec), spec)
+    function = mitigated(current.function, weights, newest.number, row)
+    profile, versions = _profile(spark, table, current, newest.sketch, weights)
+    listed = np.concatenate([f.explicit_keys for f in (current.function, function)])
+    moves = moves_between(current.function, function, profile.listing(np.unique(listed)))
+    size = float(sum(m.bytes for m in moves))
+    waiting = _weighed(table, known, after, decided, profile, size, limits, now)
+    if waiting is not None:
+        why = f"{why}; {waiting}"
+        if waiting.cheaper:
+            return replace(seen, told=f"not now: {why}")
+    if spec.budget is not None and size > spec.budget + 0.5:
+        over = f"{size:,.0f} bytes would move, the budget is {spec.budget:,}"
+        return replace(seen, told=f"not now: {why}; {over}")
+    folder = table.registry.run(run)
+    folder.write("profile.npz", profile.to_bytes())
+    meta: dict[str, Any] = {"tables": versions, "epoch": current.number}
+    meta["seconds"] = round(time.monotonic() - started, 3)
+    if row is not None:
+        meta["row"] = {"name": row.name, "type": row.type}
+    folder.write_json("profile.json", meta)
+    folder.write_json(
+        "decision.json", _decision(spec, current, function, profile, why, size, waiting)
+    )
+    leave(folder, newest.number, weights, why)
+    done = Decided(run, newest.number, weights, after.watch)
+    return replace(seen, decided=done, told=why)
+
+
+def _batch(measured: Measured, routed: Epoch) -> Batch:
+    sketch = measured.sketch
+    keys = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
+    none = np.zeros(len(measured.loads))
+    return Batch(measured.number, routed.number, measured.loads, none, keys)
+
+
+def _limits(table: Table, now: datetime) -> Limits:
+    """What the spec allows; a migration takes the time that the quickest so far took, as it moves
+    few rows."""
+    spec, asked = table.spec, need_watch(table.spec)
+    quickest = pace(table.registry) or Pace(math.inf)
+    batches = quickest.least_seconds / 60 / asked.every
+    return Limits(
+        eta=asked.eta,
+        left=batches_left(spec, now, asked.every),
+        memory=asked.memory,
+        migration=lambda helpers: batches,
+        splitting=spec.split is not None,
+        calm=spec.trigger,
+        copies=spec.split and spec.split.copies,
+    )
+
+
+def _busy(spark: SparkSession, table: Table, epoch: Epoch) -> str | None:
+    """What else moves state, or is about to; None: nothing."""
+    try:
+        constraints.check_admits(spark, table.spec, epoch.function)
+    except FenceError as error:
+        return f"{error.where} {error.what}"
+    run = planned(table.spec.table, table.registry, epoch)
+    return run and f"run {run} has planned from epoch {epoch.number}"
+
+
+def _profile(
+    spark: SparkSession, table: Table, epoch: Epoch, sketch: Sketch, weights: Mapping[int, Weights]
+) -> tuple[Profile, dict[str, int]]:
+    """The micro-batch's load and the state's weight, with the keys that are decided on; and the
+    version of each state table."""
+    spec, function = table.spec, epoch.function
+    if spec.split is not None:
+        check_mergeable(spark, spec)
+    listed = np.concatenate([function.explicit_keys, function.split.keys, sketch.heavy])
+    keys = np.union1d(listed, np.array(list(weights), dtype=np.int64))
+    weight = weigh(spark, spec, function, keys)
+    profile = Profile(
+        key=function.key,
+        load=sketch.load,
+        bytes=weight.bytes,
+        rows=weight.rows,
+        heavy=sketch.heavy,
+        heavy_load=sketch.heavy_load,
+        heavy_bytes=np.zeros(len(sketch.heavy)),
+        heavy_rows=np.zeros(len(sketch.heavy)),
+        heavy_names=sketch.heavy_names,
+        error=sketch.error,
+        events=sketch.rows,
+    )
+    return weight.onto(profile), weight.versions
+
+
+def _weighed(
+    table: Table,
+    known: Watched,
+    after: Watched,
+    decided: Mapping[int, Weights],
+    profile: Profile,
+    size: float,
+    limits: Limits,
+    now: datetime,
+) -> Waiting | None:
+    """Waiting against beginning to mitigate; None: what began already only goes on, or back."""
+    if any(key in known.watch.spread for key in decided):
+        return None
+    spec, asked = table.spec, need_watch(table.spec)
+    sample = after.watch.sample
+    settled = {k: after.watch.evened(k, m, limits) for k, m in after.watch.spread.items()}
+    expected, batches = None, limits.left
+    if math.isfinite(batches):
+        today = now.date()
+        days = [today - timedelta(days=i) for i in range(1, PAST + 1)]
+        stored = Sketches(table.registry, spec, profile.key).read(days)
+        loads = {day: float(sketch.load.sum()) for day, sketch in stored.items()}
+        expected = expected_load(loads, now, now + timedelta(minutes=batches * asked.every))
+    return weigh_waiting(
+        sample.placed(known.watch.spread),
+        sample.placed(settled),
+        batches,
+        expected,
+        size,
+        seconds_per_load(table.registry, profile),
+        pace(table.registry),
+        limits.migration(1),
+    )
+
+
+def _decision(
+    spec: TableSpec,
+    epoch: Epoch,
+    function: PartitioningFunction,
+    profile: Profile,
+    why: str,
+    size: float,
+    waiting: Waiting | None,
+) -> dict[str, Any]:
+    """The decision as every run leaves one, on the micro-batch's load."""
+    before, reachable = (
+        imbalance(channel_loads(f, profile), f.capacities) for f in (epoch.function, function)
+    )
+    saved = waiting and waiting.saved
+    return asdict(
+        Decision(
+            rebalance=True,
+            reason=why,
+            imbalance=before,
+            reachable=reachable,
+            floor=floor(profile, epoch.function.channels, spec.split is not None),
+            bytes=size,
+            saved_seconds=None if saved is None or math.isinf(saved) else saved,
+            cost_seconds=waiting and waiting.cost,
+        )
+    )

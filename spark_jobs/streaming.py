@@ -1,0 +1,120 @@
+"""The watch over a stream of events: the same look at each micro-batch that comes, and what it
+decides carried out at once, by the functions that the DAG's tasks run.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel import approval, steps
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError
+from spark_jobs.commits import CONFLICTS
+from spark_jobs.events import check_key, col, read_events
+from spark_jobs.fence import approved
+from spark_jobs.job import say
+from spark_jobs.looking import look
+from spark_jobs.micro_batch import need_watch
+from spark_jobs.migrate import migrate
+from spark_jobs.roll_back import roll_back
+from spark_jobs.verify import verify
+
+
+def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
+    """Plan what a look has left in `run`, gate, migrate, verify and publish it; what fails is
+    rolled back. Running it again goes on where it was killed.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+
+    Returns
+    -------
+    the epoch published; None: it was not carried out, which is told
+    """
+    try:
+        digest = steps.plan_watch(spec, run)
+        if digest is None:
+            return None
+        steps.validate_plan(spec, run)
+        if (asked := approval.request(spec, run)) is not None:
+            say(f"not carried out, as nobody can be asked: {asked.subject}")
+            return None
+        approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
+        migration = approved(table, run, digest)
+        try:
+            migrate(spark, migration)
+            verify(spark, migration)
+            number = steps.publish(spec, run)
+        except (EvenkeelError, *CONFLICTS):
+            roll_back(spark, migration)
+            raise
+        steps.report(spec, run)
+    except (EvenkeelError, *CONFLICTS) as error:
+        say(f"not carried out: {' '.join(str(error).split())}")
+        return None
+    say(f"epoch {number} is published")
+    return number
+
+
+def stream(
+    spark: SparkSession,
+    table: Table,
+    spec: str,
+    checkpoint: str,
+    *,
+    available_now: bool = False,
+    files: int | None = None,
+) -> None:
+    """Watch the input as it comes, until the stream ends.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    checkpoint : folder where Spark keeps what it has read; the numbers of batches go with it
+    available_now : read what is there, and end; else a batch each `watch.every` minutes
+    files : new files (of a Delta table too) that one batch may take; None: all
+
+    Raises
+    ------
+    InputError : as for `look` and `read_events`
+    """
+    source, every = table.spec.input, need_watch(table.spec).every
+    now = read_events(spark, table.spec)
+    check_key(now, table.spec, table.epoch().function.key)
+    reader = spark.readStream.format(source.format)
+    if source.format != "delta":
+        reader = reader.schema(now.schema)
+    if source.format == "csv":
+        reader = reader.option("header", True).option("mode", "FAILFAST")
+    if files is not None:
+        reader = reader.option("maxFilesPerTrigger", files)
+    events = reader.load(source.path).select(*(col(c) for c in now.columns))
+    wrong: list[EvenkeelError] = []
+
+    def seen(batch: DataFrame, number: int) -> None:
+        query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+        run, moment = f"watch-{query}-{number}", datetime.now(UTC)
+        try:
+            if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
+                carry_out(spark, table, spec, run)
+        except EvenkeelError as error:
+            wrong.append(error)
+            raise
+
+    writer = events.writeStream.foreachBatch(seen).option("checkpointLocation", checkpoint)
+    pace = {"availableNow": True} if available_now else {"processingTime": f"{every} minutes"}
+    query = writer.trigger(**pace).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        if wrong:
+            # In its own words, without Spark's.
+            raise wrong[0] from None
+        raise
+    finally:
+        query.stop()

@@ -1,0 +1,304 @@
+"""The watch on real tables: light epochs as skew comes and goes, and what holds them back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel import steps
+from evenkeel.params import Params
+from evenkeel.spec import Watching
+from evenkeel.watching import FILE, Watched, read
+from partitioning.errors import DamagedError
+from partitioning.function import KeyColumn, canonical_json
+from partitioning.hashing import key_hash
+from spark_jobs import constraints, learn
+from spark_jobs.apply_window import merge_window, window_state
+from spark_jobs.bootstrap import bootstrap, first_function
+from spark_jobs.events import read_events
+from spark_jobs.looking import look
+from spark_jobs.micro_batch import number_sql, since
+from spark_jobs.streaming import carry_out
+from spark_jobs.watch import main, watch
+
+from .conftest import FIRST_DAY, World
+from .placed import crashing_at
+
+pytestmark = pytest.mark.spark
+
+CHANNELS, EVERY, FAIR = 8, 5, 50
+HOT = "HOT"
+SPEC: dict[str, Any] = {
+    "table": "trips",
+    "key": ["dest"],
+    "input": {"path": "events", "time": "at"},
+    "window": 7,
+    "state": {
+        "totals": {
+            "path": "state/totals",
+            "columns": {"trips": {"merge": "count"}, "miles": {"merge": "sum", "of": "miles"}},
+        }
+    },
+    "registry": "registry",
+    "channels": CHANNELS,
+    "slots": 256,
+    "split": {"by": "id"},
+    "watch": {"every": EVERY, "memory": 2},
+}
+#: Number of the first micro-batch.
+FIRST = int(FIRST_DAY.timestamp()) // (60 * EVERY)
+
+
+@dataclass(frozen=True)
+class Live(World):
+    """A table whose events come a file each micro-batch."""
+
+    def keys(self) -> list[str]:
+        """Ten keys of each channel, as epoch 0 has them."""
+        spec = self.table.spec
+        function = first_function_of(spec)
+        names = np.array([f"D{i}" for i in range(800)])
+        at = function.lookup(names.tolist())
+        return [k for c in range(CHANNELS) for k in names[at == c][:10].tolist()]
+
+    def batch(self, number: int, hot: float, key: str = HOT, **changes: Any) -> Live:
+        """Events of one micro-batch: `FAIR` of each channel, and of one key so many times that."""
+        random = np.random.default_rng(number)
+        dest = np.repeat(self.keys(), FAIR // 10)
+        dest = random.permutation([*dest, *[key] * int(hot * FAIR)])
+        seconds = np.sort(random.integers(0, 60 * EVERY, len(dest)))
+        frame = pd.DataFrame(
+            {
+                "dest": dest,
+                "at": FIRST_DAY + timedelta(minutes=number * EVERY) + pd.to_timedelta(seconds, "s"),
+                "id": number * 10_000 + np.arange(len(dest)),
+                "miles": random.integers(1, 3000, len(dest)).astype(np.int32),
+            }
+        ).assign(**changes)
+        folder = self.folder / "events"
+        folder.mkdir(exist_ok=True)
+        rows = pa.Table.from_pandas(frame, preserve_index=False)
+        pq.write_table(rows, folder / f"{number:04}.parquet", coerce_timestamps="us")
+        return self
+
+    @property
+    def watching(self) -> Watching:
+        asked = self.table.spec.watch
+        assert asked is not None
+        return asked
+
+    @property
+    def known(self) -> Watched:
+        found = read(self.table.registry)
+        assert found is not None
+        return found
+
+    def look(self, spark: SparkSession, number: int, **more: Any) -> bool:
+        """The job, once this micro-batch has ended; whether something is decided."""
+        return watch(spark, self.table, f"w{number}", ended(number), **more) is not None
+
+    def turn(self, spark: SparkSession, number: int) -> int | None:
+        """All that the DAG does then; the epoch published."""
+        if not self.look(spark, number):
+            return None
+        return carry_out(spark, self.table, self.spec_path, f"w{number}")
+
+    def apply(self, spark: SparkSession, *numbers: int) -> list[int]:
+        """Fold micro-batches into the state, as the epoch in force has it; events by channel."""
+        spec, function = self.table.spec, self.table.epoch().function
+        window = self.window(spark, *numbers)
+        merge_window(spark, spec, "totals", window, function)
+        return self.loads(spark, *numbers)
+
+    def window(self, spark: SparkSession, *numbers: int) -> DataFrame:
+        """Events of micro-batches, folded and routed."""
+        spec, function = self.table.spec, self.table.epoch().function
+        events = read_events(spark, spec, function.row if len(function.split) else None)
+        its = ", ".join(str(FIRST + n) for n in numbers)
+        events = events.where(f"{number_sql(spec, EVERY)} IN ({its})")
+        return window_state(events, spec, function)
+
+    def loads(self, spark: SparkSession, *numbers: int) -> list[int]:
+        """Events that each channel gets of micro-batches."""
+        rows = self.window(spark, *numbers).groupBy("channel").sum("_events").collect()
+        found = dict.fromkeys(range(CHANNELS), 0) | {r[0]: r[1] for r in rows}
+        return [found[c] for c in range(CHANNELS)]
+
+    def check(self, spark: SparkSession) -> None:
+        """The state, merged, is what one owner would have of all events."""
+        files = sorted((self.folder / "events").glob("*.parquet"))
+        whole = pd.concat([pd.read_parquet(f) for f in files]).groupby("dest")
+        rows = self.table.state("totals", spark=spark).toPandas().set_index("dest").sort_index()
+        assert (rows["trips"] == whole.size()).all() and len(rows) == whole.ngroups
+        assert (rows["miles"] == whole["miles"].sum()).all()
+
+
+def first_function_of(spec: Any) -> Any:
+    return first_function((KeyColumn("dest", "string"),), spec)
+
+
+def hashed(key: str) -> int:
+    (found,) = key_hash([[key]], ["string"]).tolist()
+    return int(found)
+
+
+def ended(number: int) -> datetime:
+    return FIRST_DAY + timedelta(minutes=(number + 1) * EVERY)
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty state under epoch 0, and a calm micro-batch."""
+    made = Live(tmp_path_factory.mktemp("live"))
+    Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    made.batch(0, 0.1)
+    bootstrap(spark, made.table)
+    assert not made.look(spark, 0) and made.known.watch.last == FIRST
+    return made.folder
+
+
+@pytest.fixture
+def live(template: Path, tmp_path: Path) -> Live:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return Live(tmp_path)
+
+
+def partials(spark: SparkSession, live: Live) -> int:
+    path = live.table.spec.state["totals"].path
+    return spark.read.format("delta").load(path).where(f"dest = '{HOT}'").count()
+
+
+def test_a_key_turns_hot_is_split_and_handed_back(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = int(live.table.epoch().lookup([HOT])[0])
+    live.batch(2, 4.0)
+    assert live.apply(spark, 0, 2)[home] > 5 * FAIR, "it has turned hot"
+    assert live.look(spark, 2)
+    told = live.known.told
+    assert told.startswith(f"the watch, batch {FIRST + 2}: HOT goes to channel 0, 1, ")
+    assert f"until {home} has caught up" in told
+
+    # Killed while it verifies; started again, the same look says the same, and it goes on.
+    with crashing_at("measured", monkeypatch):
+        carry_out(spark, live.table, live.spec_path, "w2")
+    assert live.known.watch.spread == {}, "it holds for moved what is not"
+    assert live.turn(spark, 2) == 1
+    function = live.table.epoch().function
+    assert len(function.split) == 1 and home in function.split.channels
+    plan = steps.read_plan(live.table.registry.run("w2"))
+    assert plan.bytes == 0 and {m.reason for m in plan.moves} == {told}
+
+    # The very next batch is even: within two of the first that was not.
+    live.batch(3, 4.0).batch(4, 4.0)
+    loads = live.apply(spark, 3, 4)
+    assert max(loads) < 1.1 * sum(loads) / CHANNELS and loads[home] == 2 * FAIR
+    assert live.turn(spark, 4) == 2, "the helpers have caught up, and share from now on"
+    assert f"HOT is shared by channel {', '.join(map(str, range(CHANNELS)))}" in live.known.told
+
+    # Calm again. A key moves at most twice in 20 batches; and the job has not run for a while.
+    for number in (22, 23, 24):
+        live.batch(number, 0.1)
+    live.apply(spark, 22, 23, 24)
+    partials = spark.read.format("delta").load(live.table.spec.state["totals"].path)
+    partials = partials.where(f"dest = '{HOT}'")
+    assert partials.count() == CHANNELS
+    live.respec(budget=0)
+    assert not live.look(spark, 23)
+    assert "bytes would move, the budget is 0" in live.known.told
+    live.respec(budget=None)
+    assert live.turn(spark, 24) == 3
+    assert f"HOT goes back to channel {home}" in live.known.told
+    function = live.table.epoch().function
+    assert len(function.split) == 0 and function.lookup([HOT]).tolist() == [home]
+    assert partials.count() == 1
+    live.check(spark)
+    assert live.known.settled(live.table.epoch(), "w25", live.watching).watch.spread == {}
+
+
+def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
+    """One story of looks at one skew, none of which may act."""
+    live.batch(2, 4.0)
+    # Another run moves state, as Airflow tells, or as the tables do.
+    assert not live.look(spark, 2, busy="rebalance_trips is running")
+    assert live.known.told.endswith("600 events, stepping back: rebalance_trips is running")
+    path, epoch = live.table.spec.state["totals"].path, live.table.epoch()
+    moving = constraints.moving_name(1)
+    constraints.add(spark, path, moving, constraints.rule(epoch.function))
+    live.batch(3, 4.0)
+    assert not live.look(spark, 3)
+    assert "stands under evenkeel_epoch_0, evenkeel_moving_1" in live.known.told
+    constraints.drop(spark, path, moving)
+    # Both batches count, once.
+    assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]
+    known = live.known
+    assert not live.look(spark, 3) and live.known.to_dict() == known.to_dict()
+
+    # A batch that an older epoch routed: seen, and no more.
+    live.batch(4, 4.0)
+    stale = replace(live.table.epoch(), number=-1)
+    events = since(spark, live.table, FIRST + 3, ended(4))
+    number = F.expr(number_sql(live.table.spec, EVERY))
+    said = look(spark, live.table, events, number, "w4", known.source, ended(4), epoch=stale)
+    assert said is None and "routed by epoch -1: they tell nothing of 0" in live.known.told
+    seen = replace(known, watch=replace(known.watch, last=FIRST + 4), told=live.known.told)
+    assert live.known.to_dict() == seen.to_dict()
+
+    # Little is lost until the daily run comes, and moving takes long.
+    store = live.table.registry.store
+    work = [{"channel": c, "rows": 1000, "seconds": 0.1} for c in range(CHANNELS)]
+    store.write_json("windows/2013-01-01.json", {"channels": work})
+    tables = {"totals": {"bytes": 1000, "seconds": 200.0}}
+    live.table.registry.kept(0).keep(
+        {"migration.json": canonical_json({"digest": "", "epoch": 0, "tables": tables})}, {}
+    )
+    live.batch(5, 4.0)
+    assert not live.look(spark, 5)
+    assert "not now: the watch, batch" in live.known.told
+    assert "less than the 400.0 s of moving there and back" in live.known.told
+
+    # A run that has planned, and waits for somebody to approve.
+    assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
+    steps.plan(live.spec_path, "daily", Params(force=True))
+    live.batch(6, 4.0)
+    assert not live.look(spark, 6)
+    assert "stepping back: run daily has planned from epoch 0" in live.known.told
+
+    # Nothing of all that was left for any run, and no epoch was published.
+    assert live.table.epoch().number == 0
+    assert steps.plan_watch(live.spec_path, "w6") is None
+    data = json.loads(store.read(FILE))
+    store.write_json(FILE, {**data, "epoch": 7})
+    with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch st"):
+        live.look(spark, 6)
+
+
+def test_the_watch_of_a_stream(spark: SparkSession, live: Live, capsys: Any) -> None:
+    live.batch(2, 4.0).batch(3, 4.0)
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    assert main(job) == 2
+    assert "a stream needs a folder" in capsys.readouterr().err
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+    assert main(job) == 0
+    assert live.table.epoch().number == 1 and len(live.table.epoch().function.split) == 1
+    assert live.known.watch.last == 2 and live.known.source.startswith("stream ")
+    # It goes on where it was. Events of a split key without an id are all one channel's.
+    live.batch(4, 4.0, id=lambda rows: pd.array([pd.NA] * len(rows), dtype="Int64"))
+    loads = live.loads(spark, 4)
+    (one,) = [c for c in range(CHANNELS) if loads[c] != FAIR]
+    assert loads[one] == 5 * FAIR
+    assert main(job) == 0
+    assert live.known.watch.last == 3 and live.known.backlog[one] > FAIR
