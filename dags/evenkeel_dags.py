@@ -1,11 +1,13 @@
 """Airflow DAGs of every table spec in `$EVENKEEL_TABLES` (default: `tables` beside this folder).
 
 For each: `rebalance_<table>` on the spec's schedule or when asked, `roll_back_<table>` when asked,
-`maintain_<table>` weekly. A spec that is wrong has no DAGs here; `evenkeel_specs.py` says why.
+`maintain_<table>` weekly, `watch_<table>` every few minutes if the spec asks for it. A spec that is
+wrong has no DAGs here; `evenkeel_specs.py` says why.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param, TriggerRule
@@ -175,6 +177,29 @@ def maintain(spec: TableSpec, file: str) -> DAG:
     return dag
 
 
+def watch(spec: TableSpec, every: int, file: str) -> DAG:
+    """Look at the newest micro-batch of so many minutes; what is decided goes the way of any plan.
+
+    Its runs are named by the moment, to the microsecond, and so never as those on a cron schedule.
+    """
+    with DAG(
+        f"watch_{spec.table}",
+        schedule=timedelta(minutes=every),
+        description=f"Meet skew of {spec.table} within the day",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        looked = op.Watch(
+            task_id="watch",
+            others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back")],
+            arguments={"--spec": file, "--run": RUN},
+        )
+        planned = op.plan_watch(file)
+        looked >> planned
+        carry_out(spec, file, planned)
+    return dag
+
+
 def learn(file: str) -> op.SparkJob:
     """The job that every plan starts from."""
     end = "{{ params.window_end or '' }}"
@@ -207,4 +232,7 @@ for path, table_spec in load_catalog(tables_folder(Path(__file__).parents[1])).s
         continue
     for make in (rebalance, roll_back, maintain):
         made = make(table_spec, str(path))
+        globals()[made.dag_id] = made
+    if table_spec.watch is not None:
+        made = watch(table_spec, table_spec.watch.every, str(path))
         globals()[made.dag_id] = made

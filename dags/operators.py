@@ -74,6 +74,28 @@ class SparkJob(SparkSubmitOperator):
             raise
 
 
+class Watch(SparkJob):
+    """The job that looks at the newest micro-batch; where others move state, or are about to, it
+    counts it and decides nothing.
+
+    Parameters
+    ----------
+    others : the DAGs of those who do
+    """
+
+    def __init__(self, *, others: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(job="watch", **kwargs)
+        self.others = others
+
+    def execute(self, context: Any) -> None:
+        """Ask Airflow for runs of the others, and run the job."""
+        for dag in self.others:
+            if context["ti"].get_dr_count(dag_id=dag, states=["queued", "running"]):
+                self.application_args = [*self.application_args, "--busy", f"{dag} is running"]
+                break
+        super().execute(context)
+
+
 class RollBack(SparkJob):
     """The job that takes a failed migration back; skipped where none has begun."""
 
@@ -158,6 +180,19 @@ def plan_rollback(spec: str, *, run_id: Any = None, params: Any = None) -> str:
 
     with one_line():
         return steps.plan_rollback(spec, run_id, int(params["epoch"]))
+
+
+@task(task_id="plan", **RETRIES)
+def plan_watch(spec: str, *, run_id: Any = None) -> str:
+    """Plan what the watch has decided; returns the plan's digest. Skipped with what it says where
+    it has decided nothing."""
+    from evenkeel import steps
+
+    with one_line():
+        digest = steps.plan_watch(spec, run_id)
+        if digest is None:
+            raise AirflowSkipException(steps.told_by_watch(spec))
+    return digest
 
 
 @task(**RETRIES)

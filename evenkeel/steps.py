@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenkeel import watching
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.folders import Run
 from evenkeel.light_epoch import plan_mitigation
@@ -36,6 +37,7 @@ __all__ = [
     "read_plan",
     "read_rolled_back",
     "report",
+    "told_by_watch",
     "validate_plan",
 ]
 
@@ -124,6 +126,12 @@ def plan_watch(spec_path: str, run_id: str) -> str | None:
         return None
     epoch, profile, tables, row = _learned(registry, run)
     return _leave(registry, run, plan_mitigation(spec, epoch, profile, run, tables, row))
+
+
+def told_by_watch(spec_path: str) -> str:
+    """What came of the newest micro-batch, in words."""
+    known = watching.read(Registry(load_spec(spec_path).registry))
+    return known.told if known is not None else "the watch has not looked yet"
 
 
 def validate_plan(spec_path: str, run_id: str) -> None:

@@ -26,7 +26,7 @@ from evenkeel.table import Table
 
 Method = Literal["GET", "POST", "PUT"]
 User = Annotated[BaseUser, Depends(get_user)]
-REBALANCE, ROLL_BACK = "rebalance_", "roll_back_"
+REBALANCE, ROLL_BACK, WATCH = "rebalance_", "roll_back_", "watch_"
 #: A form is good for so many seconds.
 FORM_AGE = 12 * 3600
 

@@ -33,11 +33,11 @@ from evenkeel.params import goes_back
 from evenkeel.standing import Learned
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError
-from plugins.access import REBALANCE, ROLL_BACK, may, require
+from plugins.access import REBALANCE, ROLL_BACK, WATCH, may, require
 
 #: Tasks in the order in which they run.
 ORDER = (
-    "learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish",
+    "watch", "learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish",
     "roll_back", "report",
 )  # fmt: skip
 APPROVE, REJECT = "Approve", "Reject"
@@ -69,10 +69,10 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
 
     Raises
     ------
-    HTTPException : 403, the user may not read that DAG: rights to a table's two are apart
+    HTTPException : 403, the user may not read that DAG: rights to a table's are apart
     """
     table = found.spec.table
-    dags = (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}")
+    dags = tuple(f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
     query = select(DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(dags))
     known = [(dag, run) for dag, run in session.execute(query) if safe_name(run) == name]
     if not known:
@@ -110,7 +110,8 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
 def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
     """Names of the table's runs that have not come to their end, newest first: those of DAGs that
     the user may read."""
-    dags = [dag for dag in (f"{REBALANCE}{table}", f"{ROLL_BACK}{table}") if may(user, "GET", dag)]
+    every = (f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
+    dags = [dag for dag in every if may(user, "GET", dag)]
     query = select(DagRun.run_id).where(DagRun.dag_id.in_(dags), DagRun.state.not_in(_ENDED))
     return [safe_name(run) for run in session.scalars(query.order_by(DagRun.id.desc()))]
 

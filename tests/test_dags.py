@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -16,6 +16,7 @@ from tests.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401  a fixtu
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators import hitl
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset
@@ -81,6 +82,38 @@ def test_going_back_takes_the_same_way_without_a_decision() -> None:
     dag = dag_bag().dags["roll_back_flights"]
     assert {t.task_id for t in dag.tasks} == {*PIPELINE, "roll_back"} - {"decide"}
     assert dag.get_task("learn").downstream_task_ids == {"plan"}
+
+
+def test_a_watched_table_has_one_dag_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    assert "watch_trips" not in dag_bag().dags
+    world.respec(watch={"every": 15})
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    dag = bag.dags["watch_trips"]
+    assert dag.schedule == timedelta(minutes=15)
+    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    # From the plan on it is the way of every plan.
+    assert {t.task_id: t.downstream_task_ids for t in dag.tasks} == {
+        "watch": {"plan"},
+        **{task: ARROWS[task] for task in ARROWS if task not in ("learn", "decide")},
+    }
+    for task in ("plan", "watch"):
+        assert dag.get_task(task).retries == 2
+
+
+@pytest.mark.parametrize("running", [[], ["roll_back_trips"]])
+def test_the_watch_is_told_of_runs_that_move_state(
+    world: World, monkeypatch: pytest.MonkeyPatch, running: list[str]
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.respec(watch={}).folder))
+    task = dag_of("watch_trips").get_task("watch")
+    ti = Mock(get_dr_count=lambda dag_id, states: int(dag_id in running))
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
+    task.execute({"ti": ti})
+    told = [f"{dag} is running" for dag in running]
+    assert [a for a in task.application_args if "running" in a] == told
+    assert ("--busy" in task.application_args) == bool(told)
 
 
 @pytest.mark.parametrize(
