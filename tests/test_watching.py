@@ -1,0 +1,213 @@
+"""What the watch keeps in the registry, and light epochs, without Spark or Airflow."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenkeel import light_epoch, steps, watching
+from evenkeel.params import Params
+from evenkeel.spec_file import load_spec
+from evenkeel.standing import newest_profile
+from evenkeel.watching import FILE, Decided, Watched
+from partitioning.errors import DamagedError, FenceError
+from partitioning.function import KeyColumn, PartitioningFunction
+from partitioning.mitigation import Batch, Limits, Weights
+from tests.test_steps import Shop
+
+ROW = KeyColumn("id", "bigint")
+ASKED = {"split": {"by": "id"}, "watch": {"memory": 3}, "strategy": "frontier"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """Under epoch 0, watched; the profile of run r may be split by ROW."""
+    made = Shop(tmp_path)
+    made.respec(**ASKED)
+    return made
+
+
+def heaviest(shop: Shop) -> tuple[int, int]:
+    """The heaviest key, and its channel."""
+    key = int(shop.profile.heavy[shop.profile.heavy_load.argmax()])
+    return key, int(shop.registry.current().function.lookup_hashes(np.array([key]))[0])
+
+
+def folded(
+    shop: Shop, known: Watched, number: int, hot: float, **more: Any
+) -> tuple[Watched, Watched, dict[int, Weights]]:
+    """A batch in which each channel gets 100, and the heaviest key so much beside."""
+    key, home = heaviest(shop)
+    loads = np.full(4, 100.0)
+    loads[home] += hot
+    batch = Batch(number, shop.registry.current().number, loads, np.zeros(4), {key: hot})
+    limits = Limits(eta=1.5, memory=3)
+    return known.folded(batch, shop.registry.current().function, limits, 2.0, **more)
+
+
+def decided(shop: Shop, run: str = "w0") -> Watched:
+    """The watch after a batch at which it has decided to split the heaviest key."""
+    spec = load_spec(shop.spec)
+    assert spec.watch is not None
+    known = watching.begun("batches", shop.registry.current(), spec.watch)
+    known, after, weights = folded(shop, known, 0, 400.0)
+    assert weights and known.watch.spread == {} and set(after.watch.spread) == set(weights)
+    owners = light_epoch.owners(weights, after.watch)
+    return replace(known, decided=Decided(run, 0, owners, after.watch), told="split")
+
+
+def left(shop: Shop, known: Watched, run: str = "w0") -> None:
+    """What a look leaves in its run."""
+    shop.learn(run)
+    folder = shop.registry.run(run)
+    folder.write_json(
+        "profile.json",
+        {**folder.read_json("profile.json"), "row": {"name": "id", "type": "bigint"}},
+    )
+    assert known.decided is not None
+    light_epoch.leave(folder, 0, known.decided.weights, "the watch, batch 0: it is hot")
+
+
+def test_it_is_kept_whole(shop: Shop) -> None:
+    known = decided(shop)
+    assert watching.read(shop.registry) is None
+    watching.write(shop.registry, known)
+    again = watching.read(shop.registry)
+    assert again is not None and again.to_dict() == known.to_dict()
+    # It goes on as if it had never been away.
+    one, other = (folded(shop, w, 1, 400.0)[0].to_dict() for w in (known, again))
+    assert one == other
+    for broken in (b"{", b"[]", json.dumps({**known.to_dict(), "digest": "x"}).encode()):
+        shop.registry.store.write(FILE, broken)
+        with pytest.raises(DamagedError, match=r"watch\.json"):
+            watching.read(shop.registry)
+
+
+def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
+    known, spec = decided(shop), load_spec(shop.spec)
+    assert spec.watch is not None and known.decided is not None
+    epoch = shop.registry.current()
+    # The run that is to carry it out looks again; another one: it was not carried out.
+    assert known.settled(epoch, "w0", spec.watch) == known
+    gone = known.settled(epoch, "w1", spec.watch)
+    assert gone.decided is None and gone.watch.spread == {}
+    # That counts as a move: with two, the key rests for a while.
+    twice, after, weights = folded(shop, gone, 1, 400.0)
+    assert weights
+    twice = replace(twice, decided=Decided("w1", 1, weights, after.watch))
+    rests = twice.settled(epoch, "w2", spec.watch)
+    assert folded(shop, rests, 2, 400.0)[2] == {}
+
+    left(shop, known)
+    digest = steps.plan_watch(shop.spec, "w0")
+    plan = steps.read_plan(shop.registry.run("w0"))
+    assert plan.digest == digest and plan.function.strategy == "watch" and plan.moves
+    assert {m.reason for m in plan.moves} == {"the watch, batch 0: it is hot"}
+    shop.verified("w0")
+    assert steps.publish(shop.spec, "w0") == 1
+    epoch = shop.registry.current()
+    done = known.settled(epoch, "w1", spec.watch)
+    assert done.decided is None and set(done.watch.spread) == set(known.decided.weights)
+    assert done.backlog.tolist() == known.backlog.tolist() and done.epoch == 1
+
+    # A minute's profile is no window's: previews and pages take the newest of a day.
+    assert newest_profile(shop.registry).source == "r"
+    assert shop.registry.kept(1).read_json("watched.json")["number"] == 0
+
+
+def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None:
+    known, spec = decided(shop), load_spec(shop.spec)
+    assert spec.watch is not None
+    shop.respec()
+    shop.publish("daily", force=True)
+    anew = known.settled(shop.registry.current(), "w0", spec.watch)
+    assert anew.decided is None and anew.watch.spread == {} and len(anew.watch.sample) == 0
+    assert anew.watch.last == 0 and anew.epoch == 1 and not anew.backlog.any()
+    # What was decided before it cannot be carried out any more.
+    left(shop, known)
+    shop.registry.run("w0").write_json(
+        "profile.json", {"tables": {"counts": 3}, "epoch": 0, "seconds": 1}
+    )
+    with pytest.raises(FenceError, match="epoch 1 was published since"):
+        steps.plan_watch(shop.spec, "w0")
+    assert steps.plan_watch(shop.spec, "w1") is None
+
+
+def test_a_function_with_other_owners_of_some_keys(shop: Shop) -> None:
+    function = shop.registry.current().function
+    (key, home), other = heaviest(shop), int(shop.profile.heavy[0])
+    assert other != key
+    shared = light_epoch.mitigated(function, {key: {0: 1.0, 2: 3.0}}, 5, ROW)
+    assert (shared.strategy, shared.options, shared.row) == ("watch", {"batch": 5}, ROW)
+    both = light_epoch.mitigated(shared, {other: {1: 1.0, 3: 1.0}}, 6, ROW)
+    parts = dict(zip(*_owned(both, key), strict=True))
+    assert parts == {2: 0.75, 0: 0.25}
+    assert (both.slots == function.slots).all() and both.parent == shared.digest
+    # Back: where it was, with no trace; and elsewhere, by name.
+    back = light_epoch.mitigated(both, {key: {home: 1.0}, other: {3: 1.0}}, 7, ROW)
+    assert len(back.split) == 0
+    wanted = function.lookup_hashes(shop.profile.heavy)
+    wanted[shop.profile.heavy == other] = 3
+    assert (back.lookup_hashes(shop.profile.heavy) == wanted).all()
+
+
+def _owned(function: PartitioningFunction, key: int) -> tuple[list[int], list[float]]:
+    _, channels, shares = function.split.owners(function.split.find(np.array([key])))
+    return channels.tolist(), shares.tolist()
+
+
+def test_who_gets_nothing_for_a_while_keeps_its_partial(shop: Shop) -> None:
+    known, (key, home) = decided(shop), heaviest(shop)
+    assert known.decided is not None
+    spread, weights = known.decided.after.spread[key], known.decided.weights[key]
+    assert home not in spread.weights and set(weights) == {home, *spread.helpers}
+    function = light_epoch.mitigated(
+        shop.registry.current().function, known.decided.weights, 0, ROW
+    )
+    assert dict(zip(*_owned(function, key), strict=True))[home] < 1e-5
+    # Handed back it has one owner.
+    assert light_epoch.owners({key: {home: 1.0}}, known.watch) == {key: {home: 1.0}}
+
+
+def test_how_long_it_is_until_the_daily_run(shop: Shop) -> None:
+    spec = load_spec(shop.spec)
+    evening = datetime(2026, 1, 1, 22, 30, tzinfo=UTC)
+
+    def due(schedule: str | None) -> float:
+        return light_epoch.batches_left(spec.model_copy(update={"schedule": schedule}), evening, 5)
+
+    assert due("@daily") == 18 and due("45 22 * * *") == 3
+    assert due(None) == due("@once") == due("@continuous") == math.inf
+
+
+def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
+    def planned() -> str | None:
+        return light_epoch.planned("words", shop.registry, shop.registry.current())
+
+    shop.respec()
+    assert planned() is None
+    shop.plan("r", force=True)
+    assert planned() == "r"
+    run = shop.registry.run("r")
+    for file, said in (
+        ("approval.json", {"approved": False, "by": "vic", "when": "now"}),
+        ("gate_plan.json", {"success": False, "suite": "before", "results": [], "docs": None}),
+        ("params.json", Params(dry_run=True).model_dump(mode="json")),
+    ):
+        kept = run.read(file) if run.exists(file) else None
+        run.write_json(file, said)
+        assert planned() is None, file
+        run.remove(file)
+        if kept is not None:
+            run.write(file, kept)
+        assert planned() == "r"
+    shop.verified()
+    steps.publish(shop.spec, "r")
+    assert planned() is None
