@@ -153,7 +153,11 @@ def planned(table: str, registry: Registry, epoch: Epoch) -> str | None:
         run = registry.run(name)
         if run.exists(WATCHED) or not run.exists("plan.json"):
             continue
-        if run.exists("profile.json") and run.read_json("profile.json")["epoch"] != epoch.number:
+        # Told by a small file, for most runs.
+        if (
+            run.exists("profile.json")
+            and run.read_json("profile.json").get("epoch") != epoch.number
+        ):
             continue
         problems: list[str] = []
         parts = read_run(table, registry, run, problems)

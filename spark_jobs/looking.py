@@ -122,7 +122,7 @@ def _newest(
         return replace(seen, told=told)
     if not decided:
         return replace(seen, told=f"{count}, nothing to decide")
-    busy = busy or _busy(spark, table, current)
+    busy = busy or _busy(spark, table, current, limits.left)
     if busy is not None:
         return replace(seen, told=f"{count}, stepping back: {busy}")
     weights = owners(decided, after.watch)
@@ -183,8 +183,16 @@ def _limits(table: Table, now: datetime) -> Limits:
     )
 
 
-def _busy(spark: SparkSession, table: Table, epoch: Epoch) -> str | None:
-    """What else moves state, or is about to; None: nothing."""
+def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str | None:
+    """What else moves state, or is about to; None: nothing.
+
+    Parameters
+    ----------
+    left : micro-batches until the daily run
+    """
+    if left < 1:
+        # It would find another epoch published than the one that it has learned at.
+        return "the daily run is due"
     try:
         constraints.check_admits(spark, table.spec, epoch.function)
     except FenceError as error:

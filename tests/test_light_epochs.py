@@ -30,7 +30,7 @@ from spark_jobs.apply_window import merge_window, window_state
 from spark_jobs.bootstrap import bootstrap, first_function
 from spark_jobs.events import read_events
 from spark_jobs.looking import look
-from spark_jobs.micro_batch import number_sql, since
+from spark_jobs.micro_batch import measure, number_sql, since
 from spark_jobs.streaming import carry_out
 from spark_jobs.watch import main, watch
 
@@ -106,9 +106,12 @@ class Live(World):
         assert found is not None
         return found
 
-    def look(self, spark: SparkSession, number: int, **more: Any) -> bool:
+    def look(
+        self, spark: SparkSession, number: int, until: datetime | None = None, **more: Any
+    ) -> bool:
         """The job, once this micro-batch has ended; whether something is decided."""
-        return watch(spark, self.table, f"w{number}", ended(number), **more) is not None
+        until = until or ended(number)
+        return watch(spark, self.table, f"w{number}", until, **more) is not None
 
     def turn(self, spark: SparkSession, number: int) -> int | None:
         """All that the DAG does then; the epoch published."""
@@ -187,7 +190,10 @@ def test_a_key_turns_hot_is_split_and_handed_back(
     home = int(live.table.epoch().lookup([HOT])[0])
     live.batch(2, 4.0)
     assert live.apply(spark, 0, 2)[home] > 5 * FAIR, "it has turned hot"
-    assert live.look(spark, 2)
+    for step in ("decided", "folded"):
+        with crashing_at(step, monkeypatch):
+            live.look(spark, 2)
+    assert live.look(spark, 2) and len(live.known.watch.sample) == 2
     told = live.known.told
     assert told.startswith(f"the watch, batch {FIRST + 2}: HOT goes to channel 0, 1, ")
     assert f"until {home} has caught up" in told
@@ -257,6 +263,10 @@ def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
     seen = replace(known, watch=replace(known.watch, last=FIRST + 4), told=live.known.told)
     assert live.known.to_dict() == seen.to_dict()
 
+    live.batch(5, 4.0)
+    assert not live.look(spark, 5, until=FIRST_DAY + timedelta(hours=23, minutes=57))
+    assert "stepping back: the daily run is due" in live.known.told
+
     # Little is lost until the daily run comes, and moving takes long.
     store = live.table.registry.store
     work = [{"channel": c, "rows": 1000, "seconds": 0.1} for c in range(CHANNELS)]
@@ -265,25 +275,25 @@ def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
     live.table.registry.kept(0).keep(
         {"migration.json": canonical_json({"digest": "", "epoch": 0, "tables": tables})}, {}
     )
-    live.batch(5, 4.0)
-    assert not live.look(spark, 5)
+    live.batch(6, 4.0)
+    assert not live.look(spark, 6)
     assert "not now: the watch, batch" in live.known.told
     assert "less than the 400.0 s of moving there and back" in live.known.told
 
     # A run that has planned, and waits for somebody to approve.
     assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
     steps.plan(live.spec_path, "daily", Params(force=True))
-    live.batch(6, 4.0)
-    assert not live.look(spark, 6)
+    live.batch(7, 4.0)
+    assert not live.look(spark, 7)
     assert "stepping back: run daily has planned from epoch 0" in live.known.told
 
     # Nothing of all that was left for any run, and no epoch was published.
     assert live.table.epoch().number == 0
-    assert steps.plan_watch(live.spec_path, "w6") is None
+    assert steps.plan_watch(live.spec_path, "w7") is None
     data = json.loads(store.read(FILE))
     store.write_json(FILE, {**data, "epoch": 7})
     with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch st"):
-        live.look(spark, 6)
+        live.look(spark, 7)
 
 
 def test_the_watch_of_a_stream(spark: SparkSession, live: Live, capsys: Any) -> None:
@@ -295,10 +305,10 @@ def test_the_watch_of_a_stream(spark: SparkSession, live: Live, capsys: Any) -> 
     assert main(job) == 0
     assert live.table.epoch().number == 1 and len(live.table.epoch().function.split) == 1
     assert live.known.watch.last == 2 and live.known.source.startswith("stream ")
-    # It goes on where it was. Events of a split key without an id are all one channel's.
+    # Events of a split key without an id are all one channel's, and count there.
     live.batch(4, 4.0, id=lambda rows: pd.array([pd.NA] * len(rows), dtype="Int64"))
-    loads = live.loads(spark, 4)
-    (one,) = [c for c in range(CHANNELS) if loads[c] != FAIR]
-    assert loads[one] == 5 * FAIR
-    assert main(job) == 0
-    assert live.known.watch.last == 3 and live.known.backlog[one] > FAIR
+    spec, function = live.table.spec, live.table.epoch().function
+    events = since(spark, live.table, FIRST + 3, ended(4))
+    (measured,) = measure(events, spec, function, F.lit(4))
+    assert measured.loads.tolist() == live.loads(spark, 4)
+    assert sorted(measured.loads.tolist()) == [FAIR] * 7 + [5 * FAIR]
