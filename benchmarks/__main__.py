@@ -14,6 +14,7 @@ ALL = (
     "migrate",
     "constraint",
     "skewed_job",
+    "watch_effect",
     "airflow_overhead",
 )
 
