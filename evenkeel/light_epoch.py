@@ -15,12 +15,13 @@ from evenkeel.folders import Run
 from evenkeel.outcome import read_run
 from evenkeel.spec import TableSpec
 from evenkeel.store import RESTORE, shaped
-from evenkeel.watching import STRATEGY, WATCHED, weights_dict, weights_of
+from evenkeel.watch_file import weights_dict, weights_of
+from evenkeel.watching import STRATEGY, WATCHED, speeds
 from partitioning.errors import DamagedError
 from partitioning.function import LEAST_SHARE, KeyColumn, PartitioningFunction, successor
-from partitioning.mitigation import Weights
+from partitioning.mitigation import Limits, Mitigation, Weights
 from partitioning.plan import Plan, plan_for
-from partitioning.profile import Profile
+from partitioning.profile import Floats, Profile
 from partitioning.watch import Watch
 
 
@@ -51,7 +52,7 @@ def mitigated(
     ----------
     weights : of each key's owners, by hash; one owner: the key is whole
     number : of the batch that it was decided at
-    row : column by which keys are split
+    row : column by which keys may be split; None: none is allowed to be
     """
     whole = dict(
         zip(function.explicit_keys.tolist(), function.explicit_channels.tolist(), strict=True)
@@ -68,7 +69,32 @@ def mitigated(
         function.key, function, function.channels, function.slots, STRATEGY,
         {"batch": number}, whole, split,
     )  # fmt: skip
-    return replace(made, row=row) if len(made.split) else made
+    # Where the spec allows splitting no longer, the function's own column goes on.
+    return replace(made, row=row) if len(made.split) and row is not None else made
+
+
+def relieved(
+    function: PartitioningFunction,
+    before: Watch,
+    after: Watch,
+    decided: Mapping[int, Weights],
+    limits: Limits,
+) -> tuple[Floats, Floats]:
+    """Forecast of a batch's load of each channel, over its speed, float64 (N,): as things are, and
+    once all that is decided has settled.
+
+    Parameters
+    ----------
+    before, after : the watch without the decision, and with it
+    decided : new weights of keys
+    """
+    limits = replace(limits, speeds=speeds(function))
+    spread = {key: after.evened(key, now, limits) for key, now in after.spread.items()}
+    for key in decided.keys() - spread.keys():
+        home = int(function.lookup_hashes(np.array([key]))[0])
+        spread[key] = Mitigation(home, (), decided[key], 0)
+    now, then = after.sample.placed(before.spread), after.sample.placed(spread)
+    return now / speeds(function), then / speeds(function)
 
 
 def leave(run: Run, number: int, weights: Mapping[int, Weights], reason: str) -> None:

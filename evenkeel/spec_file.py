@@ -9,15 +9,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from evenkeel.spec import (
-    MOST_CHANNELS,
+from evenkeel.spec import MOST_CHANNELS, TableSpec
+from evenkeel.spec_parts import (
     ChannelSpec,
     Input,
     Splitting,
     StateColumn,
     StateTable,
     Strict,
-    TableSpec,
     Watching,
 )
 from partitioning.errors import InputError

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evenkeel.own_merges import merges
-from evenkeel.spec import SLOT, StateTable
+from evenkeel.spec import SLOT
+from evenkeel.spec_parts import StateTable
 from partitioning.function import PartitioningFunction
 from partitioning.parts import listed_sql
 from partitioning.sql import quoted

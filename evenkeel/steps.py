@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenkeel import watching
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.folders import Run
 from evenkeel.light_epoch import plan_mitigation
@@ -18,6 +17,7 @@ from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import load_spec
 from evenkeel.standing import learned_from
+from evenkeel.watch_file import read as read_watch
 from evenkeel.watching import WATCHED
 from partitioning.decide import Decision
 from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
@@ -130,7 +130,7 @@ def plan_watch(spec_path: str, run_id: str) -> str | None:
 
 def told_by_watch(spec_path: str) -> str:
     """What came of the newest micro-batch, in words."""
-    known = watching.read(Registry(load_spec(spec_path).registry))
+    known = read_watch(Registry(load_spec(spec_path).registry))
     return known.told if known is not None else "the watch has not looked yet"
 
 

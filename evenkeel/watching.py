@@ -1,4 +1,4 @@
-"""What the watch keeps between two micro-batches, in one file of the registry: `watch.json`.
+"""What the watch knows between two micro-batches, and what becomes of it at the next.
 
 A decision is kept beside the watch that made it, and becomes part of it once the epoch in force is
 the one that it led to: a run that fails, or is refused, leaves the watch as it was.
@@ -7,23 +7,18 @@ the one that it led to: a run that fails, or is refused, leaves the watch as it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenkeel.epochs import Epoch, Registry
-from evenkeel.spec import Watching
-from evenkeel.store import parsed_json
-from partitioning.errors import DamagedError
-from partitioning.function import PartitioningFunction, canonical_json, digest
-from partitioning.mitigation import Batch, Limits, Mitigation, Sample, Weights
+from evenkeel.epochs import Epoch
+from evenkeel.spec_parts import Watching
+from partitioning.function import PartitioningFunction
+from partitioning.mitigation import Batch, Limits, Weights
 from partitioning.profile import Floats
 from partitioning.strategies.skew import Threshold
 from partitioning.watch import Watch
 
-FORMAT = 1
-FILE = "watch.json"
 #: What a look leaves in a run that is to carry out its decision.
 WATCHED = "watched.json"
 #: What functions that the watch has made say of themselves.
@@ -111,15 +106,13 @@ class Watched:
         """
         if batch.number <= self.watch.last:
             return self, self, {}
-        capacities = function.capacities
-        open_ = capacities > 0
-        speeds = np.where(open_, capacities / capacities[open_].mean(), 1.0)
+        open_, speed_of = function.capacities > 0, speeds(function)
         totals = [float(loads.sum()) for loads, _ in self.watch.sample.batches]
         usual = float(np.mean([*totals, batch.loads.sum()])) / int(open_.sum()) or 1.0
-        waiting = self.backlog + batch.loads / speeds
+        waiting = self.backlog + batch.loads / speed_of
         batch = replace(batch, waiting=np.where(open_, waiting, np.inf))
         left = limits.left * usual * int(open_.sum())
-        limits = replace(limits, eta=limits.eta * usual, left=left, speeds=speeds)
+        limits = replace(limits, eta=limits.eta * usual, left=left, speeds=speed_of)
         keys = np.array(list(batch.keys), dtype=np.int64)
         whole = keys[function.split.find(keys) < 0]
         homes = dict(zip(whole.tolist(), function.lookup_hashes(whole).tolist(), strict=True))
@@ -139,24 +132,11 @@ class Watched:
         after, decided = fold(under_way)
         return fold(True)[0] if decided else after, after, decided
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, without the digest over them."""
-        done = self.decided
-        return {
-            "format": FORMAT,
-            "source": self.source,
-            "epoch": self.epoch,
-            "watch": _watch_dict(self.watch),
-            "backlog": self.backlog.tolist(),
-            "decided": done
-            and {
-                "run": done.run,
-                "number": done.number,
-                "weights": weights_dict(done.weights),
-                "after": _watch_dict(done.after),
-            },
-            "told": self.told,
-        }
+
+def speeds(function: PartitioningFunction) -> Floats:
+    """How fast each channel is, in those of the mean open one, float64 (N,); closed ones 1."""
+    capacities = function.capacities
+    return np.where(capacities > 0, capacities / capacities[capacities > 0].mean(), 1.0)
 
 
 def begun(source: str, epoch: Epoch, asked: Watching, last: int = -1) -> Watched:
@@ -168,103 +148,8 @@ def begun(source: str, epoch: Epoch, asked: Watching, last: int = -1) -> Watched
     )
 
 
-def read(registry: Registry) -> Watched | None:
-    """What the watch knows; None: it has never looked.
-
-    Raises
-    ------
-    DamagedError : the file is torn or edited
-    """
-    if not registry.store.exists(FILE):
-        return None
-    where = registry.store.path(FILE)
-    values = parsed_json(registry.store.read(FILE), where)
-    try:
-        claimed = values.pop("digest")
-        if digest(values) != claimed or values["format"] != FORMAT:
-            raise ValueError("its digest does not fit its content")
-        done = values["decided"]
-        return Watched(
-            source=values["source"],
-            epoch=int(values["epoch"]),
-            watch=_watch(values["watch"]),
-            backlog=np.array(values["backlog"], dtype=np.float64),
-            decided=done
-            and Decided(
-                done["run"], done["number"], weights_of(done["weights"]), _watch(done["after"])
-            ),
-            told=values["told"],
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(
-            f"torn or edited: {error}", where, "Delete it: the watch starts anew"
-        ) from error
-
-
-def write(registry: Registry, watched: Watched) -> None:
-    """Replace the file, as a whole."""
-    data = watched.to_dict()
-    registry.store.write(FILE, canonical_json({**data, "digest": digest(data)}))
-
-
-def weights_dict(weights: Mapping[int, Weights]) -> dict[str, dict[str, float]]:
-    """Weights of keys as plain JSON values."""
-    return {str(k): {str(c): w for c, w in owners.items()} for k, owners in weights.items()}
-
-
-def weights_of(data: Mapping[str, Mapping[str, float]]) -> dict[int, Weights]:
-    """Inverse of `weights_dict`; raises AttributeError, TypeError or ValueError."""
-    return {int(k): {int(c): float(w) for c, w in own.items()} for k, own in data.items()}
-
-
 def _scaled(watch: Watch, unit: float) -> Watch:
     """With its threshold in another unit."""
     t = watch.threshold
     sizes = {name: getattr(t, name) * unit for name in ("tau", "lower", "upper", "step")}
     return replace(watch, threshold=replace(t, **sizes))
-
-
-def _watch_dict(watch: Watch) -> dict[str, Any]:
-    return {
-        "threshold": asdict(watch.threshold),
-        "last": watch.last,
-        "sample": [
-            [loads.tolist(), {str(k): v for k, v in keys.items()}]
-            for loads, keys in watch.sample.batches
-        ],
-        "spread": {
-            str(key): {
-                "home": m.home,
-                "helpers": list(m.helpers),
-                "weights": {str(c): w for c, w in m.weights.items()},
-                "catching": m.catching,
-            }
-            for key, m in watch.spread.items()
-        },
-        "moved": {str(key): list(at) for key, at in watch.moved.items()},
-        "iterations": watch.iterations,
-    }
-
-
-def _watch(data: Mapping[str, Any]) -> Watch:
-    return Watch(
-        threshold=Threshold(**data["threshold"]),
-        last=data["last"],
-        sample=Sample(
-            tuple(
-                (np.array(loads, dtype=np.float64), {int(k): v for k, v in keys.items()})
-                for loads, keys in data["sample"]
-            )
-        ),
-        spread={
-            int(key): Mitigation(
-                m["home"],
-                tuple(m["helpers"]),
-                {int(c): w for c, w in m["weights"].items()},
-                m["catching"],
-            )
-            for key, m in data["spread"].items()
-        },
-        moved={int(key): tuple(at) for key, at in data["moved"].items()},
-        iterations=data["iterations"],
-    )

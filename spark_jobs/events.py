@@ -15,7 +15,8 @@ from pyspark.sql import types as T
 
 from evenkeel.merges import MERGES, TIMES, Merge
 from evenkeel.own_merges import VARIABLE, merges
-from evenkeel.spec import StateColumn, TableSpec
+from evenkeel.spec import TableSpec
+from evenkeel.spec_parts import StateColumn
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.sql import quoted

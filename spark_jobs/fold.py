@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenkeel.own_merges import merges
-from evenkeel.spec import StateColumn, StateTable, TableSpec
+from evenkeel.spec import TableSpec
+from evenkeel.spec_parts import StateColumn, StateTable
 from partitioning.function import PartitioningFunction
 from partitioning.sql import channel_sql, quoted, slot_sql
 from spark_jobs.events import col

@@ -6,40 +6,36 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from evenkeel.costs import pace, seconds_per_load
+from evenkeel.costs import pace
 from evenkeel.epochs import Epoch
-from evenkeel.light_epoch import batches_left, leave, mitigated, owners, planned, reason
-from evenkeel.spec import TableSpec
+from evenkeel.light_epoch import (
+    batches_left,
+    leave,
+    mitigated,
+    owners,
+    planned,
+    reason,
+)
 from evenkeel.table import Table
-from evenkeel.watching import WATCHED, Decided, Watched, begun, read, write
-from partitioning.bounds import floor
-from partitioning.decide import Decision, Pace
+from evenkeel.watch_file import read, write
+from evenkeel.watching import WATCHED, Decided, Watched, begun
+from partitioning.decide import Pace
 from partitioning.errors import FenceError
-from partitioning.function import PartitioningFunction
-from partitioning.metrics import channel_loads, imbalance
-from partitioning.mitigation import Batch, Limits, Weights
+from partitioning.mitigation import Batch, Limits
 from partitioning.moves import moves_between
-from partitioning.profile import Profile, Sketch
-from partitioning.waiting import Waiting, expected_load, weigh_waiting
 from spark_jobs import constraints
 from spark_jobs.events import read_events, row_column
 from spark_jobs.fence import reached
+from spark_jobs.grounds import decision, profile_of, weighed
 from spark_jobs.job import say
-from spark_jobs.joining import check_mergeable
 from spark_jobs.micro_batch import Measured, measure, need_watch
-from spark_jobs.sketches import Sketches
-from spark_jobs.weigh import weigh
-
-#: Days of sketches that are asked what is to come: eight of each weekday.
-PAST = 56
 
 
 def look(
@@ -132,11 +128,11 @@ def _newest(
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     function = mitigated(current.function, weights, newest.number, row)
-    profile, versions = _profile(spark, table, current, newest.sketch, weights)
+    profile, versions = profile_of(spark, table, current, newest.sketch, weights)
     listed = np.concatenate([f.explicit_keys for f in (current.function, function)])
     moves = moves_between(current.function, function, profile.listing(np.unique(listed)))
     size = float(sum(m.bytes for m in moves))
-    waiting = _weighed(table, known, after, decided, profile, size, limits, now)
+    waiting = weighed(table, known, after, decided, profile, size, limits, now)
     if waiting is not None:
         why = f"{why}; {waiting}"
         if waiting.cheaper:
@@ -152,7 +148,7 @@ def _newest(
         meta["row"] = {"name": row.name, "type": row.type}
     folder.write_json("profile.json", meta)
     folder.write_json(
-        "decision.json", _decision(spec, current, function, profile, why, size, waiting)
+        "decision.json", decision(spec, current, function, profile, why, size, waiting)
     )
     leave(folder, newest.number, weights, why)
     done = Decided(run, newest.number, weights, after.watch)
@@ -199,93 +195,3 @@ def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str |
         return f"{error.where} {error.what}"
     run = planned(table.spec.table, table.registry, epoch)
     return run and f"run {run} has planned from epoch {epoch.number}"
-
-
-def _profile(
-    spark: SparkSession, table: Table, epoch: Epoch, sketch: Sketch, weights: Mapping[int, Weights]
-) -> tuple[Profile, dict[str, int]]:
-    """The micro-batch's load and the state's weight, with the keys that are decided on; and the
-    version of each state table."""
-    spec, function = table.spec, epoch.function
-    if spec.split is not None:
-        check_mergeable(spark, spec)
-    listed = np.concatenate([function.explicit_keys, function.split.keys, sketch.heavy])
-    keys = np.union1d(listed, np.array(list(weights), dtype=np.int64))
-    weight = weigh(spark, spec, function, keys)
-    profile = Profile(
-        key=function.key,
-        load=sketch.load,
-        bytes=weight.bytes,
-        rows=weight.rows,
-        heavy=sketch.heavy,
-        heavy_load=sketch.heavy_load,
-        heavy_bytes=np.zeros(len(sketch.heavy)),
-        heavy_rows=np.zeros(len(sketch.heavy)),
-        heavy_names=sketch.heavy_names,
-        error=sketch.error,
-        events=sketch.rows,
-    )
-    return weight.onto(profile), weight.versions
-
-
-def _weighed(
-    table: Table,
-    known: Watched,
-    after: Watched,
-    decided: Mapping[int, Weights],
-    profile: Profile,
-    size: float,
-    limits: Limits,
-    now: datetime,
-) -> Waiting | None:
-    """Waiting against beginning to mitigate; None: what began already only goes on, or back."""
-    if any(key in known.watch.spread for key in decided):
-        return None
-    spec, asked = table.spec, need_watch(table.spec)
-    sample = after.watch.sample
-    settled = {k: after.watch.evened(k, m, limits) for k, m in after.watch.spread.items()}
-    expected, batches = None, limits.left
-    if math.isfinite(batches):
-        today = now.date()
-        days = [today - timedelta(days=i) for i in range(1, PAST + 1)]
-        stored = Sketches(table.registry, spec, profile.key).read(days)
-        loads = {day: float(sketch.load.sum()) for day, sketch in stored.items()}
-        expected = expected_load(loads, now, now + timedelta(minutes=batches * asked.every))
-    return weigh_waiting(
-        sample.placed(known.watch.spread),
-        sample.placed(settled),
-        batches,
-        expected,
-        size,
-        seconds_per_load(table.registry, profile),
-        pace(table.registry),
-        limits.migration(1),
-    )
-
-
-def _decision(
-    spec: TableSpec,
-    epoch: Epoch,
-    function: PartitioningFunction,
-    profile: Profile,
-    why: str,
-    size: float,
-    waiting: Waiting | None,
-) -> dict[str, Any]:
-    """The decision as every run leaves one, on the micro-batch's load."""
-    before, reachable = (
-        imbalance(channel_loads(f, profile), f.capacities) for f in (epoch.function, function)
-    )
-    saved = waiting and waiting.saved
-    return asdict(
-        Decision(
-            rebalance=True,
-            reason=why,
-            imbalance=before,
-            reachable=reachable,
-            floor=floor(profile, epoch.function.channels, spec.split is not None),
-            bytes=size,
-            saved_seconds=None if saved is None or math.isinf(saved) else saved,
-            cost_seconds=waiting and waiting.cost,
-        )
-    )

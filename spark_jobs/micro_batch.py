@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.spec import TableSpec, Watching
+from evenkeel.spec import TableSpec
+from evenkeel.spec_parts import Watching
 from evenkeel.table import Table
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec_file import find_spec
 from evenkeel.table import Table
-from evenkeel.watching import Decided, read
+from evenkeel.watch_file import read
+from evenkeel.watching import Decided
 from partitioning.errors import InputError
 from spark_jobs.job import parser, run_job
 from spark_jobs.looking import look

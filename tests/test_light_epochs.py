@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 
 from evenkeel import steps
 from evenkeel.params import Params
-from evenkeel.spec import Watching
-from evenkeel.watching import FILE, Watched, read
+from evenkeel.spec_parts import Watching
+from evenkeel.watch_file import FILE, read, to_dict
+from evenkeel.watching import Watched
 from partitioning.errors import DamagedError
 from partitioning.function import KeyColumn, canonical_json
 from partitioning.hashing import key_hash
@@ -251,7 +252,7 @@ def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
     # Both batches count, once.
     assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]
     known = live.known
-    assert not live.look(spark, 3) and live.known.to_dict() == known.to_dict()
+    assert not live.look(spark, 3) and to_dict(live.known) == to_dict(known)
 
     # A batch that an older epoch routed: seen, and no more.
     live.batch(4, 4.0)
@@ -261,7 +262,7 @@ def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
     said = look(spark, live.table, events, number, "w4", known.source, ended(4), epoch=stale)
     assert said is None and "routed by epoch -1: they tell nothing of 0" in live.known.told
     seen = replace(known, watch=replace(known.watch, last=FIRST + 4), told=live.known.told)
-    assert live.known.to_dict() == seen.to_dict()
+    assert to_dict(live.known) == to_dict(seen)
 
     live.batch(5, 4.0)
     assert not live.look(spark, 5, until=FIRST_DAY + timedelta(hours=23, minutes=57))

@@ -6,16 +6,16 @@ import pytest
 import yaml
 
 import evenkeel
-from evenkeel.spec import (
+from evenkeel.spec import TableSpec
+from evenkeel.spec_file import find_spec, load_spec
+from evenkeel.spec_parts import (
     ChannelSpec,
     Input,
     Splitting,
     StateColumn,
     StateTable,
-    TableSpec,
     Watching,
 )
-from evenkeel.spec_file import find_spec, load_spec
 from partitioning.errors import InputError
 
 GOOD = {
