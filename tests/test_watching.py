@@ -142,6 +142,36 @@ def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None
     assert steps.plan_watch(shop.spec, "w1") is None
 
 
+@pytest.mark.parametrize("fails", [0.0, 0.5, 1.0])
+def test_a_load_that_flips_tries_no_key_more_than_twice_in_twenty(shop: Shop, fails: float) -> None:
+    """Whatever becomes of the runs, and through the file each time."""
+    spec, epoch = load_spec(shop.spec), shop.registry.current()
+    assert spec.watch is not None
+    (key, home), random, tried = heaviest(shop), np.random.default_rng(1), []
+    known = watching.begun("batches", epoch, spec.watch)
+    for number in range(120):
+        known = known.settled(epoch, f"w{number}", spec.watch)
+        hot, loads = 400.0 * (number % 2), np.full(4, 100.0)
+        channels, shares = _owned(epoch.function, key)
+        loads[channels or [home]] += hot * np.array(shares or [1.0])
+        batch = Batch(number, epoch.number, loads, np.zeros(4), {key: hot})
+        known, after, weights = known.folded(batch, epoch.function, Limits(eta=1.5, memory=3), 2.0)
+        if weights:
+            assert set(weights) == {key}
+            tried.append(number)
+            owners = light_epoch.owners(weights, after.watch)
+            known = replace(known, decided=Decided(f"w{number}", number, owners, after.watch))
+            if random.random() >= fails:
+                function = light_epoch.mitigated(epoch.function, owners, number, ROW)
+                epoch = replace(epoch, number=epoch.number + 1, function=function)
+        watch_file.write(shop.registry, known)
+        again = watch_file.read(shop.registry)
+        assert again is not None
+        known = again
+    assert tried
+    assert all(late - early >= 20 for early, late in zip(tried, tried[2:], strict=False)), tried
+
+
 def test_a_function_with_other_owners_of_some_keys(shop: Shop) -> None:
     function = shop.registry.current().function
     (key, home), other = heaviest(shop), int(shop.profile.heavy[0])
@@ -163,7 +193,8 @@ def test_a_function_with_other_owners_of_some_keys(shop: Shop) -> None:
 
 
 def _owned(function: PartitioningFunction, key: int) -> tuple[list[int], list[float]]:
-    _, channels, shares = function.split.owners(function.split.find(np.array([key])))
+    at = function.split.find(np.array([key]))
+    _, channels, shares = function.split.owners(at[at >= 0])
     return channels.tolist(), shares.tolist()
 
 
@@ -229,6 +260,11 @@ def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
         if kept is not None:
             run.write(file, kept)
         assert planned() == "r"
+    digest = steps.read_plan(run).digest
+    for done, name in ((False, "r"), (True, None)):
+        run.write_json("rolled_back.json", {"digest": digest, "done": done})
+        assert planned() == name
+    run.remove("rolled_back.json")
     shop.verified()
     steps.publish(shop.spec, "r")
     assert planned() is None
