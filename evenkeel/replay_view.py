@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table as Grid
 
-from evenkeel.folders import Run
 from evenkeel.lane import Lane, Round
+from partitioning.bounds import floor
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Profile
 from partitioning.strategies.hashing import uniform
@@ -52,11 +52,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a table's replay; `passed`: every run and every gate."""
+    """What came of a table's replay; `passed`: every run and every gate. `whole` is the floor of
+    the last window where no key is split, if the spec allows to split them."""
 
     table: str
     lines: tuple[Line, ...]
     passed: bool
+    whole: float | None = None
 
 
 def outcome(lane: Lane) -> Outcome:
@@ -66,7 +68,11 @@ def outcome(lane: Lane) -> Outcome:
         _line(lane, r, following)
         for r, following in zip(lane.rounds, [*unseen, None], strict=False)
     )
-    return Outcome(lane.name, lines, lane.error is None and all(line.gates for line in lines))
+    passed = lane.error is None and all(line.gates for line in lines)
+    whole = None
+    if lane.rounds and lane.table.spec.split is not None:
+        whole = floor(_profile(lane, lane.rounds[-1]), lane.table.spec.channel_list())
+    return Outcome(lane.name, lines, passed, whole)
 
 
 def _line(lane: Lane, run: Round, following: float | None) -> Line:
@@ -77,7 +83,7 @@ def _line(lane: Lane, run: Round, following: float | None) -> Line:
     return Line(
         window_end=run.end.isoformat(),
         epoch=parts.published,
-        hashing=_hashing(lane, lane.table.registry.run(parts.run)),
+        hashing=_hashing(lane, _profile(lane, run)),
         before=decision["imbalance"],
         after=plan.imbalance_after if plan else None,
         floor=decision["floor"],
@@ -98,9 +104,13 @@ def _decided(run: Round) -> Mapping[str, Any]:
     return run.parts.decision
 
 
-def _hashing(lane: Lane, run: Run) -> float:
+def _profile(lane: Lane, run: Round) -> Profile:
+    left = lane.table.registry.run(run.parts.run)
+    return Profile.from_bytes(left.read("profile.npz"), left.url)
+
+
+def _hashing(lane: Lane, profile: Profile) -> float:
     """Imbalance that hashing alone would have on a run's window."""
-    profile = Profile.from_bytes(run.read("profile.npz"), run.url)
     function = uniform(profile, None, lane.table.spec.channel_list())
     return imbalance(channel_loads(function, profile), function.capacities)
 
@@ -133,8 +143,9 @@ def print_tables(found: list[Outcome], seconds: float) -> None:
     if not console.is_terminal:
         console = Console(width=120)
     for each in found:
+        whole = "" if each.whole is None else f"; with every key whole {each.whole:.3f} at best"
         grid = Grid(
-            title=f"{each.table}: imbalance of load over channels (1 is perfect)",
+            title=f"{each.table}: imbalance of load over channels (1 is perfect{whole})",
             title_justify="left",
         )
         for name in _COLUMNS:

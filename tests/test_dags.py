@@ -66,7 +66,7 @@ def _home(airflow_db: None) -> None:  # noqa: F811
 def test_every_spec_has_its_dags() -> None:
     bag = dag_bag()
     assert bag.import_errors == {}
-    for table in ("flights", "aircraft"):
+    for table in ("flights", "aircraft", "carriers"):
         for kind in ("rebalance", "roll_back", "maintain"):
             dag = bag.dags[f"{kind}_{table}"]
             assert (dag.max_active_runs, dag.catchup) == (1, False)
