@@ -1,6 +1,6 @@
 """Inputs of people and disks, damaged at random: an answer, or an error of ours in one line.
 
-`EVENKEEL_FUZZ=N` tries N of each kind (`make fuzz`: 15,000, 105,000 in all); otherwise forty.
+`EVENKEEL_FUZZ=N` tries N of each kind (`make fuzz`: 15,000, 120,000 in all); otherwise forty.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evenkeel import watch_file
 from evenkeel.epochs import Registry
 from evenkeel.params import Params
 from evenkeel.spec_file import load_spec
 from evenkeel.steps import read_plan
+from evenkeel.watching import Decided, Watched
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function import KeyColumn, digest, numbered_channels
+from partitioning.mitigation import Mitigation, Sample
 from partitioning.plan import Plan, make_plan
 from partitioning.profile import Profile, profile_of_keys, sketch_from_bytes, sketch_to_bytes
 from partitioning.strategies.hashing import consistent
+from partitioning.strategies.skew import Threshold
+from partitioning.watch import Watch
 from tests.conftest import SPEC
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -111,6 +116,9 @@ PROFILE, PLAN = _example()
 PLAN_JSON = json.loads(json.dumps(PLAN.to_dict()))
 
 
+WHOLE_SPEC = {**SPEC, "split": {"by": "id", "copies": 3}, "watch": {"every": 15, "eta": 2}}
+
+
 def answered(what: Any, *errors: type[EvenkeelError]) -> Any:
     """The answer, or an error of these, that says where in one line; anything else is a bug."""
     try:
@@ -120,7 +128,7 @@ def answered(what: Any, *errors: type[EvenkeelError]) -> Any:
 
 
 @fuzz
-@given(st.one_of(damaged(SPEC).map(yaml.safe_dump), st.text(max_size=60)))
+@given(st.one_of(damaged(WHOLE_SPEC).map(yaml.safe_dump), st.text(max_size=60)))
 def test_specs(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "t.yaml"
@@ -170,6 +178,31 @@ def test_files_of_a_run(data: bytes) -> None:
     registry = Registry(f"memory://fuzz-{os.getpid()}")
     registry.store.write("runs/r/plan.json", data)
     answered(lambda: read_plan(registry.run("r")), DamagedError)
+
+
+def _watched() -> bytes:
+    """watch.json of a watch that has seen batches and spread a key."""
+    spread = {-5: Mitigation(0, (1, 2), {1: 1.0, 2: 1.0}, 1)}
+    sample = Sample(((np.array([1.5, 2, 3]), {-5: 1.5}),))
+    watch = Watch(Threshold(0.5, 0.4, 0.6), 7, sample, spread, {-5: (3, 7)}, 2)
+    decided = Decided("r", 7, {-5: {0: 1.0}}, watch)
+    registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
+    watch_file.write(registry, Watched("s", 3, watch, np.zeros(3), decided, "told"))
+    return registry.store.read(watch_file.FILE)
+
+
+WATCHED = _watched()
+
+
+@fuzz
+@given(st.one_of(torn(WATCHED), damaged(json.loads(WATCHED)).map(lambda d: json.dumps(d).encode())))
+def test_watch_files(data: bytes) -> None:
+    registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
+    registry.store.write(watch_file.FILE, data)
+    found = answered(lambda: watch_file.read(registry), DamagedError)
+    if found is not None:
+        watch_file.write(registry, found)
+        assert registry.store.read(watch_file.FILE) == WATCHED
 
 
 @fuzz
