@@ -108,6 +108,13 @@ def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
     assert folded(shop, rests, 2, 400.0)[2] == {}
 
     left(shop, known)
+    run = shop.registry.run("w0")
+    whole = run.read_json("watched.json")
+    for damage in ({"weights": {"a": {}}}, {"weights": {"1": 2}}, {"number": "x"}):
+        run.write_json("watched.json", {**whole, **damage})
+        with pytest.raises(DamagedError, match=r"watched\.json"):
+            steps.plan_watch(shop.spec, "w0")
+    run.write_json("watched.json", whole)
     digest = steps.plan_watch(shop.spec, "w0")
     plan = steps.read_plan(shop.registry.run("w0"))
     assert plan.digest == digest and plan.function.strategy == "watch" and plan.moves
