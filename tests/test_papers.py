@@ -85,13 +85,16 @@ def test_gedik_lossy_counter_holds_about_what_was_published():
 
 
 def test_guo_zhou_is_filled_from_a_run_that_has_the_papers_order():
-    rows = {}
+    rows, on_learned, where_it_fits = {}, {}, {}
     for line in lines_of("guo_zhou")[2:]:
-        name, variance, moved, acted = line.split()[:4]
+        name, variance, _, learned, fits, moved, acted = line.split()[:7]
         rows[name] = (float(variance), float(moved.rstrip("%")), float(acted.rstrip("%")))
+        on_learned[name], where_it_fits[name] = float(learned), float(fits)
     assert rows["elb"][1] < rows["pkg"][1] < rows["uhlb"][1]
     assert rows["pkg"][2] < rows["clb"][2] and rows["clb"][1] < rows["elb"][1]
     assert rows["pkg"][0] < rows["elb"][0] < rows["clb"][0]
+    assert on_learned["pkg"] < on_learned["elb"] < on_learned["frontier"] < on_learned["uhlb"]
+    assert where_it_fits["frontier"] == min(where_it_fits.values())
     assert rows["elb"][1] == pytest.approx(14.5, abs=1.5), "the drift is set to this"
 
 

@@ -57,10 +57,11 @@ def _guo_zhou(lines: Sequence[str]) -> str:
     """Variance against state moved a window."""
     points: dict[str, Point] = {}
     for line in lines[2:]:
-        name, variance, moved, *_, theirs = re.split(r"\s{2,}", line.strip())
+        name, variance, _, _, _, moved, _, *rest = line.split()
+        theirs = " ".join(rest)
         if float(moved.rstrip("%")) > 0:
             points[name] = (float(moved.rstrip("%")), float(variance))
-        if published := re.match(r"([\d.e]+), ([\d.]+)%", theirs):
+        if published := re.match(r"([\d.e]+) \(\d+\), ([\d.]+)%", theirs):
             points[f"{name}: paper"] = (float(published[2]), float(published[1]))
     title = "state moved a window, percent (both logarithmic)"
     return _points(points, title, "Guo and Zhou: variance of the loads against state moved")
