@@ -10,7 +10,7 @@ from partitioning.function import Channel, numbered_channels
 from partitioning.generator import KEY, hashed_keys, zipf_profile
 from partitioning.metrics import channel_loads, imbalance, rivetti_lambda
 from partitioning.profile import profile_of_keys
-from partitioning.strategies.dkg import PRIME, dkg, drawn, schedule, two_universal
+from partitioning.strategies.dkg import PRIME, dkg, dkg_wosim, drawn, schedule, two_universal
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -93,6 +93,35 @@ def test_more_buckets_are_more_even(z):
         for mu in (1, 8)
     )
     assert many < few
+
+
+def test_without_the_sparse_items_mapping_they_are_hashed_straight_to_channels():
+    """Fig. 13's WOSIM: h of co-domain k for sparse items, LPT of the heavy keys alone."""
+    profile = zipf_profile(10_000, 1.5, slots=64, threshold=1e-4)
+    channels = (Channel("a"), Channel("closed", 0.0), Channel("b"), Channel("c"))
+    function = dkg_wosim(profile, None, channels, theta=0.05, seed=3)
+    a, b = drawn(np.random.default_rng(3))
+    assert function.slots.tolist() == [[0, 2, 3][(a * s + b) % PRIME % 3] for s in range(64)]
+    heavy = profile.heavy_load >= 0.05 * profile.load.sum()
+    assert 2 < heavy.sum() < 10
+    alone = schedule(profile.heavy_load[heavy], np.array([1.0, 0, 1, 1]))
+    assert function.lookup_hashes(profile.heavy[heavy]).tolist() == alone.tolist()
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0])
+def test_mapping_the_sparse_items_is_more_even_than_hashing_them(z):
+    """Fig. 13: dkg is below WOSIM for all skews tested."""
+    profile, channels = zipf_profile(10_000, z, threshold=1e-4), numbered_channels(10)
+    with_them, without = (
+        np.mean(
+            [
+                rivetti_lambda(channel_loads(f(profile, None, channels, seed=seed), profile))
+                for seed in range(10)
+            ]
+        )
+        for f in (dkg, dkg_wosim)
+    )
+    assert with_them < 0.8 * without
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""DKG's imbalance over k, mu, Theta and against PKG (Rivetti et al. 2015, Table 1, Figs. 6, 7, 14).
+"""DKG's imbalance over k, mu, Theta and alpha, and against PKG (Rivetti et al. 2015, Table 1, Figs.
+3 to 9, 13, 14).
 
 As in section 5.1: 10,000 items under other names each run, 80,000 tuples learned with Space Saving
 of epsilon = Theta/2, 20,000 more measured. Runs are tens, not 10,000, so worst cases are milder.
@@ -91,8 +92,11 @@ def over_k(runs: int) -> None:
     ks = np.arange(2, 11)
     print("lambda = a k + b for k = 2 to 10, Zipf-2, Theta = .1, mu = 2 (Table 1)")
     print(f"  {'':18}{'a':>7}{'b':>8}{'paper: a':>12}{'b':>8}")
+    sigmas = {}
     for name in ("oapx", "universal", "dkg", "sia", "frontier"):
-        values = np.array([imbalances(name, 2.0, int(k), runs) for k in ks])
+        loads = [loads_of(name, 2.0, int(k), runs) for k in ks]
+        values = np.array([[rivetti_lambda(run) for run in each] for each in loads])
+        sigmas[name] = [each.std(axis=1).mean() for each in loads]
         lines = {name: values.mean(axis=1)}
         if name in ("universal", "dkg"):
             lines[f"{name}, worst"] = values.max(axis=1)
@@ -100,6 +104,12 @@ def over_k(runs: int) -> None:
             a, b = np.polyfit(ks, line, 1)
             theirs = PUBLISHED.get(label, ("-", "-"))
             print(f"  {label:18}{a:>7.1f}{b:>8.1f}{theirs[0]:>12}{theirs[1]:>8}")
+    print(
+        "\nsigma, mean, Zipf-2 (Fig. 3); paper: sia falls with k, oapx grows to k = 4, then falls"
+    )
+    print(f"  {'':10}" + "".join(f"{f'k = {k}':>8}" for k in ks))
+    for name, means in sigmas.items():
+        print(f"  {name:10}" + "".join(f"{sigma:>8.0f}" for sigma in means))
 
 
 def over_mu_and_theta(runs: int) -> None:
@@ -125,6 +135,18 @@ def against_pkg(runs: int) -> None:
     print(f"  {'':10}" + "".join(f"{f'k = {k}':>15}" for k in ks))
     for name in ("dkg", "pkg", "dkg_pkg", "frontier"):
         each = [imbalances(name, 2.0, k, runs) for k in ks]
+        print(f"  {name:10}" + "".join(f"{x.mean():>8.1f}{x.max():>7.1f}" for x in each))
+
+
+def over_alpha(runs: int) -> None:
+    alphas = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+    print(
+        "\nlambda in percent, mean and worst, k = 10, over alpha (Fig. 13): dkg below dkg_wosim for"
+    )
+    print("all, which hashes sparse items straight to channels, unseen by the schedule")
+    print(f"  {'':10}" + "".join(f"{f'Zipf-{alpha:g}':>15}" for alpha in alphas))
+    for name in ("dkg", "dkg_wosim", "frontier"):
+        each = [imbalances(name, alpha, 10, runs) for alpha in alphas]
         print(f"  {name:10}" + "".join(f"{x.mean():>8.1f}{x.max():>7.1f}" for x in each))
 
 
@@ -156,6 +178,7 @@ def main(runs: int = 20) -> None:
     over_k(runs)
     over_mu_and_theta(runs)
     deviation(runs)
+    over_alpha(runs)
     against_pkg(runs)
 
 

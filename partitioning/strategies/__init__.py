@@ -16,7 +16,7 @@ from partitioning.strategies.choices import (
     pkg,
     wchoices,
 )
-from partitioning.strategies.dkg import dkg, dkg_pkg, oapx, sia, universal
+from partitioning.strategies.dkg import dkg, dkg_pkg, dkg_wosim, oapx, sia, universal
 from partitioning.strategies.flexd import dalton, flexd, pstream
 from partitioning.strategies.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
 from partitioning.strategies.frontier import frontier
@@ -36,6 +36,7 @@ STRATEGIES: dict[str, Strategy] = {
     "readj": readj,
     "dkg": dkg,
     "dkg_pkg": dkg_pkg,
+    "dkg_wosim": dkg_wosim,
     "oapx": oapx,
     "sia": sia,
     "universal": universal,

@@ -60,7 +60,25 @@ def dkg(
 
     Source: section 3.2, Listings 3.1 and 3.2; the test settings (theta, mu) of section 5.
     """
-    return _built(profile, previous, channels, "dkg", theta, mu, seed, 1)
+    return _built(profile, previous, channels, "dkg", theta, mu, seed)
+
+
+def dkg_wosim(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    theta: float = 0.1,
+    seed: int = 0,
+) -> PartitioningFunction:
+    """dkg without the sparse items' mapping: a hash takes them straight to a channel, and heavy
+    keys are scheduled as if nothing else were there.
+
+    The hash's co-domain is k, so there is no mu. Parameters and errors as in `dkg`.
+
+    Source: section 6, Fig. 13, "DKG WOSIM".
+    """
+    return _built(profile, previous, channels, "dkg_wosim", theta, 1, seed, unseen=True)
 
 
 def dkg_pkg(
@@ -80,7 +98,7 @@ def dkg_pkg(
 
     Source: section 6, Fig. 14.
     """
-    return _built(profile, previous, channels, "dkg_pkg", theta, mu, seed, 2)
+    return _built(profile, previous, channels, "dkg_pkg", theta, mu, seed, parts=2)
 
 
 def oapx(
@@ -144,9 +162,12 @@ def _built(
     theta: float,
     mu: int,
     seed: int,
-    parts: int,
+    *,
+    parts: int = 1,
+    unseen: bool = False,
 ) -> PartitioningFunction:
-    """dkg, with each heavy key scheduled in so many equal parts."""
+    """dkg, with each heavy key scheduled in so many equal parts; or with bucket i left on open
+    channel i, unseen by the schedule."""
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < theta <= 1:
@@ -165,8 +186,10 @@ def _built(
     in_bucket -= sums_by(bucket[profile.heavy_slots[heavy]], heavy_load, buckets)
     in_bucket = np.maximum(in_bucket, 0.0)
     split = np.tile(heavy_load / parts, parts)
-    at = schedule(np.concatenate([split, in_bucket]), capacities)
+    at = schedule(split if unseen else np.concatenate([split, in_bucket]), capacities)
     owners, of_bucket = at[: len(split)].reshape(parts, -1).T, at[len(split) :]
+    if unseen:
+        of_bucket = np.flatnonzero(capacities).astype(np.int32)
     choices = [np.unique(own).astype(np.int64) for own in owners]
     resting = sums_by(of_bucket, in_bucket, len(channels))
     shares = settle(heavy_load, choices, resting, capacities)
@@ -176,7 +199,7 @@ def _built(
         channels,
         of_bucket[bucket],
         name,
-        {"theta": theta, "mu": mu, "seed": seed},
+        {"theta": theta, "seed": seed} | ({} if unseen else {"mu": mu}),
         split={
             h: dict(zip(own.tolist(), share.tolist(), strict=True))
             for h, own, share in zip(profile.heavy[heavy].tolist(), choices, shares, strict=True)
