@@ -77,7 +77,7 @@ def test_gedik_is_filled_from_a_run_that_has_the_papers_order():
 
 
 def test_gedik_lossy_counter_holds_about_what_was_published():
-    for line in lines_of("lossy")[2:]:
+    for line in lines_of("lossy")[2:6]:
         name, _, _, *numbers = line.replace(",", "").split()[:6]
         mean, least, most = map(float, numbers)
         published = {"LLL": 2500, "LQL": 50_000}[name]

@@ -1,10 +1,11 @@
-"""Items in Gedik's sliding lossy counter (Gedik 2014, section 5.4, Fig. 9).
+"""Items in Gedik's sliding lossy counter (Gedik 2014, section 5.4, Figs. 9 to 11).
 
-The stream of the paper's defaults: 1e6 keys, Zipf z = 1, N = 10, alpha = 1.2, sigma = .1. epsilon
-is .1 of delta, which the paper calls typical (section 4.1.2). It does not say how long the history
-is but for "a constant factor of the domain size": here W = |D| and 4 |D| rows. A counter's size
-swings between two closings of its windows, 1/epsilon rows apart, and the paper does not say when
-it looks: mean, least and most of the counter in use, from W rows on, seen 4 times a window.
+The stream of the paper's defaults: 1e6 keys, Zipf z = 1, N = 10, alpha = 1.2, sigma = .1; sigma, z
+and N are then varied one at a time. epsilon is .1 of delta, which the paper calls typical (section
+4.1.2). It does not say how long the history is but for "a constant factor of the domain size":
+here W = |D| and 4 |D| rows at the defaults, |D| elsewhere. A counter's size swings between two
+closings of its windows, 1/epsilon rows apart, and the paper does not say when it looks: mean, least
+and most of the counter in use, from W rows on, seen 4 times a window of the counter.
 
     python -m benchmarks.papers.lossy [factor ...]
 """
@@ -21,17 +22,33 @@ from partitioning.sketches import SlidingLossyCounting
 
 KEYS, SKEW, CHANNELS, ALPHA, SIGMA, SHARE = 10**6, 1.0, 10, 1.2, 0.1, 0.1
 PUBLISHED = {"LLL": "about 2,500", "LQL": "about 50,000"}
+#: (what is varied, its values by resources, what the paper says): LCL is as LLL throughout.
+SWEEPS = (
+    ("sigma", {"LLL": (0.008, 0.03, 0.1, 0.3, 1.0), "LQL": (0.008, 0.03, 0.1, 0.3, 1.0)},
+     "Fig. 9: more as sigma falls"),
+    ("z", {"LLL": (0.4, 0.6, 0.8, 1.0), "LQL": (0.25, 0.3, 0.4, 0.5)},
+     "Fig. 10: LLL flat, a little less at high z; LQL first up, then down"),
+    ("N", {"LLL": (5, 10, 20, 32), "LQL": (5, 10, 20, 32)}, "Fig. 11: linear in N"),
+)  # fmt: skip
 
 
-def sizes(resources: str, window: int) -> tuple[float, list[int]]:
+def sizes(
+    resources: str,
+    window: int,
+    *,
+    keys: int = KEYS,
+    sigma: float = SIGMA,
+    z: float = SKEW,
+    channels: int = CHANNELS,
+) -> tuple[float, list[int]]:
     """(epsilon, items in the counter in use, 4 times a window of 1/epsilon rows)."""
-    epsilon = SHARE * delta(ALPHA, SIGMA, CHANNELS, resources, KEYS)
-    random, hashes = np.random.default_rng(0), hashed_keys(KEYS)
-    below = np.cumsum(zipf(KEYS, SKEW))
+    epsilon = SHARE * delta(ALPHA, sigma, channels, resources, keys)
+    random, hashes = np.random.default_rng(0), hashed_keys(keys)
+    below = np.cumsum(zipf(keys, z))
     counter, seen = SlidingLossyCounting(epsilon, window), []
     while counter.rows < 2 * window:
         ranks = np.searchsorted(below, random.random(int(1 / epsilon / 4)))
-        counter.update(hashes[np.minimum(ranks, KEYS - 1)])
+        counter.update(hashes[np.minimum(ranks, keys - 1)])
         if counter.rows >= window:
             seen.append(len(counter.current.keys))
     return epsilon, seen
@@ -45,6 +62,19 @@ def main(factors: tuple[int, ...] = (1, 4)) -> None:
             epsilon, seen = sizes(resources, factor * KEYS)
             print(f"{resources:5}{factor * KEYS:>12,}{1 / epsilon:>12,.0f}{np.mean(seen):>9,.0f}"
                   f"{min(seen):>9,}{max(seen):>9,}   {paper}", flush=True)  # fmt: skip
+    if len(factors) > 1:
+        for name, values, paper in SWEEPS:
+            sweep(name, values, paper)
+
+
+def sweep(name: str, values: dict[str, tuple[float, ...]], paper: str) -> None:
+    """The mean over one of sigma, z and N, W = |D|."""
+    print(f"\nMean over {name}, W = |D|; paper, {paper}")
+    field = "channels" if name == "N" else name
+    for resources, each in values.items():
+        means = [np.mean(sizes(resources, KEYS, **{field: v})[1]) for v in each]  # type: ignore[arg-type]
+        print(f"{resources:5}" + "".join(f"{f'{v:g}:':>8}{m:>8,.0f}"
+              for v, m in zip(each, means, strict=True)), flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
