@@ -20,6 +20,7 @@ from benchmarks.papers.pictures import main as draw_all
 #: Arguments of a quick run, by experiment.
 QUICK = {
     "gedik": ["--quick"],
+    "gedik_steps": ["1", "10"],
     "lossy": ["1"],
     "rivetti": ["2"],
     "guo_zhou": ["1"],
