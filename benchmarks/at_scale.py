@@ -1,0 +1,131 @@
+"""Every job from input to epoch 1 by spark-submit with a driver of 2 GiB, on tables of three sizes:
+seconds and peak memory, and what their slopes say of 10 TB. `python -m benchmarks.at_scale`.
+
+On one machine the driver's JVM is the executor, too: 2 GiB hold all there is. The input is a
+stream of a week by Zipf .5, with a fifth as many keys as rows; the plan takes a fifth of their load
+off two channels of ten. Not part of a plain `make bench`: the largest takes a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from evenkeel import steps
+
+RUN, END, JOBS = "scale", "2024-01-08", ("bootstrap", "learn", "migrate", "verify")
+#: Bytes of an event, and of the input that is estimated for.
+WIDTH, LARGE = 100, 10e12
+SPEC = {
+    "table": "scale",
+    "key": ["key"],
+    "input": {"path": "events", "time": "day"},
+    "window": 7,
+    "state": {
+        "visits": {
+            "path": "state",
+            "columns": {
+                "visits": {"merge": "count"},
+                "first": {"merge": "min", "of": "day"},
+                "last": {"merge": "max", "of": "day"},
+            },
+        }
+    },
+    "registry": "registry",
+    "channels": 10,
+}
+#: Two channels are to have .8 of what the others have: some 4% of all moves.
+PLAN = """
+import sys
+from evenkeel import steps
+params = steps.Params(force=True, capacities=(1,) * 8 + (0.8,) * 2, max_imbalance=1.01)
+steps.decide(sys.argv[1], sys.argv[2], params)
+steps.plan(sys.argv[1], sys.argv[2], params)
+steps.validate_plan(sys.argv[1], sys.argv[2])
+"""
+
+
+class Took(NamedTuple):
+    """Wall and CPU seconds of a process and its children, and the most memory that one of them
+    had, in bytes."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, default=1e8, help="of the largest (%(default)g)")
+    options = parser.parse_args()
+    print(f"{'rows':>12}{'keys':>12}  {'step':10}{'seconds':>9}{'CPU s':>8}{'peak MB':>9}")
+    found: dict[float, dict[str, Took]] = {}
+    for rows in (options.rows / 100, options.rows / 10, options.rows):
+        with tempfile.TemporaryDirectory(prefix="evenkeel-scale-") as folder:
+            found[rows] = walk(Path(folder), rows)
+    (fewer, some), (more, most) = list(found.items())[-2:]
+    print(f"\n10 TB of input, {LARGE / WIDTH:.0e} rows of {WIDTH} bytes: core hours by the slopes")
+    for job in JOBS:
+        slope = (most[job].cpu - some[job].cpu) / (more - fewer)
+        print(f"  {job:10}{slope * LARGE / WIDTH / 3600:9,.0f}")
+    return 0
+
+
+def walk(folder: Path, rows: float) -> dict[str, Took]:
+    """One table from its input to epoch 1; a line for each step."""
+    took: dict[str, Took] = {}
+
+    def step(name: str, what: Callable[[], Took]) -> None:
+        took[name] = what()
+        wall, cpu, memory = took[name]
+        line = f"{rows:>12,.0f}{rows / 5:>12,.0f}  {name:10}"
+        print(f"{line}{wall:>9.1f}{cpu:>8.1f}{memory / 1e6:>9,.0f}", flush=True)
+
+    made = ["--preset", "small", "--rows", f"{rows:.0f}", "--keys", f"{rows / 5:.0f}"]
+    made += ["--zipf", "0.5", "--windows", "1", "--out", str(folder / "events")]
+    step("generate", lambda: submitted("generate", *made))
+    spec = folder / "scale.yaml"
+    spec.write_text(yaml.safe_dump(SPEC))
+    step("bootstrap", lambda: submitted("bootstrap", "--spec", str(spec), "--end", END))
+    step("learn", lambda: submitted("learn", "--spec", str(spec), "--run", RUN))
+    step("plan", lambda: measured(sys.executable, "-c", PLAN, str(spec), RUN))
+    digest = steps.read_plan(steps.open_run(str(spec), RUN)[2]).digest
+    for job in ("migrate", "verify"):
+        asked = ["--spec", str(spec), "--run", RUN, "--digest", digest]
+        step(job, lambda job=job, asked=asked: submitted(job, *asked))
+    assert steps.publish(str(spec), RUN) == 1
+    return took
+
+
+def submitted(job: str, *arguments: str) -> Took:
+    """One job, with a driver of 2 GiB."""
+    file = Path(__file__).resolve().parents[1] / "spark_jobs" / f"{job}.py"
+    return measured("spark-submit", "--driver-memory", "2g", str(file), *arguments)
+
+
+def measured(*command: str) -> Took:
+    """A command that must end well."""
+    with tempfile.TemporaryFile("w+") as said:
+        began = time.monotonic()
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.monotonic() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            sys.stderr.write(said.read()[-5000:])
+            raise SystemExit(process.returncode)
+    return Took(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
