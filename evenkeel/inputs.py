@@ -20,6 +20,7 @@ from partitioning.hashing import KEY_TYPES
 from partitioning.profile import Floats
 
 LINE = "line"
+FAR = "there are times outside of the years 1 to 9999"
 #: Weights are below this and above 1 / this: their sums and squares stay numbers.
 MOST_WEIGHT = 1e100
 #: Microseconds since 1970 of what can be told as a date.
@@ -158,12 +159,15 @@ def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
         cut = pc.CastOptions(pa.timestamp("us", zone), allow_time_truncate=True)
         micros = column.cast(options=cut).cast(pa.int64())
     except pa.ArrowException as error:
-        raise InputError(f"values of type {kind} are no times", f"column {name!r}") from error
+        wrong = f"values of type {kind} are no times"
+        raise InputError(
+            FAR if pa.types.is_timestamp(kind) else wrong, f"column {name!r}"
+        ) from error
     if micros.null_count:
         raise InputError(f"{micros.null_count:,} rows have no time", f"column {name!r}")
     found = micros.to_numpy()
     if len(found) and not (found.min() >= EARLIEST and found.max() <= LATEST):
-        raise InputError("there are times outside of the years 1 to 9999", f"column {name!r}")
+        raise InputError(FAR, f"column {name!r}")
     return found
 
 

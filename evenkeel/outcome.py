@@ -23,7 +23,9 @@ DECISION = {"rebalance": bool, "reason": str} | dict.fromkeys(
     ("imbalance", "reachable", "floor", "bytes"), int | float
 )
 #: How far the commits of a throttled migration have come, of which plan; `left` is in seconds.
-PROGRESS = {"digest": str} | dict.fromkeys(("rows", "planned", "bytes", "left"), int | float)
+PROGRESS = {"digest": str, "back": bool} | dict.fromkeys(
+    ("rows", "planned", "bytes", "left"), int | float
+)
 
 
 @dataclass(frozen=True)

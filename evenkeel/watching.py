@@ -109,7 +109,10 @@ class Watched:
         open_, speed_of = function.capacities > 0, speeds(function)
         totals = [float(loads.sum()) for loads, _ in self.watch.sample.batches]
         usual = float(np.mean([*totals, batch.loads.sum()])) / int(open_.sum()) or 1.0
-        waiting = self.backlog + batch.loads / speed_of
+        # Micro-batches without an event have no number of their own.
+        idle = batch.number - self.watch.last - 1 if self.watch.last >= 0 else 0
+        before = np.maximum(self.backlog - speed * usual * idle, 0.0)
+        waiting = before + batch.loads / speed_of
         batch = replace(batch, waiting=np.where(open_, waiting, np.inf))
         left = limits.left * usual * int(open_.sum())
         limits = replace(limits, eta=limits.eta * usual, left=left, speeds=speed_of)
@@ -126,7 +129,7 @@ class Watched:
                 watch = _scaled(watch, 1 / usual)
             return replace(self, watch=watch, backlog=backlog), decided
 
-        backlog = self.backlog
+        backlog = before
         if batch.epoch == self.epoch:
             backlog = np.where(open_, np.maximum(waiting - speed * usual, 0.0), 0.0)
         after, decided = fold(under_way)

@@ -87,6 +87,7 @@ def weigh_waiting(
     before: Floats,
     after: Floats,
     batches: float,
+    usual: float,
     load: float | None,
     size: float,
     seconds_per_load: float | None,
@@ -103,7 +104,8 @@ def weigh_waiting(
     before, after : float64 (N,): forecast of a batch's load of each channel, over its speed, as
         things are and mitigated
     batches : until the daily run; infinite: there is none
-    load : that they are expected to bring; None: as the last ones did
+    usual : load of a batch, as the last ones had it
+    load : that all of them are expected to bring; None: as the last ones did
     size : bytes of state to move
     seconds_per_load, pace : measured, as in `decide.Policy`
     migration : batches that pass until state has moved
@@ -111,9 +113,8 @@ def weigh_waiting(
     if seconds_per_load is None or pace is None:
         return Waiting(None, None)
     each = float(before.max() - after.max()) * seconds_per_load
-    usual = float(before.sum()) * batches
-    if load is not None and math.isfinite(usual) and usual > 0:
-        each *= load / usual
+    if load is not None and math.isfinite(batches) and usual * batches > 0:
+        each *= load / (usual * batches)
     left = max(batches - migration, 0.0)
     saved = each * left if each > 0 else 0.0
     return Waiting(saved, 2 * pace.seconds(size))

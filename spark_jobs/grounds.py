@@ -87,6 +87,7 @@ def weighed(
     return weigh_waiting(
         *relieved(function, known.watch, after.watch, decided, limits),
         batches,
+        float(after.watch.sample.loads().sum()),
         expected,
         size,
         seconds_per_load(table.registry, profile),

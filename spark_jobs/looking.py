@@ -77,7 +77,9 @@ def look(
         if known.decided is not None:
             say(f"{known.told}: still to be carried out")
             return known.decided
-        folder.remove(WATCHED)
+        # The mark goes last, and comes first: a profile without it would pass for a window's.
+        for left in ("decision.json", "profile.json", "profile.npz", "params.json", WATCHED):
+            folder.remove(left)
         batches = [b for b in batches if b.number > known.watch.last][-asked.memory :]
         if not batches:
             say("no micro-batch that is new")
@@ -141,6 +143,7 @@ def _newest(
         over = f"{size:,.0f} bytes would move, the budget is {spec.budget:,}"
         return replace(seen, told=f"not now: {why}; {over}")
     folder = table.registry.run(run)
+    leave(folder, newest.number, weights, why)
     folder.write("profile.npz", profile.to_bytes())
     meta: dict[str, Any] = {"tables": versions, "epoch": current.number}
     meta["seconds"] = round(time.monotonic() - started, 3)
@@ -150,7 +153,6 @@ def _newest(
     folder.write_json(
         "decision.json", decision(spec, current, function, profile, why, size, waiting)
     )
-    leave(folder, newest.number, weights, why)
     done = Decided(run, newest.number, weights, after.watch)
     return replace(seen, decided=done, told=why)
 

@@ -61,6 +61,16 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
     return number
 
 
+def complete(table: Table, spec: str, run: str) -> None:
+    """Leave beside an epoch what a kill right after its publishing has left undone."""
+    folder = table.registry.run(run)
+    if folder.exists("plan.json"):
+        made = steps.read_plan(folder)
+        if table.registry.published(made.function.epoch, made.digest):
+            steps.publish(spec, run)
+            steps.report(spec, run)
+
+
 def stream(
     spark: SparkSession,
     table: Table,
@@ -102,6 +112,8 @@ def stream(
         try:
             if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
                 carry_out(spark, table, spec, run)
+            else:
+                complete(table, spec, run)
         except EvenkeelError as error:
             wrong.append(error)
             raise

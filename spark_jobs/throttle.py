@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,7 +33,7 @@ class Throttle:
     ) -> None:
         plan = migration.plan
         self._spark, self._digest, self._rate = spark, plan.digest, rate
-        self._run = migration.run
+        self._run, self._back = migration.run, back
         self._planned = sum(m.rows for m in plan.moves)
         self._budget = None if back else plan.budget
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
@@ -79,8 +80,14 @@ class Throttle:
             f"{self._rows:,} of {self._planned:,.0f} rows moved, {self._bytes:,} bytes written; "
             f"about {left:,.0f} s left"
         )
-        told = {"rows": self._rows, "planned": self._planned, "bytes": self._bytes, "left": left}
-        self._run.write_json("progress.json", {"digest": self._digest, **told})
+        told: dict[str, Any] = {
+            "rows": self._rows,
+            "planned": self._planned,
+            "bytes": self._bytes,
+            "left": left,
+        }
+        told |= {"digest": self._digest, "back": self._back}
+        self._run.write_json("progress.json", told)
 
 
 def throttled(

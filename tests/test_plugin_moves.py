@@ -382,7 +382,14 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     assert 'value="approve"' in text and 'data-follow="what it asks"' in text
     assert "rows moved" not in text
     for whose, shown in (("another", False), (digest, True)):
-        left = {"digest": whose, "rows": 1200, "planned": 4800.0, "bytes": 34_000, "left": 90.0}
+        left = {
+            "digest": whose,
+            "back": False,
+            "rows": 1200,
+            "planned": 4800.0,
+            "bytes": 34_000,
+            "left": 90.0,
+        }
         site.registry.run(asking).write_json("progress.json", left)
         now = client.get(path).text
         assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -372,6 +373,15 @@ def test_costs_are_those_measured(shop: Shop) -> None:
     moved = {"tables": {"counts": {"bytes": 300, "seconds": 2.0}}}
     shop.registry.store.write_json("epochs/00000000/migration.json", moved)
     assert pace(shop.registry) == Pace(150, 2.0)
+    # What moves nothing, as sharing a key, tells nothing of how fast state moves.
+    kept, numbers = shop.registry.kept, list(range(20))
+    none = {"tables": {"counts": {"bytes": 0, "seconds": 0.0}}}
+    for number in numbers[1:]:
+        shop.registry.store.write_json(f"epochs/{number:08d}/migration.json", none)
+    many = SimpleNamespace(kept=kept, numbers=lambda: numbers)
+    assert pace(many) == Pace(150, 2.0)
+    for number in numbers[1:]:
+        shop.registry.store.remove(f"epochs/{number:08d}/migration.json")
     shop.plan()
     made = steps.read_plan(shop.registry.run("r"))
     # What decides and what pages show is one price; however little moves, it has its fixed part.

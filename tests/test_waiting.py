@@ -36,7 +36,13 @@ def test_a_day_is_expected_to_be_like_the_same_weekday_was() -> None:
 
 def test_waiting_is_weighed_against_moving_there_and_back() -> None:
     def weighed(batches: float = 10.0, **more: float) -> object:
-        asked = {"load": None, "size": 1000.0, "seconds_per_load": 0.01, "pace": Pace(100.0, 2.0)}
+        asked = {
+            "usual": 800.0,
+            "load": None,
+            "size": 1000.0,
+            "seconds_per_load": 0.01,
+            "pace": Pace(100.0, 2.0),
+        }
         return weigh_waiting(BEFORE, AFTER, batches, **{**asked, **more})
 
     # 300 more than needed on the fullest, 10 times; 1,000 bytes at 100 a second, twice.
@@ -48,10 +54,13 @@ def test_waiting_is_weighed_against_moving_there_and_back() -> None:
     assert weighed(migration=4.0).saved == pytest.approx(18)
     # Half as much comes as of late: the rest of the day is quiet.
     assert weighed(load=4000.0).saved == pytest.approx(15)
+    # A load of 800 a batch is that, however fast the channels are that it is told over.
+    slow = weigh_waiting(BEFORE * 2, AFTER * 2, 10.0, 800.0, 8000.0, 0.0, 0.01, Pace(100.0))
+    assert slow.saved == pytest.approx(60)
     # Nothing moves, and still it takes its time.
     assert weighed(size=0.0).cost == 4
     assert not weighed(batches=math.inf).cheaper
-    unknown = weigh_waiting(BEFORE, AFTER, 10.0, None, 1000.0, None, None)
+    unknown = weigh_waiting(BEFORE, AFTER, 10.0, 800.0, None, 1000.0, None, None)
     assert not unknown.cheaper and "nothing is measured yet" in str(unknown)
     # What would not help is not worth anything, for ever.
-    assert weigh_waiting(AFTER, BEFORE, math.inf, None, 0.0, 1.0, Pace(1.0)).cheaper
+    assert weigh_waiting(AFTER, BEFORE, math.inf, 800.0, None, 0.0, 1.0, Pace(1.0)).cheaper

@@ -77,6 +77,18 @@ def left(shop: Shop, known: Watched, run: str = "w0") -> None:
     light_epoch.leave(folder, 0, known.decided.weights, "the watch, batch 0: it is hot")
 
 
+def test_what_waits_is_worked_off_while_nothing_comes(shop: Shop) -> None:
+    spec = load_spec(shop.spec)
+    assert spec.watch is not None
+    known = watching.begun("batches", shop.registry.current(), spec.watch)
+    known, *_ = folded(shop, known, 0, 400.0, under_way=True)
+    # 500 came, 400 of a mean of 200 are worked off in the time of a batch.
+    assert known.backlog.max() == 100
+    for number, hot in ((1, 400.0), (2, 400.0)):
+        later, *_ = folded(shop, known, number, hot, under_way=True)
+        assert later.backlog.max() == (200 if number == 1 else 100)
+
+
 def test_it_is_kept_whole(shop: Shop) -> None:
     known = decided(shop)
     assert watch_file.read(shop.registry) is None

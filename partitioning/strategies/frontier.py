@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -167,23 +168,24 @@ def frontier(
     # Shares are rounded.
     goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
 
-    def shared(goal: float) -> tuple[float, Shared]:
-        reached, at, shares = _shared(task, previous, goal, limit, copies)
-        return reached, (at, shares)
+    tried: list[tuple[float, Shared]] = []
 
     def within(goal: float) -> tuple[float, Shared] | None:
-        found = shared(goal)
-        return found if found[0] <= goal * (1 + SHARED) else None
+        reached, at, shares = _shared(task, previous, goal, limit, copies)
+        tried.append((reached, (at, shares)))
+        return tried[-1] if reached <= goal * (1 + SHARED) else None
 
-    reached, found = shared(goal)
+    within(goal)
+    reached = tried[0][0]
     if limit < np.inf and reached > goal * (1 + SHARED):
         # A budget too small for the goal is spent before all channels have had of it.
         if previous is not None and previous.channels == tuple(channels):
             level = imbalance(channel_loads(previous, profile), previous.capacities)
             if level < reached:
-                reached, found = shared(level * (1 + SHARED))
-        found = lowest(goal, reached, within, until) or found
-    return filled(task, *found)
+                within(level * (1 + SHARED))
+        lowest(goal, min(reached for reached, _ in tried), within, until)
+    # What misses its aim may still be the most even.
+    return filled(task, *min(tried, key=itemgetter(0))[1])
 
 
 def _joined(
