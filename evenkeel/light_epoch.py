@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 from croniter import croniter
@@ -136,15 +135,20 @@ def plan_mitigation(
 
 
 def reason(
-    number: int, before: Watch, after: Watch, decided: Mapping[int, Weights], names: Any
+    number: int,
+    before: Watch,
+    after: Watch,
+    decided: Mapping[int, Weights],
+    channel: Callable[[int], str],
+    key: Callable[[int], str],
 ) -> str:
     """What was decided and why, in words.
 
     Parameters
     ----------
-    names : a channel's number -> its name, and a key's hash -> how a person writes it
+    channel : a channel's number -> its name
+    key : a key's hash -> how a person writes it
     """
-    channel, key = names
     said = []
     for h, weights in decided.items():
         spread = after.spread.get(h)

@@ -46,20 +46,7 @@ def profile_of(
     listed = np.concatenate([function.explicit_keys, function.split.keys, sketch.heavy])
     keys = np.union1d(listed, np.array(list(weights), dtype=np.int64))
     weight = weigh(spark, spec, function, keys)
-    profile = Profile(
-        key=function.key,
-        load=sketch.load,
-        bytes=weight.bytes,
-        rows=weight.rows,
-        heavy=sketch.heavy,
-        heavy_load=sketch.heavy_load,
-        heavy_bytes=np.zeros(len(sketch.heavy)),
-        heavy_rows=np.zeros(len(sketch.heavy)),
-        heavy_names=sketch.heavy_names,
-        error=sketch.error,
-        events=sketch.rows,
-    )
-    return weight.onto(profile), weight.versions
+    return weight.onto(sketch, function.key), weight.versions
 
 
 def weighed(

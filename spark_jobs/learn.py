@@ -81,21 +81,7 @@ def learn(
         merged = ahead.sketch
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
     weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
-    profile = Profile(
-        key=key,
-        load=merged.load,
-        bytes=weight.bytes,
-        rows=weight.rows,
-        heavy=merged.heavy,
-        heavy_load=merged.heavy_load,
-        heavy_bytes=np.zeros(len(merged.heavy)),
-        heavy_rows=np.zeros(len(merged.heavy)),
-        heavy_names=merged.heavy_names,
-        error=merged.error,
-        window=window,
-        events=merged.rows,
-    )
-    return weight.onto(profile), weight.versions
+    return weight.onto(merged, key, window), weight.versions
 
 
 def _window(

@@ -48,7 +48,6 @@ def look(
     now: datetime,
     *,
     busy: str | None = None,
-    epoch: Epoch | None = None,
 ) -> Decided | None:
     """Fold the micro-batches in `events` into what the watch knows, each once; the newest may
     decide. What is decided is left for `run` to carry out, and returned; looking again in the
@@ -60,10 +59,9 @@ def look(
     source : who numbers them
     now : when the newest ended
     busy : what moves state already; None: nothing that the caller knows of
-    epoch : that the events were routed by; None: the one in force
     """
     spec, registry, asked = table.spec, table.registry, need_watch(table.spec)
-    routed = epoch or table.epoch()
+    routed = table.epoch()
     folder = registry.run(run)
     events = events.persist()
     try:
@@ -77,14 +75,14 @@ def look(
         if known.decided is not None:
             say(f"{known.told}: still to be carried out")
             return known.decided
-        # The mark goes last, and comes first: a profile without it would pass for a window's.
-        for left in ("decision.json", "profile.json", "profile.npz", "params.json", WATCHED):
-            folder.remove(left)
         batches = [b for b in batches if b.number > known.watch.last][-asked.memory :]
         if not batches:
             say("no micro-batch that is new")
             write(registry, known)
             return None
+        # The mark goes last, and comes first: a profile without it would pass for a window's.
+        for left in ("decision.json", "profile.json", "profile.npz", "params.json", WATCHED):
+            folder.remove(left)
         limits = _limits(table, now)
         for past in batches[:-1]:
             known, *_ = known.folded(
@@ -125,8 +123,14 @@ def _newest(
         return replace(seen, told=f"{count}, stepping back: {busy}")
     weights = owners(decided, after.watch)
     named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
-    names = (lambda c: current.function.channels[c].name, lambda h: named.get(h, str(h)))
-    why = reason(newest.number, known.watch, after.watch, decided, names)
+    why = reason(
+        newest.number,
+        known.watch,
+        after.watch,
+        decided,
+        channel=lambda c: current.function.channels[c].name,
+        key=lambda h: named.get(h, str(h)),
+    )
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     function = mitigated(current.function, weights, newest.number, row)

@@ -61,16 +61,6 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
     return number
 
 
-def complete(table: Table, spec: str, run: str) -> None:
-    """Leave beside an epoch what a kill right after its publishing has left undone."""
-    folder = table.registry.run(run)
-    if folder.exists("plan.json"):
-        made = steps.read_plan(folder)
-        if table.registry.published(made.function.epoch, made.digest):
-            steps.publish(spec, run)
-            steps.report(spec, run)
-
-
 def stream(
     spark: SparkSession,
     table: Table,
@@ -113,7 +103,8 @@ def stream(
             if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
                 carry_out(spark, table, spec, run)
             else:
-                complete(table, spec, run)
+                # A kill right after publishing has left the epoch without what it keeps.
+                steps.report(spec, run)
         except EvenkeelError as error:
             wrong.append(error)
             raise

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.spec import TableSpec
-from partitioning.function import PartitioningFunction
+from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes
-from partitioning.profile import Floats, Profile
+from partitioning.profile import Floats, Profile, Sketch
 from partitioning.sql import hash_sql
 from spark_jobs.state import SLOT, check_tables, files, read_newest
 
@@ -29,13 +29,36 @@ class Weight:
     key_bytes: Floats
     versions: dict[str, int]
 
-    def onto(self, profile: Profile) -> Profile:
-        """The profile with these weights, listing every weighed key."""
+    def onto(
+        self, sketch: Sketch, key: tuple[KeyColumn, ...], window: tuple[str, str] = ("", "")
+    ) -> Profile:
+        """The profile of a sketch's load with these weights, listing every weighed key.
+
+        Parameters
+        ----------
+        key : of the table
+        window : first day, and the day after the last; empty: of no days
+        """
+        none = np.zeros(len(sketch.heavy))
+        profile = Profile(
+            key=key,
+            load=sketch.load,
+            bytes=self.bytes,
+            rows=self.rows,
+            heavy=sketch.heavy,
+            heavy_load=sketch.heavy_load,
+            heavy_bytes=none,
+            heavy_rows=none,
+            heavy_names=sketch.heavy_names,
+            error=sketch.error,
+            window=window,
+            events=sketch.rows,
+        )
         listed = profile.listing(self.hashes)
         at = np.searchsorted(listed.heavy, self.hashes)
         rows, size = np.zeros(len(listed.heavy)), np.zeros(len(listed.heavy))
         rows[at], size[at] = self.key_rows, self.key_bytes
-        return replace(listed, rows=self.rows, bytes=self.bytes, heavy_rows=rows, heavy_bytes=size)
+        return replace(listed, heavy_rows=rows, heavy_bytes=size)
 
 
 def row_counts(state: DataFrame, function: PartitioningFunction, hashes: Hashes) -> DataFrame:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from evenkeel.backtest import Forecasts, Score, backtest, check, parse_channels, parse_options
 from evenkeel.backtest_page import write_page
 from evenkeel.backtest_runs import placed
 from evenkeel.backtest_view import COLUMNS, means
+from evenkeel.inputs import times
 from evenkeel.windows import Series, read_series
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn, numbered_channels, successor
@@ -387,6 +389,12 @@ def test_weights_must_be_finite_and_not_negative(tmp_path, value):
     pd.DataFrame({"k": list("abc"), "w": [1.0, value, 2.0]}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(InputError, match="1 weights are null, negative or not finite"):
         read_series(str(tmp_path / "t.parquet"), ["k"], rows=1, weight="w")
+
+
+def test_times_that_no_microsecond_counts_are_refused():
+    far = pa.chunked_array([pa.array([10**13], pa.timestamp("s"))])
+    with pytest.raises(InputError, match="outside of the years 1 to 9999"):
+        times(far, "at")
 
 
 def test_what_needs_no_data_is_checked_before_reading(capsys, monkeypatch):

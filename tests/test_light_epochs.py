@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,7 +24,7 @@ from evenkeel import steps
 from evenkeel.params import Params
 from evenkeel.spec_parts import Watching
 from evenkeel.watch_file import FILE, read, to_dict
-from evenkeel.watching import Watched
+from evenkeel.watching import WATCHED, Watched
 from partitioning.errors import DamagedError
 from partitioning.function import KeyColumn, canonical_json
 from partitioning.hashing import key_hash
@@ -31,7 +32,6 @@ from spark_jobs import constraints, learn
 from spark_jobs.apply_window import merge_window, window_state
 from spark_jobs.bootstrap import bootstrap, first_function
 from spark_jobs.events import read_events
-from spark_jobs.looking import look
 from spark_jobs.micro_batch import measure, number_sql, since
 from spark_jobs.streaming import carry_out
 from spark_jobs.watch import main, watch
@@ -237,7 +237,28 @@ def test_a_key_turns_hot_is_split_and_handed_back(
     assert live.known.settled(live.table.epoch(), "w25", live.watching).watch.spread == {}
 
 
-def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
+def test_what_an_older_epoch_has_routed_tells_nothing(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*given: Any) -> Any:
+        """Somebody publishes while a micro-batch is measured."""
+        found, epoch = measure(*given), live.table.epoch()
+        moved = replace(epoch.function, epoch=1, parent=epoch.function.digest)
+        live.table.registry.publish(moved, epoch.tables, "another's plan")
+        return found
+
+    live.batch(2, 4.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_jobs.looking.measure", overtaken)
+        assert not live.look(spark, 2)
+    assert "routed by epoch 0: they tell nothing of 1" in live.known.told
+    watch = live.known.watch
+    assert watch.last == FIRST + 2 and len(watch.sample) == 0 and not live.known.backlog.any()
+
+
+def test_what_holds_the_watch_back(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One story of looks at one skew, none of which may act."""
     live.batch(2, 4.0)
     # Another run moves state, as Airflow tells, or as the tables do.
@@ -255,15 +276,15 @@ def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
     known = live.known
     assert not live.look(spark, 3) and to_dict(live.known) == to_dict(known)
 
-    # A batch that an older epoch routed: seen, and no more.
+    # Killed as it has decided, and held back when it looks again: nothing of it is left.
     live.batch(4, 4.0)
-    stale = replace(live.table.epoch(), number=-1)
-    events = since(spark, live.table, FIRST + 3, ended(4))
-    number = F.expr(number_sql(live.table.spec, EVERY))
-    said = look(spark, live.table, events, number, "w4", known.source, ended(4), epoch=stale)
-    assert said is None and "routed by epoch -1: they tell nothing of 0" in live.known.told
-    seen = replace(known, watch=replace(known.watch, last=FIRST + 4), told=live.known.told)
-    assert to_dict(live.known) == to_dict(seen)
+    run = live.table.registry.run("w4")
+    with crashing_at("decided", monkeypatch):
+        live.look(spark, 4)
+    left = ("decision.json", "params.json", "profile.json", "profile.npz", WATCHED)
+    assert all(map(run.exists, left)) and live.known.watch.last == FIRST + 3
+    assert not live.look(spark, 4, busy="rebalance_trips is running")
+    assert not any(map(run.exists, left))
 
     live.batch(5, 4.0)
     assert not live.look(spark, 5, until=FIRST_DAY + timedelta(hours=23, minutes=57))
@@ -298,14 +319,29 @@ def test_what_holds_the_watch_back(spark: SparkSession, live: Live) -> None:
         live.look(spark, 7)
 
 
-def test_the_watch_of_a_stream(spark: SparkSession, live: Live, capsys: Any) -> None:
+def test_the_watch_of_a_stream(
+    spark: SparkSession, live: Live, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     live.batch(2, 4.0).batch(3, 4.0)
     job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
     assert main(job) == 2
     assert "a stream needs a folder" in capsys.readouterr().err
     job += ["--checkpoint", str(live.folder / "checkpoint")]
+
+    def killed(*given: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel.steps._keep", killed)
+        with pytest.raises(StreamingQueryException):
+            main(job)
+    # It had just published; started again, the epoch gets what it is to keep of its run.
+    kept = live.table.registry.kept(1)
+    assert live.table.epoch().number == 1 and not kept.exists("plan.json")
     assert main(job) == 0
     assert live.table.epoch().number == 1 and len(live.table.epoch().function.split) == 1
+    for name in ("plan.json", "profile.npz", "decision.json", WATCHED, "report.html"):
+        assert kept.exists(name), name
     assert live.known.watch.last == 2 and len(live.known.source) == len(f"stream {uuid4()}")
     # Events of a split key without an id are all one channel's, and count there.
     live.batch(4, 4.0, id=lambda rows: pd.array([pd.NA] * len(rows), dtype="Int64"))

@@ -1,5 +1,7 @@
 """frontier with splitting: keys too heavy to stay whole fill the room that the others leave."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,9 @@ from partitioning.strategies.curve import CLOSE
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.hashing import uniform
 from tests.test_frontier import Problem, problems
+
+#: The module, whose name in the package is that of its function.
+module = sys.modules[frontier.__module__]
 
 
 def reached(profile, function) -> float:
@@ -39,6 +44,28 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
         limited = frontier(p, before, channels, max_imbalance=aim, budget=budget, splitting=True)
         assert moved(problem, before, limited) <= budget * (1 + 1e-9) + 1e-9
         assert reached(p, limited) <= reached(p, before) * (1 + 1e-6)
+
+
+def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
+    real, several = module._shared, 0
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        load = zipf(300, random.uniform(1, 2.5))
+        profile = profile_of_keys(KEY, hashed_keys(300, seed), load, 64, threshold=0.005)
+        before = uniform(profile, None, numbered_channels(int(random.integers(3, 7))))
+        tried = []
+
+        def spied(*given, tried=tried):
+            found = real(*given)
+            tried.append(found[0])
+            return found
+
+        monkeypatch.setattr(module, "_shared", spied)
+        budget = float(profile.bytes.sum()) * random.uniform(0.05, 0.3)
+        after = frontier(profile, before, before.channels, budget=budget, splitting=True)
+        several += len(tried) > 1
+        assert reached(profile, after) <= min(tried) * (1 + 1e-6)
+    assert several > 6
 
 
 def test_half_of_all_load_on_one_key_comes_even():

@@ -61,7 +61,10 @@ def test_batches_are_resumed_paced_and_undone(
     assert (told["rows"], told["bytes"]) == (record["rows"], record["bytes"])
     assert (told["planned"], told["left"]) == (planned_rows, 0)
 
+    assert told["back"] is False
     moved = roll_back(spark, migration)
+    again = read_run("bench", home.table.registry, migration.run).progress
+    assert again is not None and again["back"] is True
     assert moved["visits"] >= record["rows"] - 50
     rows = home.rows(spark)
     assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()

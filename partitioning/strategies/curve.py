@@ -127,21 +127,28 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
     if several or task.poured:  # beside keys that are poured there is no room to choose in
         return at
     if level > reached and path.bytes.max() > budget:
-        # Which items are worth their bytes depends on how far down the budget will take every
-        # channel, and the path from the top does not know that.
-        def within(middle: float) -> tuple[float, Ints] | None:
-            path = task.search(middle, middle * (1 - 2 * ROUNDING))
-            if path.imbalance[-1] > middle * (1 + ROUNDING):
-                return None
-            found = _thrifty(task, path.at(len(path.moves) - 1), middle)
-            return (task.worst(found), found) if task.moved(found) <= budget else None
-
-        grid = np.linspace(aim, level, GRID)
-        bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
-        low = float(grid[int((bound <= budget).argmax())])
-        found = lowest(low, level, within, task.deadline)
+        found = _affordable(task, aim, level, budget)
         return at if found is None else found
     return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
+
+
+def _affordable(task: Task, aim: float, level: float, budget: float) -> Ints | None:
+    """The most even state within a budget that ended the whole path at `level`; None: that one.
+
+    Which items are worth their bytes depends on how far down the budget will take every channel,
+    and the path from the top does not know that.
+    """
+
+    def within(goal: float) -> tuple[float, Ints] | None:
+        path = task.search(goal, goal * (1 - 2 * ROUNDING))
+        if path.imbalance[-1] > goal * (1 + ROUNDING):
+            return None
+        found = _thrifty(task, path.at(len(path.moves) - 1), goal)
+        return (task.worst(found), found) if task.moved(found) <= budget else None
+
+    grid = np.linspace(aim, level, GRID)
+    bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
+    return lowest(float(grid[int((bound <= budget).argmax())]), level, within, task.deadline)
 
 
 def lowest(
