@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from tests.chaos import home
 from tests.chaos.cases import Case
-from tests.chaos.home import RUN, World, bootstrapped, contents, copied, task
+from tests.chaos.home import RUN, World, bootstrapped, contents, copied, shared, task
 from tests.chaos.leftovers import leftovers
 from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.run import check, recover
@@ -66,25 +66,29 @@ def test_a_table_whose_every_step_is_stopped_again_and_again(
                 task(spark, world, between)
     assert len([label for label in seen if label]) >= 16, seen
     assert leftovers(world)
-    case = Case(0, "stop", "sealed", "publish", 0, "", "retry", 1)
-    check(spark, case, world, before)
+    case = Case(0, "stop", "whole", "sealed", "publish", 0, "", "retry", 1)
+    check(spark, case, world, 0, before)
     assert (
         world.table.epoch().plan_digest
         == home.steps.read_plan(world.table.registry.run(RUN)).digest
     )
 
 
-def test_processes_that_are_killed(spark: SparkSession, start: World, tmp_path: Path) -> None:
-    made = copied(start, tmp_path / "planned")
+def test_processes_that_are_killed(spark: SparkSession, tmp_path: Path) -> None:
+    made = shared(spark, tmp_path / "planned")
     for step in ("learn", "decide", "plan"):
         task(spark, made, step)
     before = contents(spark, made)
+    seen, rehearsed = Fault(), copied(made, tmp_path / "rehearsed")
+    with watched(seen):
+        task(spark, rehearsed, "migrate")
+    joined = seen.seen.index("after MERGE on totals")
     cases = [
-        Case(0, "kill", "planned", "migrate", 9, "after UPDATE", "again", 1),
-        Case(1, "inside", "planned", "migrate", 1, "a part is being written", "retry", 1),
+        Case(0, "kill", "split", "planned", "migrate", joined, "", "again", 1),
+        Case(1, "inside", "split", "planned", "migrate", 1, "a part is being written", "retry", 1),
     ]
     worlds = [copied(made, tmp_path / str(c.number)) for c in cases]
     Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True)))
     for case, world in zip(cases, worlds, strict=True):
         recover(spark, case, world)
-        check(spark, case, world, before)
+        check(spark, case, world, 1, before)

@@ -37,7 +37,7 @@ def main() -> int:
 def _all(folder: Path, asked: argparse.Namespace) -> int:
     began, spark = time.monotonic(), start()
     made, points = rehearse(spark, folder / "stages")
-    before = contents(spark, made["sealed"])
+    before = {stage: contents(spark, world) for stage, world in made.items()}
     print(f"{sum(map(len, points.values()))} points in {len(points)} steps", flush=True)
     chosen = [
         c for c in draw(points, asked.cases, asked.seed) if not asked.only or c.number in asked.only
@@ -48,12 +48,15 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
     def finish(case: Case, fault: Callable[[World], Content]) -> None:
         """The fault on a table of its own, then recovery and check; one line."""
         world, at = World(folder / str(case.number)), time.monotonic()
+        stage = case.table, case.stage
+        begun = made[stage].table.epoch().number
         said = io.StringIO()
         try:
             with contextlib.redirect_stdout(said):
                 added = fault(world)
                 recover(spark, case, world)
-                check(spark, case, world, {n: [*r, *added.get(n, [])] for n, r in before.items()})
+                expected = {n: [*r, *added.get(n, [])] for n, r in before[stage].items()}
+                check(spark, case, world, begun, expected)
             end = "ok"
             shutil.rmtree(world.folder)
         except (Exception, AssertionError):
@@ -63,13 +66,13 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
         print(f"{case.number:4} {time.monotonic() - at:5.1f} s  {case}: {end}", flush=True)
 
     for batch, victim in _victims([c for c in chosen if c.kind in KILLS], folder):
-        worlds = [copied(made[c.stage], folder / str(c.number)) for c in batch]
+        worlds = [copied(made[c.table, c.stage], folder / str(c.number)) for c in batch]
         victim.run(list(zip(batch, worlds, strict=True)))
         for case in batch:
             finish(case, lambda world: {})
     for case in chosen:
         if case.kind not in KILLS:
-            copied(made[case.stage], folder / str(case.number))
+            copied(made[case.table, case.stage], folder / str(case.number))
             finish(case, lambda world, case=case: strike(spark, case, world))
     what = ", ".join(f"{n} {kind}" for kind, n in done.items())
     print(f"{len(chosen)} cases ({what}) in {time.monotonic() - began:.0f} s: {len(failed)} failed")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 #: Steps that faults are put into, and the stage of the table that each is begun from.
 FLOWS = (
-    ("bootstrapped", "learn"),
+    ("begun", "learn"),
     ("planned", "migrate"),
     ("moved", "verify"),
     ("sealed", "publish"),
@@ -24,7 +24,10 @@ INSIDE = {
     "a commit is being written": r"_delta_log/\.\d{20}\.json\..*\.tmp",
     "a commit is made": r"_delta_log/\d{20}\.json",
 }
-Points = Mapping[tuple[str, str], list[str]]
+#: A table's name and its stage; the two and a step; labels of the points of each flow, in order.
+Stage = tuple[str, str]
+Flow = tuple[str, str, str]
+Points = Mapping[Flow, list[str]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Case:
         "stop" (the step is left abruptly, in a session that lives on), "full" (no file can be
         written from the point on), "append" (another writer adds rows), "rival" (another run
         does all that it can), "clock" (files are suddenly days older or younger)
-    stage, step : the step, and what the table has been through before
+    table, stage, step : the step, of which table, and what it has been through before
     at : number of the point, counted from 0; what `inside` waits for: how many files
     label : of the point; of `inside`: which files
     answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on)
@@ -46,6 +49,7 @@ class Case:
 
     number: int
     kind: str
+    table: str
     stage: str
     step: str
     at: int
@@ -54,29 +58,26 @@ class Case:
     sign: int
 
     def __str__(self) -> str:
-        return f"{self.kind}, {self.step} of {self.stage}, {self.at} ({self.label}), {self.answer}"
+        what = f"{self.step} of {self.table} {self.stage}"
+        return f"{self.kind}, {what}, {self.at} ({self.label}), {self.answer}"
 
 
 def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Case]:
-    """So many cases. Every point is the place of a fault once before any is twice.
-
-    Parameters
-    ----------
-    points : labels of the points of each flow, in order
-    """
+    """So many cases. Every point is the place of a fault once before any is twice."""
     rng = random.Random(seed)
-    decks: dict[str, list[tuple[str, str, int]]] = {}
-    every = [(stage, step, i) for stage, step in FLOWS for i in range(len(points[stage, step]))]
+    decks: dict[str, list[tuple[Flow, int]]] = {}
+    every = [(flow, i) for flow, seen in points.items() for i in range(len(seen))]
+    writing = [flow for flow in points if flow[2] not in ("learn", "publish")]
     for number in range(count):
         kind = kinds[number % len(kinds)]
         if kind == "inside":
-            stage, step = rng.choice([f for f in FLOWS if f[1] not in ("learn", "publish")])
+            flow = rng.choice(writing)
             at, label = rng.randint(1, 3), rng.choice(list(INSIDE))
         else:
             if not decks.get(kind):
                 decks[kind] = rng.sample(every, len(every))
-            stage, step, at = decks[kind].pop()
-            label = points[stage, step][at]
+            flow, at = decks[kind].pop()
+            label = points[flow][at]
         answers = {"learn": ["retry"], "roll_back": ["retry", "again"]}
-        answer = rng.choice(answers.get(step, ["retry", "retry", "roll_back", "again"]))
-        yield Case(number, kind, stage, step, at, label, answer, rng.choice([-1, 1]))
+        answer = rng.choice(answers.get(flow[2], ["retry", "retry", "roll_back", "again"]))
+        yield Case(number, kind, *flow, at, label, answer, rng.choice([-1, 1]))

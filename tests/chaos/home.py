@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -18,15 +19,19 @@ from pyspark.sql import functions as F
 from evenkeel import steps
 from evenkeel.params import Params
 from partitioning.errors import EvenkeelError
+from partitioning.function import PartitioningFunction
+from partitioning.hashing import key_hash
 from partitioning.sql import channel_sql, slot_sql
 from spark_jobs import constraints, learn, migrate, roll_back, state, verify
+from spark_jobs.apply_window import apply_window
 from spark_jobs.bootstrap import bootstrap
-from tests.conftest import FIRST_DAY, SPEC, World, some_events
+from tests.conftest import DAYS, FIRST_DAY, SPEC, World, some_events
 
-#: Content of each state table, by name: its rows without their channel, sorted.
+#: Content of each state table, by name: each key's row without its channel, sorted.
 Content = dict[str, list[tuple[Any, ...]]]
 
-RUN, RIVAL = "r1", "r2"
+#: `FIRST` is the run before, of a table that begins with split keys.
+FIRST, RUN, RIVAL = "r0", "r1", "r2"
 PIPELINE = ("learn", "decide", "plan", "validate_plan", "migrate", "verify", "publish")
 #: What brings the table to each stage, from the one before; a rival run is planned, too.
 STAGES = {
@@ -41,10 +46,17 @@ RETRIES = 2
 _JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll_back}
 #: The rival's plan is another one.
 _PARAMS = {
+    FIRST: Params(force=True),
     RUN: Params(force=True, capacities=(1, 1, 1, 0.4)),
     RIVAL: Params(force=True, capacities=(0.4, 1, 1, 1)),
 }
 _STATEMENTS = (PySparkException, Py4JError)
+#: The key that the events of a table with split keys are full of.
+_HOT = "D000"
+#: How the columns of a split key's partials merge, by hand.
+_MERGED: dict[str, Callable[[list[Any]], Any]] = {
+    "trips": sum, "miles": sum, "first": min, "last": max, "latest": max,
+}  # fmt: skip
 
 
 def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
@@ -86,16 +98,37 @@ def persist(what: Callable[[], None]) -> None:
     return None
 
 
-def bootstrapped(spark: SparkSession, folder: Path, both: bool) -> World:
-    """A hundred keys in one state table, or in `both`, under epoch 0."""
+def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: int = 0) -> World:
+    """A hundred keys in one state table, or in `both`, under epoch 0; where keys may be `split`
+    among so many channels, one of them has over half of the events."""
     made = World(folder)
     made.folder.mkdir(parents=True)
     Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
     made = made.with_seen() if both else made
     made.respec(slots=16, trigger=1.01, max_imbalance=1.01)
-    made.write_events(some_events(1500, 100))
+    events = some_events(1500, 100)
+    if split:
+        events = events.assign(id=events.index, dest=events.dest.where(events.index % 2 > 0, _HOT))
+        made.respec(split={"by": "id", "copies": split})
+    made.write_events(events)
     bootstrap(spark, made.table, (FIRST_DAY + timedelta(days=7)).date())
     return made
+
+
+def shared(spark: SparkSession, folder: Path) -> World:
+    """The same keys in two tables under epoch 1, which shares one of them among all channels, each
+    with a partial of it; what is planned next has fewer owners, and some partials must join."""
+    made, events = bootstrapped(spark, folder, both=True, split=4), FIRST_DAY + timedelta(days=7)
+    assert dag(spark, made, "learn", FIRST)
+    apply_window(spark, made.table, events.date(), (FIRST_DAY + timedelta(days=DAYS)).date())
+    return made.respec(split={"by": "id", "copies": 3})
+
+
+#: What faults are tried on: two state tables whose keys are whole, and two with a key split.
+TABLES: dict[str, Callable[[SparkSession, Path], World]] = {
+    "whole": lambda spark, folder: bootstrapped(spark, folder, both=True),
+    "split": shared,
+}
 
 
 def copied(world: World, folder: Path) -> World:
@@ -105,8 +138,31 @@ def copied(world: World, folder: Path) -> World:
 
 
 def content(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """Rows of state without their channel, sorted."""
-    return sorted(tuple(v for n, v in r.asDict().items() if n != state.CHANNEL) for r in rows)
+    """State without its channels, sorted: a row a key, of its partials if it has several."""
+    partials: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in map(Row.asDict, rows):
+        of_key, channel = partials.setdefault(row["dest"], {}), row.pop(state.CHANNEL)
+        assert channel not in of_key, f"{row['dest']} has two rows on channel {channel}"
+        of_key[channel] = row
+    found = []
+    for one, *others in (list(p.values()) for p in partials.values()):
+        row = {n: _MERGED[n]([one[n], *(o[n] for o in others)]) for n in one if n in _MERGED}
+        found.append(tuple({**one, **row}.values()))
+    return sorted(found)
+
+
+def misplaced(function: PartitioningFunction, rows: Sequence[Row]) -> list[Row]:
+    """Rows of state that the function does not admit where they are: not on their key's channel,
+    or, of a split key, on none of its owners."""
+    hashes = key_hash([[r["dest"] for r in rows]], [c.type for c in function.key])
+    owners, split = function.lookup_hashes(hashes).tolist(), function.split
+    item, channels, _ = split.owners(np.arange(len(split)))
+    admitted = set(zip(split.keys[item].tolist(), channels.tolist(), strict=True))
+    return [
+        r
+        for r, h, owner in zip(rows, hashes.tolist(), owners, strict=True)
+        if r[state.CHANNEL] != owner and (h, r[state.CHANNEL]) not in admitted
+    ]
 
 
 def contents(spark: SparkSession, world: World) -> Content:
@@ -125,7 +181,8 @@ def append(spark: SparkSession, world: World, planned: bool) -> Content:
     added: Content = {}
     for name, part in table.spec.state.items():
         now = spark.read.format("delta").load(part.path)
-        some = spark.createDataFrame(now.orderBy("dest").limit(30).collect(), now.schema)
+        ours = now.dropDuplicates(["dest"]).orderBy("dest").limit(30).collect()
+        some = spark.createDataFrame(ours, now.schema).withColumn("id", F.lit(0))
         rows = some.withColumn("dest", F.concat(F.lit("new-"), "dest"))
         rows = rows.withColumn(state.CHANNEL, F.expr(channel_sql(function)))
         slot = F.expr(slot_sql(function.key, len(function.slots)))

@@ -24,7 +24,8 @@ Point = Callable[[str], None]
 #: Modules whose named steps (`fence.reached`) are points, too.
 NAMED = ("migrate", "moving", "verify", "roll_back")
 _COMMITS = re.compile(
-    r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM)) delta\.`([^`]*)`(?: (\w+ CONSTRAINT \w+))?"
+    r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
+    r"(?: (\w+ CONSTRAINT \w+))?"
 )
 
 
