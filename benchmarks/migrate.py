@@ -1,9 +1,10 @@
-"""Migrate against a full rewrite: 5M rows, 10 channels, 10% of the slots moved.
+"""Migrate against a full rewrite and OPTIMIZE ZORDER: 10% and 1% of the slots of 10 channels moved.
 `python -m benchmarks.migrate`.
 
-Both start from the same table (its files hard-linked) and run in turn. "UPDATE" is the moving of
+All start from the same table (its files hard-linked) and run in turn. "UPDATE" is the moving of
 the rows; "all" also has Delta's scan of the whole table for the constraint that admits both
-epochs.
+epochs. OPTIMIZE ZORDER BY (channel, slot) brings a table without partitions to the same layout,
+its column `channel` rewritten beforehand, for nothing; it does not depend on what has moved.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import tempfile
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +39,7 @@ from spark_jobs.session import session
 SLOTS, CHANNELS, KEY = 4096, 10, (KeyColumn("key", "string"),)
 
 
-def build(spark: SparkSession, folder: Path, rows: int) -> Table:
+def build(spark: SparkSession, folder: Path, rows: int, doubles: int) -> Table:
     """State as bootstrap leaves it: a file a channel, sorted by slot; random assignment."""
     owners = np.random.default_rng(0).integers(0, CHANNELS, SLOTS)
     function = PartitioningFunction(KEY, numbered_channels(CHANNELS), owners)
@@ -63,7 +65,7 @@ def build(spark: SparkSession, folder: Path, rows: int) -> Table:
             f"{slot_sql(KEY, SLOTS)} AS slot",
             "key",
             "CAST(rand(1) * 1000 AS BIGINT) AS visits",
-            *(f"rand({i}) AS miles{i}" for i in range(4)),
+            *(f"rand({i}) AS miles{i}" for i in range(doubles)),
             "uuid(3) AS tag",
         )
     )
@@ -82,10 +84,10 @@ def build(spark: SparkSession, folder: Path, rows: int) -> Table:
     return table
 
 
-def moved(function: PartitioningFunction, how: str) -> PartitioningFunction:
-    """10% of the slots on another channel: any, or 10 runs of neighbours."""
+def moved(function: PartitioningFunction, how: str, percent: int) -> PartitioningFunction:
+    """So many of the slots on another channel: any, or 10 runs of neighbours."""
     rng = np.random.default_rng(1)
-    count = SLOTS // 10
+    count = SLOTS * percent // 100
     if how == "random":
         picked = rng.choice(SLOTS, count, replace=False)
     else:
@@ -97,16 +99,24 @@ def moved(function: PartitioningFunction, how: str) -> PartitioningFunction:
     return replace(function, slots=owners)
 
 
-def fresh(spark: SparkSession, table: Table, folder: Path, rows: int, how: str) -> Migration:
-    """A copy of the table, and a plan for it."""
+def linked(made: Path, folder: Path) -> Path:
+    """A copy of a folder, its files hard-linked: Delta never writes into one that is there."""
     home = folder / f"copy-{time.monotonic_ns()}"
-    shutil.copytree(Path(table.spec.registry).parent, home, copy_function=os.link)
+    return Path(shutil.copytree(made, home, copy_function=os.link))
+
+
+def fresh(
+    spark: SparkSession, table: Table, folder: Path, rows: int, how: str, percent: int
+) -> Migration:
+    """A copy of the table, and a plan for it."""
+    home = linked(Path(table.spec.registry).parent, folder)
     copy = Table(load_spec(home / "bench.yaml"))
     each, none = np.full(SLOTS, rows / SLOTS), np.zeros(0)
     profile = Profile(KEY, each, each, each, np.zeros(0, np.int64), none, none, none, ())
     before = copy.epoch().function
     version = state.table_version(spark, copy.spec.state["visits"].path)
-    plan = plan_for("bench", profile, before, moved(before, how), tables={"visits": version})
+    after = moved(before, how, percent)
+    plan = plan_for("bench", profile, before, after, tables={"visits": version})
     copy.registry.run("bench").write_json("plan.json", plan.to_dict())
     return approved(copy, "bench", plan.digest)
 
@@ -121,24 +131,43 @@ def rewrite(spark: SparkSession, migration: Migration) -> None:
     placed.write.format("delta").partitionBy("channel").mode("overwrite").save(path + "-rewritten")
 
 
+def zordered(spark: SparkSession, migration: Migration, folder: Path, runs: int) -> float:
+    """Median seconds of OPTIMIZE ZORDER of the same rows, each with its new channel already."""
+    rows = spark.read.format("delta").load(migration.path("visits"))
+    placed = rows.selectExpr(
+        f"{channel_sql(migration.after)} AS channel", *(c for c in rows.columns if c != "channel")
+    )
+    placed.write.format("delta").save(str(folder / "flat"))
+    found = []
+    for _ in range(runs):
+        copy = linked(folder / "flat", folder)
+        optimize = f"OPTIMIZE {state.sql_name(str(copy))} ZORDER BY (channel, slot)"
+        found.append(seconds(lambda: spark.sql(optimize).collect()))  # noqa: B023
+        shutil.rmtree(copy)
+    return statistics.median(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--doubles", type=int, default=4, help="columns beside key, count and tag")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     spark = session("migrate benchmark", **{"spark.log.level": "ERROR"})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        table = build(spark, folder / "table", options.rows)
+        table = build(spark, folder / "table", options.rows, options.doubles)
         # The first statements in a JVM pay for its warming up, on either side.
-        warm = fresh(spark, table, folder, options.rows, "random")
+        warm = fresh(spark, table, folder, options.rows, "random", 10)
         rewrite(spark, warm)
+        clustered = zordered(spark, warm, folder, options.runs)
         passage = forward(spark, warm, "visits", "migrate")
         passage.move(untouched=passage.loosen())
-        for how in ("random", "neighbouring"):
+        print(f"OPTIMIZE ZORDER BY (channel, slot): {clustered:.1f} s", flush=True)
+        for percent, how in product((10, 1), ("random", "neighbouring")):
             runs, written = [], 0.0
             for _ in range(options.runs):
-                migration = fresh(spark, table, folder, options.rows, how)
+                migration = fresh(spark, table, folder, options.rows, how, percent)
                 full = seconds(lambda: rewrite(spark, migration))  # noqa: B023
                 each = state.table_bytes_per_row(spark, migration.path("visits"))
                 passage = forward(spark, migration, "visits", "migrate")
@@ -146,13 +175,14 @@ def main() -> None:
                 update = seconds(lambda: passage.move(untouched=True))  # noqa: B023
                 record = record_of(spark, migration, "visits")
                 runs.append((update, loosen + update, full))
-                shutil.rmtree(migration.path("visits") + "-rewritten")
+                shutil.rmtree(Path(migration.path("visits")).parent)
                 written = max(written, record["bytes"] / (record["rows"] * each))
             update, whole, full = (statistics.median(side) for side in zip(*runs, strict=True))
             ratio = statistics.median(u / f for u, _, f in runs)
             print(
-                f"10% of the slots, {how}: UPDATE {update:.1f} s (all: {whole:.1f} s) against "
-                f"{full:.1f} s for a full rewrite: ratio {ratio:.2f} (all: {whole / full:.2f}); "
+                f"{percent}% of the slots, {how}: UPDATE {update:.1f} s (all: {whole:.1f} s) "
+                f"against {full:.1f} s for a full rewrite: ratio {ratio:.2f} "
+                f"(all: {whole / full:.2f}), to ZORDER {update / clustered:.2f}; "
                 f"{record['rows']:,} rows, {record['bytes'] / 1e6:.1f} MB written, "
                 f"{written:.4f} of the bytes moved",
                 flush=True,

@@ -10,8 +10,12 @@ from partitioning.sql import channel_sql
 from spark_jobs import state
 from spark_jobs.joining import of_keys_sql
 
-#: Ranges of slots in an UPDATE's condition. They only spare reading; many cost more than they
-#: save: past some thousand bytes of code the JVM interprets Spark's generated filter.
+#: So many slots an UPDATE's condition names one by one: Parquet skips what holds none of them
+#: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and of the rows that it does
+#: read only theirs are hashed.
+LISTED = 1000
+#: More are named by so many ranges. They only spare reading; many cost more than they save: past
+#: some thousand bytes of code the JVM interprets Spark's generated filter.
 RANGES = 12
 
 
@@ -42,14 +46,21 @@ def moved_sql(
     if not len(slots) and not len(keys):
         return None
     channels = np.union1d(source.slots[slots], source.lookup_hashes(keys))
-    ranges = slot_ranges(np.union1d(slots, slot_of(keys, len(source.slots))))
-    within = " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
+    within = _slots_sql(np.union1d(slots, slot_of(keys, len(source.slots))))
     due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final.unsplit)}"
     if final is not None:
         due += f" AND {channel_sql(target)} = {channel_sql(final.unsplit)}"
     if shared is not None and len(shared):
         due += f" AND NOT {of_keys_sql(source, shared)}"
     return f"{state.CHANNEL} IN ({', '.join(map(str, channels.tolist()))}) AND ({within}) AND {due}"
+
+
+def _slots_sql(slots: np.ndarray) -> str:
+    """SQL that is true of rows of these slots, and may be of others."""
+    if len(slots) <= LISTED:
+        return f"{state.SLOT} IN ({', '.join(map(str, slots.tolist()))})"
+    ranges = slot_ranges(slots)
+    return " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
 
 
 def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:

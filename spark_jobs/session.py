@@ -28,6 +28,8 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # State is read by runs of neighbouring slots: small row groups let Parquet skip the rest.
     "spark.hadoop.parquet.block.size": str(1 << 20),
+    # As many as moved.py lists: by Spark's default, ten, Parquet sees no longer list at all.
+    "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
     # Delta reads its log in 50 tasks otherwise, whatever the size of the table.
     "spark.databricks.delta.snapshotPartitions": "4",
 }

@@ -385,7 +385,7 @@ def test_conditions_name_what_need_not_be_read() -> None:
     assert moved_sql(before, before) is None
     sql = moved_sql(before, next_function(before, (4, 8, 9), None))
     assert sql is not None
-    assert "channel IN (0, 1)" in sql
+    assert "channel IN (0, 1)" in sql and "slot IN (4, 8, 9)" in sql
     heavy = moved_sql(before, next_function(before, (), HEAVY))
     slot = int(hashes([HEAVY])[0] % 64)
     assert heavy is not None
