@@ -117,6 +117,9 @@ def remove_torn(spark: SparkSession, path: str, hours: float) -> int:
     jvm: Any = spark._jvm
     log = jvm.org.apache.hadoop.fs.Path(path, "_delta_log")
     files = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if files.getUri().getScheme() == "file":
+        # Else checksums are hidden, also one whose commit was killed when it had been renamed.
+        files = files.getRawFileSystem()
     before, removed = (time.time() - hours * 3600) * 1000, 0
     for status in files.listStatus(log):
         if _TORN.fullmatch(status.getPath().getName()) and status.getModificationTime() < before:

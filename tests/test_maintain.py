@@ -58,6 +58,19 @@ def test_rows_stay_and_files_become_few_and_sorted(spark, ready: World, capsys):
     assert content(spark, path, 1)[0] > 0
 
 
+def test_what_killed_commits_left_is_removed_once_it_is_old(spark, ready: World):
+    path = ready.table.spec.state["totals"].path
+    log = Path(path) / "_delta_log"
+    kept = {f.name for f in log.iterdir()}
+    # Killed before its rename, and between that and the rename of its checksum.
+    torn = (".00000000000000000009.json.a-1.tmp", "..00000000000000000009.json.a-1.tmp.crc")
+    for name in (*torn, "..00000000000000000008.json.b-2.tmp.crc"):
+        (log / name).write_bytes(b"torn")
+    assert state.remove_torn(spark, path, 1.0) == 0
+    assert state.remove_torn(spark, path, -1.0) == 3
+    assert {f.name for f in log.iterdir()} == kept
+
+
 def age(spark, path: str, hours: dict[int, int]) -> None:
     """Make commits (by version) and all files look that many hours old."""
     for file in Path(path).rglob("*"):
