@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test cluster chaos fuzz lint bench papers papers-quick lock clean distclean
+.PHONY: help setup run up test cluster chaos fuzz lint audit bench papers papers-quick lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -49,6 +49,9 @@ lint: .venv/.installed ## style, types and the arrows between packages
 	@.venv/bin/ruff format --check -q .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache --no-logo
+
+audit: .venv/.installed ## ask OSV for known vulnerabilities of what is pinned
+	@setup/audit.sh
 
 bench: setup ## run the benchmarks
 	@$(IN_ENV) exec $(PY) -m benchmarks $(ARGS)
