@@ -36,6 +36,7 @@ from partitioning.errors import EvenkeelError, InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 FLIGHTS = "flights.parquet"
+#: Of the first table; each further one has one less, as all run at the same time.
 ROUNDS = 3
 #: Where a running `make up` says how to reach it.
 UP = "up.json"
@@ -66,7 +67,7 @@ def _arguments() -> argparse.ArgumentParser:
     asked.add_argument(
         "--rounds",
         type=int,
-        help="rebalances to run [3; 1 of a table that splits keys, which has come even by then]",
+        help="rebalances to run [3 of the first table, one less of each further one]",
     )
     asked.add_argument("--days", type=int, default=28, help="days a round [%(default)s]")
     asked.add_argument(
@@ -164,10 +165,10 @@ def _run_all(
     threads = [
         threading.Thread(
             target=lane.run,
-            args=(start, options.days, options.rounds or (1 if lane.table.spec.split else ROUNDS)),
+            args=(start, options.days, options.rounds or max(1, ROUNDS - at)),
             daemon=True,
         )
-        for lane, start in zip(lanes, starts, strict=True)
+        for at, (lane, start) in enumerate(zip(lanes, starts, strict=True))
     ]
     with view.live():
         for thread in threads:
