@@ -28,7 +28,7 @@ def decision_for(
         seconds_per_load=seconds_per_load(registry, profile),
         pace=pace(registry),
         splitting=spec.split is not None,
-        copies=spec.split and spec.split.copies,
+        **(spec.split.limits if spec.split else {}),
     )
     return decide_on(
         profile,
@@ -79,7 +79,7 @@ def plan_next(
         budget=spec.budget if params.budget is None else params.budget,
         tables=tables,
         row=row if split is not None else None,
-        copies=split and split.copies,
+        **(split.limits if split else {}),
     )
 
 

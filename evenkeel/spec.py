@@ -128,7 +128,7 @@ class TableSpec(Strict):
                 check_options(info.data["strategy"], options)
             except InputError as error:
                 raise ValueError(f"{error.what}. {error.fix}") from error
-        if own := sorted(set(options) & {"splitting", "copies"}):
+        if own := sorted(set(options) & {"splitting", "copies", "worth"}):
             raise ValueError(f"{', '.join(own)}: say it by `split`")
         if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
             raise ValueError("with `split` only one of the resources can be even")

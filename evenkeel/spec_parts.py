@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evenkeel.own_merges import merges
+from partitioning.strategies.frontier import WORTH
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 
@@ -82,11 +83,20 @@ class Splitting(Strict):
         "which of the key's channels each goes"
     )
     copies: int | None = Field(
-        None,
-        ge=2,
-        description="channels that a key is split over at most; none: as many as have room, so "
-        "that no slot has to move for it",
+        None, ge=2, description="channels that a key is split over at most; none: any number"
     )
+    worth: float = Field(
+        WORTH,
+        ge=0,
+        allow_inf_nan=False,
+        description="state, in channels' means, that may move for each channel fewer that shares a "
+        "key: slots make room for it; 0: none does, and all channels that have room share it",
+    )
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How far keys are split, as `make_plan` and `Policy` have it."""
+        return {"copies": self.copies, "worth": self.worth}
 
 
 class Watching(Strict):

@@ -10,6 +10,9 @@ import numpy.typing as npt
 from partitioning.function import Channel
 from partitioning.profile import Floats, Profile
 
+#: Loads that differ by this part are equal.
+ROUNDING = 1e-12
+
 
 def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False) -> float:
     """Least imbalance that any function can reach; where keys may be split, that is 1.0.
@@ -26,6 +29,22 @@ def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False
     heaviest = -np.sort(-profile.heavy_load)[: np.count_nonzero(capacities)]
     held = np.cumsum(heaviest) / np.cumsum(capacities)[: len(heaviest)]
     return max(1.0, float(held.max()) * float(capacities.sum()) / total)
+
+
+def least_copies(profile: Profile, channels: Sequence[Channel], imbalance: float = 1.0) -> int:
+    """Channels that keys have beyond one each, at least, in any function within `imbalance`.
+
+    Within it a channel has at most `imbalance` times its fair share of all load, and the owners of
+    a key hold all of its load. So m owners of it have load for no more than the m channels with
+    most capacity may have, and each key needs the least m for which that suffices: where all N
+    channels are equal, ceil(N share / imbalance). Two keys may need the same channels; that is not
+    counted, and neither are keys that the profile does not list.
+    """
+    capacities = -np.sort([-c.capacity for c in channels])
+    held = np.cumsum(capacities) / capacities.sum() * float(profile.load.sum()) * imbalance
+    # A sum of loads is off by rounding.
+    needed = 1 + np.searchsorted(held, profile.heavy_load * (1 - ROUNDING))
+    return int((needed[profile.heavy_load > 0] - 1).sum())
 
 
 def least_bytes(

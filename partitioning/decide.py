@@ -15,7 +15,7 @@ from partitioning.moves import moves_between
 from partitioning.parts import shared_keys
 from partitioning.profile import Profile
 from partitioning.strategies.curve import trace
-from partitioning.strategies.frontier import frontier
+from partitioning.strategies.frontier import WORTH, frontier
 
 #: A gain in imbalance below this is noise, not balance.
 LEAST_GAIN = 0.005
@@ -48,7 +48,7 @@ class Policy:
     straggler time saved must exceed the time of moving. seconds_per_load (measured when windows
     are applied) and pace (measured by earlier migrations) may be unknown: then saving and cost
     are not compared. splitting: keys may be split, over
-    `copies` channels at most.
+    `copies` channels at most, at `worth` a partial (as in `make_plan`).
     """
 
     trigger: float
@@ -58,6 +58,7 @@ class Policy:
     pace: Pace | None = None
     splitting: bool = False
     copies: int | None = None
+    worth: float = WORTH
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ def _split(
         max_imbalance=aim,
         splitting=policy.splitting,
         copies=policy.copies,
+        worth=policy.worth,
     )
     listed = profile.listing(
         np.concatenate(

@@ -22,6 +22,7 @@ from partitioning.profile import Floats, Profile
 from partitioning.shared_curve import shared_curve
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.curve import trace
+from partitioning.strategies.frontier import WORTH
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.options import check_options
 
@@ -119,6 +120,7 @@ def make_plan(
     tables: Mapping[str, int] | None = None,
     row: KeyColumn | None = None,
     copies: int | None = None,
+    worth: float = WORTH,
 ) -> Plan:
     """Build the next function and say what it takes to get there. Pure, and deterministic unless
     frontier is given `seconds`.
@@ -129,7 +131,8 @@ def make_plan(
     budget : bytes of state that frontier may move; None: no limit
     tables : version of each state table that the profile was weighed at
     row : column of the events by which keys may be split; None: every key stays whole
-    copies : most channels that frontier splits a key over; None: as many as have room
+    copies, worth : over how many channels frontier splits a key at most, None: any number; and the
+        state that may move for each partial fewer, in channels' means
 
     Raises
     ------
@@ -141,7 +144,7 @@ def make_plan(
     if strategy == "frontier":
         given = {"max_imbalance": max_imbalance, "budget": budget, **given}
         if row is not None:
-            given = {"splitting": True, "copies": copies, **given}
+            given = {"splitting": True, "copies": copies, "worth": worth, **given}
     function = STRATEGIES[strategy](profile, previous, channels, **given)
     if len(function.split):
         if row is None:
@@ -158,6 +161,7 @@ def make_plan(
         tables=tables,
         splitting=row is not None,
         copies=copies,
+        worth=worth,
     )
 
 
@@ -173,13 +177,14 @@ def plan_for(
     reason: str | None = None,
     splitting: bool = False,
     copies: int | None = None,
+    worth: float = WORTH,
 ) -> Plan:
     """The plan that leads from `previous` to `function`, whoever built that.
 
     Parameters
     ----------
-    splitting, copies : whether keys may be split, and over how many channels at most: what
-        balance costs is then told for that
+    splitting, copies, worth : whether keys may be split, and as in `make_plan`: what balance costs
+        is then told for that
     """
     function = replace(function, epoch=previous.epoch + 1, parent=previous.digest)
     shared = shared_keys(previous, function)
@@ -189,7 +194,7 @@ def plan_for(
     channels = max(len(previous.channels), len(function.channels))
     if splitting or len(shared):
         aims = {"max_imbalance": max_imbalance, "budget": budget}
-        aims |= {"copies": copies} if splitting else {}
+        aims |= {"copies": copies, "worth": worth} if splitting else {}
         held = reason is None and function.strategy != "frontier"
         allowed = splitting or len(function.split) > 0
         curve = shared_curve(profile, previous, function, allowed, aims if held else None)

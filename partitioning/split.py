@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,16 @@ class Split:
     def homes(self) -> npt.NDArray[np.int32]:
         """First owner of each key, int32 (K,)."""
         return self.channels[self.starts[:-1]]
+
+    @property
+    def weights(self) -> dict[int, dict[int, float]]:
+        """Inverse of `of`."""
+        owners = zip(self.channels.tolist(), self.shares.tolist(), strict=True)
+        copies = np.diff(self.starts).tolist()
+        return {
+            h: {c: float(parts) for c, parts in islice(owners, count)}
+            for h, count in zip(self.keys.tolist(), copies, strict=True)
+        }
 
     def find(self, hashes: Hashes) -> Ints:
         """Number of each hash among the keys, int64 (n,); -1: it is not split."""

@@ -68,19 +68,20 @@ def hot(count: int = 2001, size: float = 40.0):
     return profile, uniform(profile, None, numbered_channels(8))
 
 
-@pytest.mark.parametrize("copies", [None, 5])
-def test_half_of_the_load_on_one_key_comes_even_by_splitting_it_alone(copies):
+@pytest.mark.parametrize(
+    ("limits", "owners"),
+    [({}, 4), ({"copies": 5}, 4), ({"copies": 5, "worth": 0.0}, 5), ({"worth": 0.0}, 8)],
+)
+def test_half_of_the_load_on_one_key_comes_even_by_splitting_it_alone(limits, owners):
     profile, before = hot()
-    plan = make_plan(
-        "t", profile, before, before.channels, max_imbalance=1.02, row=ROW, copies=copies
-    )
+    plan = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW, **limits)
     assert plan.imbalance_after <= 1.02 < 3 < plan.imbalance_before
     assert plan.floor == 1.0
     (h,) = plan.function.split.keys.tolist()
     assert profile.heavy_load[profile.heavy == h] == profile.heavy_load.max()
-    # As many as have room, so that no slot moves; or as few as can hold it, for which some must.
-    assert len(plan.function.split.channels) == (copies or 8)
-    assert any(m.kind == "slot" for m in plan.moves) == (copies is not None)
+    # As few as can hold it, for which slots must move; or as many as have room, for which none has.
+    assert len(plan.function.split.channels) == owners
+    assert any(m.kind == "slot" for m in plan.moves) == (owners < 8)
     assert plan.function.row == ROW
     shares = [m for m in plan.moves if m.kind == "share"]
     assert {m.item for m in shares} == {h}
@@ -141,7 +142,9 @@ def test_a_light_key_is_whole_again_by_the_next_plan_and_other_strategies_are_he
 def test_no_partial_moves_that_the_budget_does_not_pay_for(budget):
     """A share is counted for less than the partial that moves with the last of it."""
     profile, before = hot()
-    split = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW).function
+    split = make_plan(
+        "t", profile, before, before.channels, max_imbalance=1.02, row=ROW, worth=0.0
+    ).function
     (h,) = split.split.keys.tolist()
     weights = dict.fromkeys(range(5), 1.0) | {5: 1e-3}
     now = successor(KEY, split, split.channels, split.slots, "x", None, {}, {h: weights})

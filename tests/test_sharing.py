@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.papers.dicer import WORKERS, chaos
+from evenkeel.backtest import backtest
+from evenkeel.backtest_runs import placed
+from evenkeel.windows import Series, Window
+from partitioning.bounds import least_copies
 from partitioning.errors import InputError
 from partitioning.function import Channel, numbered_channels
 from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.metrics import channel_loads, imbalance, moved_shares
 from partitioning.profile import profile_of_keys
+from partitioning.strategies import SPLITTING, STRATEGIES
 from partitioning.strategies.curve import CLOSE
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.hashing import uniform
@@ -107,6 +112,95 @@ def test_no_more_channels_share_a_key_than_are_allowed(copies):
 def test_copies_are_two_or_more_of_split_keys(options):
     with pytest.raises(InputError, match="copies: .*Give 2 or more"):
         frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), **options)
+
+
+@pytest.mark.parametrize("worth", [-1.0, float("nan"), float("inf")])
+def test_a_partial_has_a_price(worth):
+    with pytest.raises(InputError, match="worth: .*Give 0 or more"):
+        frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), worth=worth)
+
+
+def windows(count: int, rows: int, seed: int) -> Series:
+    """A key with half of the load, 2,000 others by Zipf."""
+    hashes = np.sort(hashed_keys(2001))
+    shares = np.append(1.0, zipf(2000, 0.5)) / 2
+    rng, made = np.random.default_rng(seed), []
+    for number in range(count):
+        stream = rng.choice(2001, rows, p=shares).astype(np.int32)
+        load = np.bincount(stream, minlength=2001).astype(float)
+        made.append(Window(str(number), hashes, load, rows, stream, None))
+    return Series(KEY, hashes, tuple(made), ())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_half_of_the_load_on_one_key_is_even_on_the_next_window(seed):
+    """Row by row, from nothing and from hashing; whole keys have a floor of 4."""
+    data = windows(2, 1_000_000, seed)
+    learned, unseen = data.windows
+    options = {"frontier": {"splitting": True}}
+    (score,) = backtest(data, ["frontier"], [8], options)
+    assert score.floor > 3.9 and score.imbalance <= 1.02
+    assert (score.copies - 1) * data.keys == pytest.approx(3)
+    profile = profile_of_keys(
+        KEY, data.hashes, learned.load, 4096, threshold=1e4, state=np.ones(data.keys)
+    )
+    before = uniform(profile, None, numbered_channels(8))
+    for aim in (None, 1.01):
+        after = frontier(profile, before, before.channels, max_imbalance=aim, splitting=True)
+        assert after.split.keys.tolist() == [data.hashes[0]] and len(after.split.channels) <= 5
+        assert imbalance(placed(after, unseen)[0], after.capacities) <= 1.02
+
+
+@pytest.mark.parametrize("count", [10, 100])
+@pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 2.5, 3.0])
+def test_no_key_has_a_copy_that_it_could_do_without(z, count):
+    profile = zipf_profile(10_000, z, threshold=0.01 / count)
+    function = frontier(profile, None, numbered_channels(count), splitting=True)
+    assert reached(profile, function) < 1.001
+    least = least_copies(profile, function.channels, reached(profile, function))
+    assert len(function.split.channels) - len(function.split) == least < count
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_no_strategy_has_fewer_copies_than_the_bound(problem):
+    for name in SPLITTING:
+        function = STRATEGIES[name](problem.profile, problem.previous, problem.channels)
+        even = reached(problem.profile, function)
+        least = least_copies(problem.profile, problem.channels, even)
+        assert len(function.split.channels) - len(function.split) >= least, name
+
+
+def test_copies_needed_by_hand():
+    profile = profile_of_keys(KEY, hashed_keys(3), np.array([6.0, 2.5, 1.5]), 64, threshold=1.0)
+    five = numbered_channels(5)  # 2 each: 3 channels, 2 and 1
+    assert [least_copies(profile, five, level) for level in (1.0, 1.25, 1.5, 3.0)] == [3, 2, 1, 0]
+    wide = (Channel("a", 5.0), Channel("b", 4.0), Channel("c", 1.0), Channel("d", 0.0))
+    assert least_copies(profile, wide) == 1
+
+
+@settings(deadline=None, max_examples=100)
+@given(problems(same_channels=True), st.sampled_from([None, 1.05, 1.5]))
+def test_planning_again_on_unchanged_input_moves_nothing(problem, aim):
+    p, channels = problem.profile, problem.channels
+    once = frontier(p, problem.previous, channels, max_imbalance=aim, splitting=True)
+    again = frontier(p, once, channels, max_imbalance=aim, splitting=True)
+    if len(again.split) == len(once.split):  # whole keys may do by now
+        assert moved(problem, once, again) == 0
+
+
+def test_slots_make_room_for_what_it_is_worth():
+    load = np.append(1.0, zipf(2000, 0.5))
+    profile = profile_of_keys(KEY, hashed_keys(2001), load, 512, threshold=0.9, state=np.ones(2001))
+    before = uniform(profile, None, numbered_channels(8))
+    found = {}
+    for worth in (0.0, 2.0, 10.0):
+        after = frontier(
+            profile, before, before.channels, max_imbalance=1.02, splitting=True, worth=worth
+        )
+        found[worth] = (len(after.split.channels), int((after.slots != before.slots).sum()))
+    assert found[0.0] == (8, 0)
+    assert found[2.0] == found[10.0] and found[2.0][0] == 4 and found[2.0][1] > 100
 
 
 def test_keys_that_do_not_pack_are_split_too():

@@ -139,10 +139,11 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"strategy": "pkg"}, "strategy: 'pkg' splits keys, without `split`; allowed: uniform"),
         (
             {"split": {"row": "id"}},
-            r"split.by: is missing; split.row: there is no .*allowed: by, copies\)",
+            r"split.by: is missing; split.row: there is no .*allowed: by, copies, worth\)",
         ),
         ({"split": {"by": "dest"}}, "split.by: 'dest' is the same in all events of a key"),
         ({"split": {"by": "id", "copies": 1}}, "split.copies: .*greater than or equal to 2"),
+        ({"split": {"by": "id", "worth": -1}}, "split.worth: .*greater than or equal to 0"),
         (
             {"split": {"by": "id"}, "options": {"resources": "LC"}},
             "options: with `split` only one of the resources can be even",

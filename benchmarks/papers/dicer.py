@@ -76,7 +76,7 @@ def chaos(rounds: int, aim: float | None, seed: int = 0) -> Iterator[Round]:
     """Every round but the first, which has nothing to move from."""
     before: PartitioningFunction | None = None
     for profile, channels in windows(rounds + 1, seed):
-        after = frontier(profile, before, channels, max_imbalance=aim, splitting=True)
+        after = frontier(profile, before, channels, max_imbalance=aim, splitting=True, worth=0.0)
         if before is not None:
             reached = imbalance(channel_loads(after, profile), after.capacities)
             tail = profile.tail(profile.load, profile.heavy_load)

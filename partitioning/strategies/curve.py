@@ -17,7 +17,7 @@ from partitioning.profile import Floats, Profile
 from partitioning.strategies.assignment import Ints
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
-from partitioning.strategies.thrift import thriftier
+from partitioning.strategies.thrift import packed, thriftier
 
 State = TypeVar("State")
 #: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
@@ -175,6 +175,20 @@ def lowest(
         else:
             high, best = found
     return best
+
+
+def cleared(task: Task, goal: float, budget: float, exact: bool) -> Ints | None:
+    """Where each item goes, such that `goal` is kept for `budget` bytes where many items must make
+    room for fixed ones; None where no such state is found. `exact` is as in `packed`."""
+    fixed = np.where(task.fixed, float(task.sizes.sum()), task.sizes)
+    level = goal * float(task.fair.sum()) / (float(task.load.sum()) or 1.0)
+    least = least_bytes(task.load, fixed, task.home, task.capacities, np.array([level]))
+    if least[0] > budget * (1 + ROUNDING):
+        return None
+    home = np.where(task.home < 0, task.start, task.home)
+    charged, limit = task.sizes * (task.home >= 0), goal * task.fair
+    at = packed(task.load, charged, home, task.start, limit, np.flatnonzero(~task.fixed), exact)
+    return None if at is None or task.moved(at) > budget * (1 + ROUNDING) else at
 
 
 def _thrifty(task: Task, at: Ints, goal: float) -> Ints:

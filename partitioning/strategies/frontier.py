@@ -14,26 +14,18 @@ from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.hashing import Hashes
 from partitioning.metrics import channel_loads, imbalance, moved_shares
-from partitioning.profile import Profile, sums_by
-from partitioning.split import PARTS
+from partitioning.profile import Profile
 from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.curve import CLOSE, lowest, picked
-from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
-from partitioning.strategies.sharing import (
-    HARD,
-    afforded,
-    largest,
-    poured,
-    shares_before,
-    split_task,
-)
+from partitioning.strategies.splitting import Shared, shared_plan
 
-#: Where each item goes, and the share of each channel of each split key, by its hash.
-Shared = tuple[Ints, dict[int, dict[int, float]]]
 #: Parts of a mean slot's load and bytes up to which a key is not worth a name.
 LIGHT = 0.1
+#: Channels' mean state that may move for each partial that readers are spared. A key of half of the
+#: load fits on half of the channels, for no more than one each.
+WORTH = 2.0
 #: What split keys aim below the goal, as a part of it.
 SHARED = 2e-6
 
@@ -51,6 +43,7 @@ def frontier(
     seconds: float | None = None,
     splitting: bool = False,
     copies: int | None = None,
+    worth: float = WORTH,
 ) -> PartitioningFunction:
     """The least bytes for `max_imbalance`, or the least imbalance for `budget` bytes.
 
@@ -82,7 +75,9 @@ def frontier(
         the room that slots and whole keys leave; none where whole keys reach `max_imbalance`. To
         the budget a key counts as if its state moved with its share, which is more than it does
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
-        for fewer than have room, slots have to move. None: as many as have room
+        None: any number
+    worth : state, as a part of a channel's mean, that may move for each partial fewer: slots make
+        room for a key so that few channels hold it; 0: none does, and all that have room share it
 
     Raises
     ------
@@ -97,6 +92,8 @@ def frontier(
         raise InputError(f"{seconds} seconds are no time", "seconds", "Give more than 0")
     if copies is not None and (copies < 2 or not splitting):
         raise InputError(f"{copies} copies of a key", "copies", "Give 2 or more, and splitting")
+    if not 0 <= worth < np.inf:
+        raise InputError(f"{worth} is no price of a partial", "worth", "Give 0 or more")
     check_channels(channels)
     put = places_of(profile.key, pinned or {}, channels)
     stay = hashes_of(profile.key, excluded or (), "excluded").tolist()
@@ -141,6 +138,7 @@ def frontier(
     options |= {"pinned": dict(pinned or {}), "excluded": list(excluded or ())}
     options |= {"seconds": seconds} | ({"splitting": True} if splitting else {})
     options |= {} if copies is None else {"copies": copies}
+    options |= {} if worth == WORTH else {"worth": worth}
 
     def filled(
         task: Task, at: Ints, shared: Mapping[int, Mapping[int, float]]
@@ -168,24 +166,30 @@ def frontier(
     # Shares are rounded.
     goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
 
-    tried: list[tuple[float, Shared]] = []
+    level = np.inf
+    if previous is not None and previous.channels == tuple(channels):
+        level = imbalance(channel_loads(previous, profile), previous.capacities)
+        named = previous.split.find(task.profile.heavy[task.fixed[count:]]) >= 0
+        most = np.diff(previous.split.starts).max(initial=1)
+        free = (task.start == task.home).all() and not named.any() and most <= (copies or most)
+        if level <= goal * (1 + SHARED) and free:
+            return filled(task, task.home.copy(), previous.split.weights)
+    tried: list[Shared] = []
 
     def within(goal: float) -> tuple[float, Shared] | None:
-        reached, at, shares = _shared(task, previous, goal, limit, copies)
-        tried.append((reached, (at, shares)))
-        return tried[-1] if reached <= goal * (1 + SHARED) else None
+        found = shared_plan(task, previous, goal, limit, copies, worth)
+        tried.append(found)
+        return (found[0], found) if found[0] <= goal * (1 + SHARED) else None
 
     within(goal)
     reached = tried[0][0]
     if limit < np.inf and reached > goal * (1 + SHARED):
         # A budget too small for the goal is spent before all channels have had of it.
-        if previous is not None and previous.channels == tuple(channels):
-            level = imbalance(channel_loads(previous, profile), previous.capacities)
-            if level < reached:
-                within(level * (1 + SHARED))
-        lowest(goal, min(reached for reached, _ in tried), within, until)
+        if level < reached:
+            within(level * (1 + SHARED))
+        lowest(goal, min(map(itemgetter(0), tried)), within, until)
     # What misses its aim may still be the most even.
-    return filled(task, *min(tried, key=itemgetter(0))[1])
+    return filled(task, *min(tried, key=itemgetter(0))[1:])
 
 
 def _joined(
@@ -211,43 +215,3 @@ def _light(task: Task, previous: PartitioningFunction | None, at: Ints, known: H
     for values in (task.load, task.sizes):
         few &= values[items] <= LIGHT * float(values.sum()) / count
     return previous.explicit_keys[few & np.isin(previous.explicit_keys, known)]
-
-
-def _shared(
-    task: Task,
-    previous: PartitioningFunction | None,
-    goal: float,
-    budget: float,
-    copies: int | None,
-) -> tuple[float, Ints, dict[int, dict[int, float]]]:
-    """The imbalance that is reached, where each item goes, and the share of each channel of each
-    split key, by its hash."""
-    best = np.inf
-    for part in (1.0, HARD):
-        rest, items, allowed = split_task(task, previous, goal, part, copies)
-        at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget)
-        moved = rest.moved(at)
-        at = at[: len(task.load)]
-        loads = sums_by(at, rest.load[: len(at)], len(rest.fair))
-        before = shares_before(task, previous, items)
-        after = poured(loads, rest.fair, task.load[items], before, goal, allowed)
-        if copies is not None:
-            after = largest(after, copies)
-        sizes = task.sizes[items]
-        # A split rounds each share to whole parts.
-        rounding = len(rest.fair) / PARTS * float(sizes.sum())
-        after = afforded(before, after, sizes, budget - moved - rounding)
-        reached = imbalance(loads + task.load[items] @ after, task.capacities)
-        if reached < best:
-            best, hashes = reached, task.profile.heavy[items - task.profile.slots].tolist()
-            found = (
-                reached,
-                at,
-                {
-                    h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
-                    for h, s in zip(hashes, after, strict=True)
-                },
-            )
-        if reached <= goal * (1 + ROUNDING):
-            break
-    return found

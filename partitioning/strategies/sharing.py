@@ -1,137 +1,115 @@
-"""Keys that frontier splits: which are too heavy to stay whole, and who shares each.
+"""Keys that frontier splits: which channels share each, and how much each of them takes.
 
 Whole items are brought under the goal first; split keys, which can be cut anywhere, fill the room
-that is left. So the fewest bytes move: a slot only where it alone is in the way.
+that is left.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from partitioning.function import PartitioningFunction
-from partitioning.metrics import Indices, placements
+from partitioning.metrics import Indices
 from partitioning.profile import Floats
-from partitioning.strategies.frontier_task import Task
-from partitioning.strategies.greedy import surface
+from partitioning.strategies.greedy import settle, surface
 
-#: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
-#: where whole ones miss the goal.
-HARD = 0.5
 #: Share of its key, at most, that an owner keeps whose partial the budget does not move.
 STAYING = 1e-3
 #: A part of less than this of its key is none: rounding makes such.
 LEAST_PART = 1e-9
 
 
-def split_task(
-    task: Task,
-    previous: PartitioningFunction | None,
-    goal: float,
-    part: float,
-    copies: int | None = None,
-) -> tuple[Task, Indices, npt.NDArray[np.bool_]]:
-    """What is left to plan where keys are split, and which keys those are.
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """The channels that are to share a key, int64 (m,), and the load that each takes, float64 (m,),
+    if all but the last are filled up."""
+
+    channels: Indices
+    pieces: Floats
+
+
+def owned(
+    loads: Floats,
+    before: Floats,
+    limit: Floats,
+    stays: Floats,
+    resting: Floats,
+    depth: float,
+    copies: int | None,
+) -> dict[int, Owners]:
+    """Who owns each key that is over any channel's limit, by its number: the fewest that hold it.
+    Keys that every channel may own are left out.
+
+    Owners of now come first, and one more of them than is needed stays, so that a load that varies
+    about a whole number of channels changes nothing; then the channels with most room.
 
     Parameters
     ----------
-    part : keys over so much of what the goal allows the best channel are split; and, if they can
-        be, those that are split now
+    loads : float64 (F,), largest first
+    before : float64 (F, N): shares where the keys are
+    limit, stays, resting : float64 (N,): load that each channel may have, 0: closed; what of it
+        cannot give way to a key; and what whole items it has now
+    depth : part of its limit that a channel gives to one key at most: the less, the more channels,
+        and the less must give way; 0: as many as may be
     copies : most channels that a key has; None: any number
-
-    Returns
-    -------
-    the task without the load of the keys that are to be split; where `copies` are limited, that of
-    those which fit on no channel comes back as fixed items at its end, equal pieces on as many
-    channels; the item number of each key, heaviest first, (F,); who may own it, bool (F, N)
     """
-    load = task.load.copy()
-    load[: task.profile.slots] = 0.0
-    load[task.fixed] = 0.0
-    cut = load > part * goal * task.fair.max()
-    if previous is not None:
-        cut[task.profile.slots :] |= previous.split.find(task.profile.heavy) >= 0
-        cut &= ~task.fixed
-    items = np.flatnonzero(cut)
-    items = items[np.argsort(-load[items], kind="stable")]
-    whole = np.where(cut, 0.0, task.load)
-    biggest = whole[task.profile.slots :].max(initial=0.0)
-    left = replace(
-        task,
-        load=whole,
-        poured=task.poured + float(load[items].sum()),
-        measures=whole[None] / (float(task.load.sum()) or 1.0),
-        home=np.where(cut, task.start, task.home).astype(np.int32),
-        fixed=task.fixed | cut,
-        floor=max(1.0, float(biggest / task.fair.max())),
-    )
-    allowed = np.broadcast_to(task.fair > 0, (len(items), len(task.fair)))
-    if copies is None:
-        return left, items, allowed
-    return _in_pieces(left, load, shares_before(task, previous, items), goal, items, copies)
-
-
-def _in_pieces(
-    task: Task, load: Floats, before: Floats, goal: float, items: Indices, copies: int
-) -> tuple[Task, Indices, npt.NDArray[np.bool_]]:
-    """`split_task`'s answer with pieces on the channels that own most of each key by now, then on
-    those with most room."""
-    room = goal * task.fair - np.bincount(task.start, task.load, minlength=len(task.fair))
-    allowed = np.zeros(before.shape, dtype=np.bool_)
-    at: list[int] = []
-    pieces: list[float] = []
-    for key, weight in enumerate(load[items].tolist()):
-        if weight <= goal * task.fair.max():
-            allowed[key] = task.fair > 0
+    open_, owners = np.flatnonzero(limit > 0), {}
+    free, room = np.maximum(limit - stays, 0.0), limit - resting
+    most = min(copies or len(open_), len(open_))
+    for key in np.flatnonzero(loads > limit.max()).tolist():
+        load, own = float(loads[key]), list[int]()
+        hold = np.minimum(free, np.maximum(depth * limit, load / most))
+        others = open_[np.lexsort((-room[open_], -hold[open_], -before[key, open_]))]
+        left = load
+        while left > 0 and len(own) < most:
+            fit = others[hold[others] >= left]
+            # The last piece goes where most room is.
+            last = len(fit) and not before[key, others[0]]
+            own.append(int(fit[room[fit].argmax()] if last else others[0]))
+            others = others[others != own[-1]]
+            left -= float(hold[own[-1]])
+        now = np.flatnonzero(before[key])
+        if len(own) <= len(now) <= min(len(own) + 1, most) and hold[now].sum() >= load:
+            own = now.tolist()
+        if len(own) == len(open_):
             continue
-        order = np.lexsort((-room, -before[key], task.fair <= 0))
-        own = order[: min(copies, int((task.fair > 0).sum()))]
-        allowed[key, own] = True
-        room[own] -= weight / len(own)
-        at += own.tolist()
-        pieces += [weight / len(own)] * len(own)
-    more = np.array(pieces)
-    where = np.array(at, dtype=np.int32)
-    whole = np.append(task.load, more)
-    total = float(whole.sum()) + task.poured - float(more.sum())
-    return (
-        replace(
-            task,
-            load=whole,
-            sizes=np.append(task.sizes, np.zeros(len(more))),
-            measures=whole[None] / (total or 1.0),
-            surprises=np.pad(task.surprises, ((0, 0), (0, len(more)))),
-            home=np.append(task.home, where),
-            start=np.append(task.start, where),
-            fixed=np.append(task.fixed, np.ones(len(more), dtype=np.bool_)),
-            poured=task.poured - float(more.sum()),
-        ),
-        items,
-        allowed,
-    )
+        pieces = np.diff(np.minimum(np.cumsum(hold[own]), load), prepend=0.0)
+        owners[key] = Owners(np.array(own), pieces)
+        free[own] -= pieces
+        room[own] -= pieces
+    return owners
 
 
-def shares_before(task: Task, previous: PartitioningFunction | None, items: Indices) -> Floats:
-    """Share of each item's state on each of the N channels, float64 (F, N); that on channels that
-    close is missing."""
-    shares = np.zeros((len(items), len(task.capacities)))
-    if previous is not None:
-        item, channel, share = placements(previous, task.profile.heavy[items - task.profile.slots])
-        stays = channel < shares.shape[1]
-        np.add.at(shares, (item[stays], channel[stays]), share[stays])
-    return shares * (task.capacities > 0)
+def evenly(
+    loads: Floats, owners: Mapping[int, Owners], resting: Floats, fair: Floats
+) -> list[Floats]:
+    """Load of each key with owners on each of them, such that those come as even as they can beside
+    what rests there, float64 (N,); `loads` as in `owned`, `fair` as in `poured`."""
+    few = np.array([*owners], dtype=np.intp)
+    return settle(loads[few], [o.channels for o in owners.values()], resting, fair)
 
 
-def poured(
+def shared(
     rest: Floats,
     fair: Floats,
     loads: Floats,
     before: Floats,
     goal: float,
-    allowed: npt.NDArray[np.bool_],
+    owners: Mapping[int, Owners],
 ) -> Floats:
+    """Who shares each key, float64 (F, N): its owners, if it has some, evenly; others as `poured`,
+    whose parameters these are."""
+    others = np.setdiff1d(np.arange(len(loads)), np.array([*owners], dtype=np.intp))
+    after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
+    for key, own, load in zip(owners, owners.values(), parts, strict=True):
+        after[key, own.channels] = load / loads[key]
+    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal)
+    return after
+
+
+def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float) -> Floats:
     """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
     if that can be: as much as can be stays where it is, what must go goes to the fewest.
 
@@ -140,28 +118,26 @@ def poured(
     rest, fair : float64 (N,): load of whole items, and fair share of all load; 0: closed
     loads : float64 (F,), in the order in which they take room; one that fits whole stays whole
     before : float64 (F, N): shares where the keys are
-    allowed : bool (F, N): who may own each, one channel at least
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
     room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
     after = np.zeros_like(before)
     for key, load in enumerate(loads.tolist()):
-        fits = open_ & allowed[key] & (room >= load)
+        fits = open_ & (room >= load)
         if fits.any():
             owner = int(np.lexsort((room, before[key], fits))[-1])
             after[key, owner] = 1.0
         else:
-            free = np.where(allowed[key], room, 0.0)
-            parts = np.minimum(before[key] * load, free)
+            parts = np.minimum(before[key] * load, room)
             left = load - float(parts.sum())
-            for channel in np.argsort(parts - free, kind="stable").tolist():
-                taken = min(left, float(free[channel] - parts[channel]))
+            for channel in np.argsort(parts - room, kind="stable").tolist():
+                taken = min(left, float(room[channel] - parts[channel]))
                 parts[channel] += taken
                 left -= taken
             parts[parts <= LEAST_PART * load] = 0.0
             if not parts.any():
-                parts = np.where(allowed[key], fair, 0.0)
+                parts = fair
             after[key] = parts / parts.sum()
         room = np.maximum(room - after[key] * load, 0.0)
     return after

@@ -32,10 +32,36 @@ def thriftier(
 
     Parameters
     ----------
+    at : int32 (n,): where each is to be; no channel is over its limit
+    others : as in `packed`
+
+    Returns
+    -------
+    int32 (n,)
+    """
+    found = packed(load, charged, home, at, limit, loose)
+    moved, before = (float(charged[a != home].sum()) for a in (at if found is None else found, at))
+    return found if found is not None and moved < before else at
+
+
+def packed(
+    load: Floats,
+    charged: Floats,
+    home: Ints,
+    at: Ints,
+    limit: Floats,
+    loose: Indices,
+    exact: bool = True,
+) -> Ints | None:
+    """Where each item goes, such that no channel has more than its limit; None where none is found.
+
+    Parameters
+    ----------
     load, charged : float64 (n,): load of each item, and bytes that it costs away from home
-    home, at : int32 (n,): where each is (-1: nowhere), and is to be; no channel is over its limit
+    home, at : int32 (n,): where each is (-1: nowhere), and where those go that cannot be there
     limit : float64 (N,): load that each channel may have; 0: closed
     loose : items that may be placed anew, (m,)
+    exact : shed the cheapest items that suffice; else most load per byte first, which is quicker
 
     Returns
     -------
@@ -49,9 +75,7 @@ def thriftier(
     back[own] = home[own]
     groups = np.split(own, np.searchsorted(home[own], np.arange(1, len(limit))))
     loads = sums_by(back, load, len(limit))
-    found = _Shedding(load, charged, home, limit, back, loads, groups).packed()
-    moved, before = (float(charged[a != home].sum()) for a in (at if found is None else found, at))
-    return found if found is not None and moved < before else at
+    return _Shedding(load, charged, home, limit, back, loads, groups, exact).packed()
 
 
 @dataclass(eq=False)
@@ -61,6 +85,7 @@ class _Shedding:
     back : int32 (n,): where each item is with all at home that may be
     loads : float64 (N,): of the channels, then
     own : for each channel the items that it may shed
+    exact : as in `packed`
     stay : items that fit nowhere and are not shed
     put : items that fit nowhere, and the channel that sheds others to make room for them
     """
@@ -72,6 +97,7 @@ class _Shedding:
     back: Ints
     loads: Floats
     own: list[Indices]
+    exact: bool
     stay: set[int] = field(default_factory=set)
     put: dict[int, int] = field(default_factory=dict)
     shed: dict[int, Indices] = field(default_factory=dict)
@@ -108,7 +134,7 @@ class _Shedding:
             return own[:0]
         named = [*self.stay, *self.put, without]
         own = own[~np.isin(own, named)] if len(named) > 1 or without >= 0 else own
-        found = _cover(self.load[own], self.charged[own], need)
+        found = _cover(self.load[own], self.charged[own], need, self.exact)
         return None if found is None else own[found]
 
     def _placed(self) -> tuple[Ints, list[int]]:
@@ -156,15 +182,17 @@ class _Shedding:
         return {source, channel}
 
 
-def _cover(load: Floats, cost: Floats, need: float) -> Indices | None:
+def _cover(load: Floats, cost: Floats, need: float, exact: bool) -> Indices | None:
     """The items (of m) whose loads come to `need`, over 0, for the least cost, as far as whole
-    steps tell; None where all do not suffice."""
+    steps tell, or without `exact` the densest; None where all do not suffice."""
     dense = np.minimum(load, need) / np.maximum(cost, 1e-300)
     order = np.argsort(-dense, kind="stable")
     summed = np.cumsum(load[order])
     if not len(order) or summed[-1] < need:
         return None
     last = int(np.searchsorted(summed, need))
+    if not exact:
+        return order[: last + 1]
     # The densest are shed anyway.
     first = max(0, last - CHOICE)
     some = order[first : last + CHOICE]
