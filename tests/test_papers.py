@@ -2,6 +2,7 @@
 functions come out as the page says."""
 
 import re
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -218,3 +219,36 @@ def test_flexd_on_a_few_rows(monkeypatch):
     assert lam["flexd"] < lam["pstream"] < lam["pkg"] < lam["uniform"]
     assert 1 == copies["uniform"] < copies["flexd"] < copies["dalton"] < copies["pstream"]
     assert copies["flexd, delta 2"] < copies["flexd"] < copies["flexd, delta 1.05"]
+
+
+def test_frontier_is_even_with_the_least_copies(monkeypatch):
+    """Of each other strategy: it is no more even, or both are within .5%, and it has no fewer
+    copies; or it has too few for that, and frontier with as few is more even."""
+    monkeypatch.setattr(flexd, "SKEWS", (1.0, 2.0))
+    found = flexd.as_functions(100)
+    for z, copies in ((1.0, 27), (2.0, 88)):
+        lam, ours = found[flexd.OURS][z]
+        assert lam < 0.001 and ours == found["least for it"][z][1] == copies
+        for name in flexd.RIVALS:
+            theirs, most = found[name][z]
+            if most < ours:
+                assert (name, z) in {("flexd", 2.0), ("pkg", 2.0)}
+                held, held_copies = found[f" with {name}'s"][z]
+                assert held < theirs / 5 and held_copies <= most
+            else:
+                assert lam <= max(theirs, 0.005)
+    assert flexd.chance(2.0, 100, flexd.MANY) < 0.005
+
+
+def test_flexd_is_filled_from_a_run_that_keeps_the_bound():
+    lines = lines_of("flexd")
+    for count in flexd.CHANNELS:
+        shown = after(lines, f"{count} channels, by their shares")[3:]
+        rows = {line[:20].strip(): line[20:] for line in takewhile(str.strip, shown)}
+        lam, copies = (
+            [float(x.strip("%")) for x in rows[flexd.OURS].split()[i::2]] for i in range(2)
+        )
+        assert max(lam) < 0.1 and copies == [float(x) for x in rows["least for it"].split()]
+        # A channel more for a key, and N - 1 at most: of 10,000 keys under 1.01 each.
+        assert max(copies) < count
+        assert max(float(x.strip("%")) for x in rows["a next window"].split()) < 0.5

@@ -9,6 +9,11 @@ A key with a share p of the load gets 1 + log_delta(p / f) channels: at delta = 
 the hottest at z = 2 and 3, enough for 10 channels and far too few for 100. There the paper's order
 in lambda needs a smaller delta; its order in gamma stands.
 
+Frontier is shown with whole keys, and with split ones. On a window that it has not seen, what a
+function leaves of lambda is mostly chance: rows of a split key, and keys of a slot, come unevenly
+(a channel gets 5,000 rows, give or take 1.4%), and only who routes tuple by tuple can make up for
+it. So at last the strategies are compared as functions, on the shares that the rows are drawn from.
+
     python -m benchmarks.papers.flexd [rows]
 """
 
@@ -18,13 +23,24 @@ import sys
 
 import numpy as np
 
-from evenkeel.backtest import backtest
+from evenkeel.backtest import HEAVY_SHARE, backtest
 from evenkeel.windows import Series, Window
-from partitioning.generator import KEY, hashed_keys, zipf
+from partitioning.bounds import least_copies
+from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.profile import Profile, profile_of_keys
+from partitioning.strategies import STRATEGIES
+from partitioning.strategies.frontier import frontier
 
 KEYS, SKEWS, CHANNELS = 10_000, (1.0, 1.5, 2.0, 2.5, 3.0), (10, 100)
 DELTAS = (1.05, 1.2, 1.5, 2.0)
 NAMES = ("uniform", "dkg", "frontier", "pkg", "dchoices", "wchoices", "pstream", "dalton", "flexd")
+#: Those that frontier is to be compared with where keys are split.
+RIVALS = ("pkg", "dchoices", "wchoices", "pstream", "dalton", "flexd")
+OURS = "frontier, splitting"
+#: Rows learned and rows measured, so that chance is small.
+MANY = 100_000_000
 #: label -> {z: (lambda, replication factor)}
 Rows = dict[str, dict[float, tuple[float, float]]]
 
@@ -46,6 +62,7 @@ def measure(count: int, rows: int) -> Rows:
     for z in SKEWS:
         data = series(z, rows)
         runs = [(name, name, {}) for name in NAMES]
+        runs.append((OURS, "frontier", {"splitting": True}))
         runs += [(f"flexd, delta {d:g}", "flexd", {"delta": d}) for d in DELTAS if d != 1.5]
         for label, name, options in runs:
             (score,) = backtest(data, [name], [count], {name: options})
@@ -54,11 +71,11 @@ def measure(count: int, rows: int) -> Rows:
 
 
 def table(found: Rows) -> None:
-    print(f"{'':18}" + "".join(f"{f'z = {z:g}':>18}" for z in SKEWS))
-    print(f"{'':18}" + f"{'lambda':>10}{'gamma':>8}" * len(SKEWS))
+    print(f"{'':20}" + "".join(f"{f'z = {z:g}':>18}" for z in SKEWS))
+    print(f"{'':20}" + f"{'lambda':>10}{'gamma':>8}" * len(SKEWS))
     for label, values in found.items():
         cells = "".join(f"{values[z][0]:>10.1%}{values[z][1]:>8.3f}" for z in SKEWS)
-        print(f"{label:18}{cells}")
+        print(f"{label:20}{cells}")
 
 
 def orderings(found: Rows) -> None:
@@ -81,12 +98,90 @@ def orderings(found: Rows) -> None:
         )
 
 
+def reached(function: PartitioningFunction, profile: Profile) -> tuple[float, int]:
+    """Lambda, and the channels that keys have beyond one each."""
+    even = imbalance(channel_loads(function, profile), function.capacities)
+    return even - 1, len(function.split.channels) - len(function.split)
+
+
+def within(profile: Profile, count: int, most: int) -> tuple[float, int]:
+    """What frontier reaches with no more than `most` such channels: by halving the limit of one
+    key, from where it needs none."""
+    channels, low, high = numbered_channels(count), 1, count
+    best = reached(frontier(profile, None, channels), profile)
+    while high - low > 1:
+        limit = (low + high) // 2
+        function = frontier(profile, None, channels, splitting=True, copies=limit)
+        found = reached(function, profile)
+        low, high = (limit, high) if found[1] <= most else (low, limit)
+        best = found if found[1] <= most else best
+    return best
+
+
+def chance(z: float, count: int, rows: int, seed: int = 0) -> float:
+    """Lambda of a window of so many rows, if frontier learned from another. A row goes to a channel
+    with that channel's share of the load, so that rows by channel are drawn as one."""
+    rng, shares, hashes = np.random.default_rng(seed), zipf(KEYS, z), hashed_keys(KEYS)
+    came = rng.multinomial(rows, shares).astype(float)
+    least = HEAVY_SHARE / count * rows
+    learned = profile_of_keys(KEY, hashes, came, 4096, threshold=least)
+    function = frontier(learned, None, numbered_channels(count), splitting=True)
+    every = profile_of_keys(KEY, hashes, shares, 4096, threshold=0.0)
+    loads = channel_loads(function, every)
+    return float(rng.multinomial(rows, loads / loads.sum()).max() * count / rows - 1)
+
+
+def as_functions(count: int) -> Rows:
+    """Lambda and copies of each strategy on the shares themselves; the rows of frontier that are
+    held to the copies of one which has fewer than lambda under .5% needs; and the least copies."""
+    found: Rows = {}
+    for z in SKEWS:
+        profile = zipf_profile(KEYS, z, threshold=HEAVY_SHARE / count)
+        channels = numbered_channels(count)
+        for name in RIVALS:
+            found.setdefault(name, {})[z] = reached(
+                STRATEGIES[name](profile, None, channels), profile
+            )
+        ours = reached(frontier(profile, None, channels, splitting=True), profile)
+        found.setdefault(OURS, {})[z] = ours
+        least = least_copies(profile, channels, 1.005)
+        for name in RIVALS:
+            most = int(found[name][z][1])
+            fewer = within(profile, count, most) if most < least else (np.nan, 0)
+            found.setdefault(f" with {name}'s", {})[z] = fewer
+        found.setdefault("least for it", {})[z] = (
+            np.nan,
+            least_copies(profile, channels, 1 + ours[0]),
+        )
+    return {label: row for label, row in found.items() if any(copies for _, copies in row.values())}
+
+
+def shares_table(found: Rows) -> None:
+    """Copies are whole numbers here; what is not is left out."""
+    print(f"{'':20}" + "".join(f"{f'z = {z:g}':>18}" for z in SKEWS))
+    print(f"{'':20}" + f"{'lambda':>10}{'copies':>8}" * len(SKEWS))
+    for label, values in found.items():
+        cells = "".join(
+            f"{'' if np.isnan(lam) else f'{lam:.2%}':>10}{copies or '':>8}"
+            for lam, copies in (values[z] for z in SKEWS)
+        )
+        print(f"{label:20}{cells}".rstrip())
+
+
 def main(rows: int = 500_000) -> None:
     for count in CHANNELS:
         print(f"{KEYS:,} keys, {count} channels, {rows:,} rows learned, {rows:,} measured")
         found = measure(count, rows)
         table(found)
         orderings(found)
+        print()
+    for count in CHANNELS:
+        print(
+            f"{KEYS:,} keys, {count} channels, by their shares; copies: channels beyond one a key"
+        )
+        shares_table(as_functions(count))
+        next_ones = "".join(f"{chance(z, count, MANY):>10.2%}{'':8}" for z in SKEWS)
+        print(f"{'a next window':20}{next_ones}".rstrip())
         print()
 
 

@@ -180,9 +180,10 @@ def lowest(
 def cleared(task: Task, goal: float, budget: float, exact: bool) -> Ints | None:
     """Where each item goes, such that `goal` is kept for `budget` bytes where many items must make
     room for fixed ones; None where no such state is found. `exact` is as in `packed`."""
-    fixed = np.where(task.fixed, float(task.sizes.sum()), task.sizes)
+    stays = task.fixed & (task.start == task.home)
+    sizes = np.where(stays, float(task.sizes.sum()), task.sizes)
     level = goal * float(task.fair.sum()) / (float(task.load.sum()) or 1.0)
-    least = least_bytes(task.load, fixed, task.home, task.capacities, np.array([level]))
+    least = least_bytes(task.load, sizes, task.home, task.capacities, np.array([level]))
     if least[0] > budget * (1 + ROUNDING):
         return None
     home = np.where(task.home < 0, task.start, task.home)

@@ -29,9 +29,11 @@ NEAR = 1e-4
 #: alike, so that what makes way are items that cost few bytes; or full ones but for the last, so
 #: that items find large gaps.
 BESIDE, ALIKE, FULL = "beside", "alike", "full"
-#: Parts of its limit that a channel gives to one key, and the pieces: as much as there is, short of
-#: rounding; less where slots cannot make room for that, or it is not worth what moves.
-DEPTHS = {1 - 1e-6: (BESIDE, ALIKE, FULL), 2 / 3: (BESIDE, ALIKE), 1 / 3: (BESIDE, ALIKE)}
+#: Part of its limit that a channel gives to a key which the fewest hold: all, short of rounding.
+FEWEST = 1 - 1e-6
+#: Such parts, and pieces to try with each: less where slots cannot make room for that, or it is not
+#: worth what moves.
+DEPTHS = ((FEWEST, (BESIDE, ALIKE, FULL)), (2 / 3, (BESIDE, ALIKE)), (1 / 3, (BESIDE, ALIKE)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +151,9 @@ def shared_plan(
     """
     keys, count = cut(task, previous, goal, 1.0), int(np.count_nonzero(task.fair))
     price = worth * float(task.sizes.sum()) / count
-    found, least = None, (count - 1) * price
-    for depth, layouts in DEPTHS.items():
+    # What a plan may cost: as over all channels, where what must move anyway does so, too.
+    found, least = None, (count - 1) * price + task.forced
+    for depth, layouts in DEPTHS:
         owners = keys.owners(depth, copies)
         partials = sum(len(o.channels) - 1 for o in owners.values()) * price
         for layout in layouts if 0 < keys.hot == len(owners) else ():
@@ -168,8 +171,8 @@ def shared_plan(
         return found
     tried = list[Shared]()
     # Where a key may not have as many channels as hold it, others need no more than they did.
-    fullest = [next(iter(DEPTHS))] if copies else []
-    for part, depth in [(1.0, depth) for depth in (0.0, *fullest)] + [(HARD, 0.0)]:
+    again = [(1.0, FEWEST)] if copies else []
+    for part, depth in ((1.0, 0.0), *again, (HARD, 0.0)):
         keys = cut(task, previous, goal, part)
         owners = keys.owners(depth, copies)
         rest = left(task, keys, owners, ALIKE)
