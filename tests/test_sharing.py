@@ -189,18 +189,55 @@ def test_planning_again_on_unchanged_input_moves_nothing(problem, aim):
         assert moved(problem, once, again) == 0
 
 
+def one_hot(share: float):
+    """A key of that share, and 2,000 of a row each."""
+    load = np.append(share, zipf(2000, 0.5) * (1 - share))
+    return profile_of_keys(KEY, hashed_keys(2001), load, 512, threshold=0.05, state=np.ones(2001))
+
+
+def planned(profile, before, channels, **options):
+    """Owners of the split key, slots that moved, and the function."""
+    after = frontier(profile, before, channels, splitting=True, **options)
+    return len(after.split.channels), int((after.slots != before.slots).sum()), after
+
+
 def test_slots_make_room_for_what_it_is_worth():
-    load = np.append(1.0, zipf(2000, 0.5))
-    profile = profile_of_keys(KEY, hashed_keys(2001), load, 512, threshold=0.9, state=np.ones(2001))
-    before = uniform(profile, None, numbered_channels(8))
-    found = {}
-    for worth in (0.0, 2.0, 10.0):
-        after = frontier(
-            profile, before, before.channels, max_imbalance=1.02, splitting=True, worth=worth
-        )
-        found[worth] = (len(after.split.channels), int((after.slots != before.slots).sum()))
-    assert found[0.0] == (8, 0)
-    assert found[2.0] == found[10.0] and found[2.0][0] == 4 and found[2.0][1] > 100
+    profile, channels = one_hot(0.5), numbered_channels(8)
+    before = uniform(profile, None, channels)
+    found = [
+        planned(profile, before, channels, max_imbalance=1.02, worth=worth)[:2]
+        for worth in (0.0, 2.0, 10.0)
+    ]
+    assert found[0] == (8, 0) and found[1] == found[2] and found[1][0] == 4 and found[1][1] > 100
+    # Of a budget, as much as it makes room for.
+    owners, slots = zip(
+        *(
+            planned(profile, before, channels, max_imbalance=1.02, budget=budget)[:2]
+            for budget in (200, 400, 1500)
+        ),
+        strict=True,
+    )
+    assert owners == (8, 6, 4) and slots[0] == 0 < slots[1] < slots[2]
+
+
+def test_what_must_move_anyway_is_not_weighed_against_copies():
+    profile = one_hot(0.5)
+    before = uniform(profile, None, numbered_channels(12))
+    channels = numbered_channels(8)
+    spread, forced, _ = planned(profile, before, channels, max_imbalance=1.02, worth=0.0)
+    owners, slots, _ = planned(profile, before, channels, max_imbalance=1.02)
+    assert spread == 8 and owners < 8 and slots > forced > 0
+
+
+def test_a_load_about_a_whole_number_of_channels_changes_no_owners():
+    channels = numbered_channels(8)
+    function = uniform(one_hot(0.5), None, channels)
+    owners, moved = [], []
+    for share in (0.499, 0.505, 0.499, 0.505):
+        count, slots, function = planned(one_hot(share), function, channels, max_imbalance=1.001)
+        owners.append(count)
+        moved.append(slots)
+    assert owners == [4, 5, 5, 5] and moved[0] > 20 * max(moved[1:])
 
 
 def test_keys_that_do_not_pack_are_split_too():
