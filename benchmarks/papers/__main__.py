@@ -24,6 +24,7 @@ QUICK = {
     "lossy": ["1"],
     "rivetti": ["2"],
     "guo_zhou": ["1"],
+    "gauss_zipf": ["20"],
     "flexd": ["50000"],
     "throughput": ["--quick"],
     "reshape": [],

@@ -1,4 +1,4 @@
-"""Variance of load and state moved of ELB, CLB, UHLB and PKG (Guo and Zhou, Table 1, Fig. 4).
+"""Variance of load and state moved of ELB, CLB, UHLB and PKG (Guo and Zhou, Table 1, Figs. 3, 4).
 
 The paper's two hours of tweets cannot be had. The substitute is the generator's preset guo-zhou,
 row for row what `spark_jobs.generate` writes of it: 100 substreams, 120 windows of a minute with
@@ -18,16 +18,17 @@ often UHLB draws nor on which window it is measured.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.function import numbered_channels
 from partitioning.generator import KEY, PRESETS, keys_of_window
 from partitioning.metrics import channel_loads, moved_shares
-from partitioning.profile import Profile, profile_of_keys
+from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.strategies import STRATEGIES
 
 STREAM, CHANNELS, PERIOD = PRESETS["guo-zhou"], 10, 24
@@ -54,32 +55,60 @@ def histograms(seed: int) -> list[Profile]:
     return profiles
 
 
-def measure(name: str, profiles: Sequence[Profile]) -> tuple[float, ...]:
-    """Means over the windows after the first: variance of load in the next window, its standard
-    deviation over the windows, variance in the learned one, and in those of them in which no
-    substream is over a fair share, state moved a window, and in those in which some is."""
-    previous: PartitioningFunction | None = None
-    variances, learned, fits, moved, channels = [], [], [], [], numbered_channels(CHANNELS)
-    for profile in profiles:
-        if previous is not None:
-            variances.append(channel_loads(previous, profile).var())
-        function = STRATEGIES[name](profile, previous, channels, **OPTIONS.get(name, {}))
-        if previous is not None:
-            learned.append(channel_loads(function, profile).var())
-            if profile.load.max() * CHANNELS <= profile.load.sum():
-                fits.append(learned[-1])
-            shares = moved_shares(previous, function, profile.heavy)
-            moved.append((shares * profile.heavy_load).sum() / profile.load.sum())
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Of each window after the first, float64 (windows - 1,): variance of load in the next window,
+    in the learned one, whether no substream of that is over a fair share, and state moved."""
+
+    following: Floats
+    learned: Floats
+    fits: npt.NDArray[np.bool_]
+    moved: Floats
+
+    def row(self) -> tuple[float, ...]:
+        """Means of `following`, its standard deviation over the windows, of `learned`, of that
+        where it fits, of `moved`, and of that where it is not 0."""
+        fits, acted = self.learned[self.fits], self.moved[self.moved > 0]
+        means = [
+            float(x.mean()) if len(x) else 0.0 for x in (self.learned, fits, self.moved, acted)
+        ]
+        return float(self.following.mean()), float(self.following.std()), *means
+
+
+def measure(
+    name: str,
+    profiles: Sequence[Profile],
+    count: int = CHANNELS,
+    options: Mapping[str, Any] | None = None,
+) -> Course:
+    """What comes of a strategy, window by window, on so many channels."""
+    given = OPTIONS.get(name, {}) if options is None else options
+    channels, rows = numbered_channels(count), []
+    previous = STRATEGIES[name](profiles[0], None, channels, **given)
+    for profile in profiles[1:]:
+        function = STRATEGIES[name](profile, previous, channels, **given)
+        shares = moved_shares(previous, function, profile.heavy)
+        total = profile.load.sum()
+        rows.append(
+            (
+                channel_loads(previous, profile).var(),
+                channel_loads(function, profile).var(),
+                profile.load.max() * count <= total,
+                (shares * profile.heavy_load).sum() / total,
+            )
+        )
         previous = function
-    acted = [m for m in moved if m]
-    moves = float(np.mean(moved)), float(np.mean(acted or [0]))
-    return (
-        float(np.mean(variances)),
-        float(np.std(variances)),
-        float(np.mean(learned)),
-        float(np.mean(fits or [0])),
-        *moves,
-    )
+    following, learned, fits, moved = np.array(rows, dtype=float).T
+    return Course(following, learned, fits > 0, moved)
+
+
+def over_time(runs: Sequence[Sequence[Course]]) -> None:
+    """Fig. 3, whose values are not printed, by the 5 periods of CLB."""
+    print(f"\nvariance of the next window over time, means of {PERIOD} windows (Fig. 3)")
+    for name, courses in zip(NAMES, runs, strict=True):
+        each = np.mean([course.following for course in courses], axis=0)
+        spans = [each[at : at + PERIOD].mean() for at in range(0, len(each), PERIOD)]
+        print(f"{name:12}" + "".join(f"{v:>10.1e}" for v in spans))
 
 
 def main(seeds: int = 5) -> None:
@@ -89,15 +118,17 @@ def main(seeds: int = 5) -> None:
     )
     print(f"{'variance of':12}{'next':>10}{'(std)':>10}{'learned':>10}{'fits':>10}"
           f"{'moved a window':>16}{'when it moves':>15}   paper")  # fmt: skip
-    runs = [histograms(seed) for seed in range(seeds)]
-    for name in NAMES:
+    streams = [histograms(seed) for seed in range(seeds)]
+    runs = [[measure(name, stream) for stream in streams] for name in NAMES]
+    for name, courses in zip(NAMES, runs, strict=True):
         following, deviation, learned, fits, moved, acted = np.mean(
-            [measure(name, run) for run in runs], axis=0
+            [course.row() for course in courses], axis=0
         )
         paper = ", ".join(PUBLISHED.get(name, ("-",)))
         spread = f"({deviation:.1e})"
         print(f"{name:12}{following:>10.1e}{spread:>10}{learned:>10.1e}{fits:>10.1e}"
               f"{moved:>16.1%}{acted:>15.1%}   {paper}")  # fmt: skip
+    over_time(runs)
 
 
 if __name__ == "__main__":

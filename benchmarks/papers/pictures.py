@@ -5,6 +5,7 @@ python -m benchmarks.papers.pictures
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +57,7 @@ def _gedik(lines: Sequence[str]) -> str:
 def _guo_zhou(lines: Sequence[str]) -> str:
     """Variance against state moved a window."""
     points: dict[str, Point] = {}
-    for line in lines[2:]:
+    for line in itertools.takewhile(str.strip, lines[2:]):
         name, variance, _, _, _, moved, _, *rest = line.split()
         theirs = " ".join(rest)
         if float(moved.rstrip("%")) > 0:
