@@ -7,9 +7,20 @@ from itertools import takewhile
 import numpy as np
 import pytest
 
-from benchmarks.papers import flexd, gauss_zipf, gedik, gedik_steps, guo_zhou, lossy, rivetti
+from benchmarks.papers import (
+    flexd,
+    flexd_data,
+    flexd_time,
+    gauss_zipf,
+    gedik,
+    gedik_steps,
+    guo_zhou,
+    lossy,
+    rivetti,
+)
 from benchmarks.papers.__main__ import QUICK, filled, timed, to_go
 from benchmarks.papers.pictures import PAPERS, main
+from evenkeel.flights import write_flights
 from partitioning.generator import zipf
 
 
@@ -27,7 +38,7 @@ def test_pictures_are_of_the_figures_that_stand_there():
     before = [file.read_text() for file in files]
     main()
     assert [file.read_text() for file in files] == before
-    assert len(files) == len(set(QUICK) - {"lossy", "gedik_steps", "gauss_zipf"})
+    assert len(files) == len(set(QUICK) - {"lossy", "gedik_steps", "gauss_zipf", "flexd_data"})
 
 
 def test_the_page_says_how_long_each_run_took():
@@ -268,3 +279,37 @@ def test_flexd_is_filled_from_a_run_that_keeps_the_bound():
         # A channel more for a key, and N - 1 at most: of 10,000 keys under 1.01 each.
         assert max(copies) < count
         assert max(float(x.strip("%")) for x in rows["a next window"].split()) < 0.5
+
+
+def test_flexd_over_time_begins_without_knowledge():
+    """Fig. 9: PStream's and Dalton's lambda begin high, FlexD's is steady."""
+    data = flexd.series(2.0, flexd_time.ROWS, count=6)
+    of = {name: flexd_time.course(data, name, {}) for name in ("pstream", "dalton", "flexd")}
+    assert all(len(values) == 6 for values in of.values())
+    assert of["dalton"][0] > 4 * np.mean(of["dalton"][1:]) and of["pstream"][0] > of["flexd"][0]
+    assert np.ptp(of["flexd"]) < 0.1
+    ours = flexd_time.course(data, "frontier", {"splitting": True})
+    assert np.isnan(ours[0]) and max(ours[1:]) < min(of["pstream"])
+
+
+def test_flexd_on_what_stands_in_for_real_data(tmp_path, monkeypatch):
+    """Flights are there wherever the demo is; files of other data may be missing."""
+    monkeypatch.setattr(flexd_data, "CHANNELS", (24,))
+    write_flights(tmp_path / "flights.parquet")
+    voters = next(s for s in flexd_data.SOURCES if s.paper == "Voters")
+    data = flexd_data.read(voters, 25_000, tmp_path)
+    assert data is not None and len(data.windows) == 5 and data.windows[0].rows == 5_000
+    found = {label: values[0] for label, values in flexd_data.measure(data).items()}
+    assert found["flexd"][0] < found["dkg"][0] < found["uniform"][0]
+    assert found["frontier"][0] < found["dkg"][0] and found["frontier"][1] == 1.0
+    assert 1 < found["flexd"][1] < found["dalton"][1] < found["pstream"][1]
+    told = list(flexd_data.orderings({k: [v] for k, v in found.items()}, voters.told))
+    assert told[2] == "  gamma of flexd below pstream's: N = 24"
+    monkeypatch.setattr(flexd_data, "DATA", tmp_path)
+    words = next(s for s in flexd_data.SOURCES if s.paper == "WikiText")
+    assert flexd_data.read(words, 10, tmp_path) is None
+    (tmp_path / "words.txt").write_text("a\nb\na\nc\n" * 10)
+    read = flexd_data.read(words, 10, tmp_path)
+    assert read is not None and len(read.windows) == 5
+    even = flexd_data.read(flexd_data.SOURCES[-1], 10_000, tmp_path)
+    assert even is not None and max(w.load.max() for w in even.windows) < 10

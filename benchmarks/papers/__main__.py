@@ -26,6 +26,8 @@ QUICK = {
     "guo_zhou": ["1"],
     "gauss_zipf": ["20"],
     "flexd": ["50000"],
+    "flexd_time": ["5"],
+    "flexd_data": ["25000"],
     "throughput": ["--quick"],
     "reshape": [],
     "dicer": ["50"],

@@ -45,14 +45,14 @@ MANY = 100_000_000
 Rows = dict[str, dict[float, tuple[float, float]]]
 
 
-def series(z: float, rows: int, seed: int = 0) -> Series:
-    """Two windows of a Zipf stream."""
-    hashes = np.sort(hashed_keys(KEYS, seed))
+def series(z: float, rows: int, seed: int = 0, keys: int = KEYS, count: int = 2) -> Series:
+    """Windows of a Zipf stream."""
+    hashes = np.sort(hashed_keys(keys, seed))
     windows = []
-    for number in range(2):
+    for number in range(count):
         rng = np.random.default_rng((seed, number))
-        keys = rng.choice(KEYS, rows, p=zipf(KEYS, z))
-        present, stream, load = np.unique(keys, return_inverse=True, return_counts=True)
+        drawn = rng.choice(keys, rows, p=zipf(keys, z))
+        present, stream, load = np.unique(drawn, return_inverse=True, return_counts=True)
         windows.append(Window(str(number), hashes[present], load.astype(float), rows, stream, None))
     return Series(KEY, hashes, tuple(windows), ())
 

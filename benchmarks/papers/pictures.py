@@ -139,6 +139,18 @@ def _flexd(lines: Sequence[str]) -> str:
     )
 
 
+def _flexd_time(lines: Sequence[str]) -> str:
+    """Lambda over time at z = 2, of those that the paper draws."""
+    start = next(i for i, line in enumerate(lines) if line.startswith("z = 2 "))
+    windows = [float(n) for n in re.findall(r" (\d+)(?= )", lines[start][20:])]
+    curves = {}
+    for line in lines[start + 1 : start + 4]:
+        values = re.findall(r"([\d.]+)%", line)
+        curves[line[:20].strip()] = [max(float(v), 0.1) for v in values[: len(windows)]]
+    title = "window of 10,000 rows, z = 2; lambda in percent, logarithmic"
+    return _lines(curves, windows, "window", title, "flexd")
+
+
 def _throughput(lines: Sequence[str]) -> str:
     """Throughput over the skew."""
     start = next(i for i, line in enumerate(lines) if "z =" in line)
@@ -215,6 +227,7 @@ _DRAWN = {
     "rivetti": _rivetti,
     "guo_zhou": _guo_zhou,
     "flexd": _flexd,
+    "flexd_time": _flexd_time,
     "throughput": _throughput,
     "reshape": _reshape,
     "dicer": _dicer,
