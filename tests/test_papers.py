@@ -17,11 +17,15 @@ from benchmarks.papers import (
     guo_zhou,
     lossy,
     rivetti,
+    rivetti_many,
 )
 from benchmarks.papers.__main__ import QUICK, filled, timed, to_go
 from benchmarks.papers.pictures import PAPERS, main
 from evenkeel.flights import write_flights
 from partitioning.generator import zipf
+from partitioning.metrics import rivetti_lambda
+
+WITHOUT_PICTURE = {"lossy", "gedik_steps", "gauss_zipf", "flexd_data", "rivetti_many"}
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -38,7 +42,7 @@ def test_pictures_are_of_the_figures_that_stand_there():
     before = [file.read_text() for file in files]
     main()
     assert [file.read_text() for file in files] == before
-    assert len(files) == len(set(QUICK) - {"lossy", "gedik_steps", "gauss_zipf", "flexd_data"})
+    assert len(files) == len(set(QUICK) - WITHOUT_PICTURE)
 
 
 def test_the_page_says_how_long_each_run_took():
@@ -208,6 +212,28 @@ def test_rivetti_on_few_runs():
         rivetti.imbalances(name, 1.0, 10, 3).mean() for name in ("dkg", "dkg_wosim")
     )
     assert with_them < 0.9 * without
+
+
+def test_rivetti_worst_cases_of_many_runs():
+    """What learns nothing spreads far over the runs; what learns hardly does."""
+    lam = {k: [rivetti_lambda(x) for x in v] for k, v in rivetti_many.of_universal(200).items()}
+    assert max(lam[2]) > 90 and max(lam[10]) > 700 and min(lam[2]) < 35
+    found = rivetti_many.of_learners(5)
+    assert set(found) == {"dkg", "frontier"} and found["dkg"][10].shape == (5, 10)
+    for by_count in found.values():
+        assert np.ptp([rivetti_lambda(x) for x in by_count[10]]) < 20 < np.ptp(lam[10]) / 5
+
+
+def test_rivetti_quadratic_cost():
+    """Fig. 5: squares of whole buckets keep DKG from O-apx for k < 5 and not beyond; counting the
+    distinct items mends it, as the paper supposes."""
+    found = {name: x.mean(axis=0) for name, x in rivetti_many.quadratic(2).items()}
+    few, many = slice(0, 2), slice(6, 9)
+    assert (found["dkg"][few] > 1.3 * found["oapx"][few]).all()
+    assert (found["dkg"][many] < 1.05 * found["oapx"][many]).all()
+    assert (found["dkg, distinct"][few] < 1.1 * found["oapx"][few]).all()
+    assert (found["frontier"][few] < found["dkg"][few]).all()
+    assert (found["sia"] > found["universal"]).all()
 
 
 def test_guo_zhou_on_a_few_windows():

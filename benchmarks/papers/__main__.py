@@ -23,6 +23,7 @@ QUICK = {
     "gedik_steps": ["1", "10"],
     "lossy": ["1"],
     "rivetti": ["2"],
+    "rivetti_many": ["10"],
     "guo_zhou": ["1"],
     "gauss_zipf": ["20"],
     "flexd": ["50000"],
