@@ -13,6 +13,7 @@ from benchmarks.papers import (
     flexd_time,
     gauss_zipf,
     gedik,
+    gedik_ranges,
     gedik_steps,
     guo_zhou,
     lossy,
@@ -25,7 +26,14 @@ from evenkeel.flights import write_flights
 from partitioning.generator import zipf
 from partitioning.metrics import rivetti_lambda
 
-WITHOUT_PICTURE = {"lossy", "gedik_steps", "gauss_zipf", "flexd_data", "rivetti_many"}
+WITHOUT_PICTURE = {
+    "lossy",
+    "gedik_steps",
+    "gedik_ranges",
+    "gauss_zipf",
+    "flexd_data",
+    "rivetti_many",
+}
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -193,6 +201,23 @@ def test_gedik_utility_a_migrates_more_under_lql():
 def test_gedik_bounds_that_the_page_tells():
     assert gedik_steps.by_rank(32) == pytest.approx(22.5, abs=0.15)
     assert gedik_steps.first_key(10) == pytest.approx(1.22, abs=0.005)
+
+
+def test_gedik_over_wider_ranges():
+    """Fig. 8 and Table 1's ranges, small: b is told in alphas, which frontier does not aim at."""
+
+    def row(name, shown=(8,), **given):
+        setting = gedik.Setting(keys=5_000, channels=8, **given)
+        return np.array(gedik_ranges.measured((name, setting, 0, shown)))
+
+    wide, narrow = (row("frontier", alpha=alpha)[0] for alpha in (3.0, 1.2))
+    assert wide[0] == pytest.approx(narrow[0] * 1.2 / 3.0, rel=0.01)
+    assert wide[1] == pytest.approx(narrow[1], rel=0.01)
+    strict, default = (row("scan", alpha=alpha)[0] for alpha in (1.05, 1.2))
+    assert strict[4] > 2 * default[4], "the stricter, the more keys are tracked"
+    assert row("readj", (2, 5, 8)).shape == (3, len(gedik_ranges.MEASURES))
+    assert row("frontier", z=1.5)[0][0] == gedik_ranges.EMPTY, "a channel that gets nothing"
+    assert "inf" in gedik_ranges.row([gedik_ranges.EMPTY, 1.0, 1.0, 0.0, 1.0, 0.1])
 
 
 def test_lossy_counter_grows_with_channels():

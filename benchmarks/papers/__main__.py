@@ -21,6 +21,7 @@ from benchmarks.papers.pictures import main as draw_all
 QUICK = {
     "gedik": ["--quick"],
     "gedik_steps": ["1", "10"],
+    "gedik_ranges": ["--quick"],
     "lossy": ["1"],
     "rivetti": ["2"],
     "rivetti_many": ["10"],

@@ -45,6 +45,7 @@ class Setting:
     resources: str = "LLL"
     sigma: float = 0.1
     utility: str = "APM"
+    alpha: float = ALPHA
 
 
 @lru_cache(maxsize=2)
@@ -59,13 +60,13 @@ def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
     costs = [RESOURCES[r](load) for r in setting.resources]
     options: dict[str, Any] = {}
     if name in TRACKING:
-        options = {"resources": setting.resources, "sigma": setting.sigma, "alpha": ALPHA}
+        options = {"resources": setting.resources, "sigma": setting.sigma, "alpha": setting.alpha}
         options["utility"] = setting.utility
     elif name == "frontier":
         options = {"resources": setting.resources}
     before: PartitioningFunction | None = None
     for count in range(1, setting.channels + 1):
-        least = delta(ALPHA, setting.sigma, count, setting.resources, setting.keys) or 1.0
+        least = delta(setting.alpha, setting.sigma, count, setting.resources, setting.keys) or 1.0
         known = None if before is None else before.explicit_keys
         profile = profile_of_keys(
             KEY, hashes, load, SLOTS, state=state, threshold=least, listed=known
@@ -75,10 +76,11 @@ def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
         seconds = time.process_time() - began
         if before is not None:
             owners = after.lookup_hashes(hashes)
-            each = []
+            each, over = [], 1.0
             for cost in costs:
                 sums = np.bincount(owners, cost, minlength=count)
-                each.append(float(sums.max() / max(sums.min(), 1e-300)) / ALPHA)
+                each.append(float(sums.max() / max(sums.min(), 1e-300)) / setting.alpha)
+                over = max(over, float(sums.max() / sums.mean()))
             moved = state[before.lookup_hashes(hashes) != owners].sum() / state.sum() * count
             yield {
                 "channels": count,
@@ -86,6 +88,7 @@ def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
                 "b_s": each[0],
                 "b_c": each[1],
                 "b_n": each[2],
+                "over": over,
                 "m": float(moved),
                 "explicit": len(after.explicit_keys),
                 "seconds": seconds,

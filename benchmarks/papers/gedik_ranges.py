@@ -1,0 +1,109 @@
+"""Gedik's figures over ranges that `gedik` leaves out (his Table 1, Figs. 5 and 8).
+
+- sigma under LQL (Fig. 5): at z = .5, the highest skew that the paper plots LQL at. It does not
+  say which skew its Fig. 5 has; at its default, z = 1, b_c is in the 30s whatever is done.
+- |D| (Fig. 8) with averages of 5 runs, as the paper's are, for the two sizes that are quick.
+- |D| = 10^7, of a range up to 10^8, and N up to 100: the paper shows neither. At LLL, where
+  `frontier` has one resource; with several it takes minutes a step beyond N = 32. N grows one by
+  one from 1 on 10^5 keys.
+- alpha over its range from 1 to 4, at LLL, on 10^5 keys, mean of 3 runs; the paper shows only 1.2.
+  At 1 every key would be tracked. `frontier` aims at no alpha: what b is told in changes, and which
+  keys are listed.
+
+    python -m benchmarks.papers.gedik_ranges [--quick]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+
+from benchmarks.papers.gedik import NAMES, TRACKING, Setting, grow
+
+#: (name, setting, seed, numbers of channels shown), where `MEASURES` are told.
+Job = tuple[str, Setting, int, tuple[int, ...]]
+#: (title, rows (x, setting, strategies, runs, numbers of channels shown))
+Table = tuple[str, list[tuple[str, Setting, Sequence[str], int, tuple[int, ...]]]]
+MEASURES = ("b", "over", "b_c", "m", "explicit", "seconds")
+#: b beyond this is that of a channel with nothing.
+EMPTY = 1e9
+
+
+def measured(job: Job) -> list[list[float]]:
+    """Of one run, the measures at each number of channels shown."""
+    name, setting, seed, shown = job
+    steps = {step["channels"]: step for step in grow(name, setting, seed)}
+    return [[min(float(steps[count][key]), EMPTY) for key in MEASURES] for count in shown]
+
+
+def tables(quick: bool) -> Iterator[Table]:
+    few, many = (10**4, 10**5) if quick else (10**5, 10**6)
+    yield (
+        "sigma under LQL, z = .5 (Fig. 5): alike, little gained by less, a jump from .25 to .5",
+        [
+            (
+                f"{sigma:g}",
+                Setting(few if quick else many, 0.5, 10, "LQL", sigma),
+                TRACKING,
+                1,
+                (10,),
+            )
+            for sigma in ((0.1, 1.0) if quick else (0.02, 0.1, 0.25, 0.5, 1.0))
+        ],
+    )
+    yield (
+        "|D| at LCL, means of 5 runs (Fig. 8): m 6.5 to 7.5, below 1, and 2.2 falling to 1.25",
+        [
+            (f"{keys:,}", Setting(keys, resources="LCL"), NAMES[:-1], 5, (10,))
+            for keys in ((10**4,) if quick else (10**4, 10**5))
+        ],
+    )
+    largest = few if quick else 10**7
+    yield (
+        f"|D| = {largest:,} at LLL",
+        [(f"{largest:,}", Setting(largest, resources="LLL"), NAMES, 1, (10,))],
+    )
+    yield (
+        f"N up to {20 if quick else 100} at LLL, {few:,} keys",
+        [("", Setting(few, channels=20 if quick else 100), NAMES, 1,
+          (10, 20) if quick else (32, 64, 100))],
+    )  # fmt: skip
+    yield (
+        f"alpha at LLL, {few:,} keys, means of 3 runs",
+        [
+            (f"{alpha:g}", Setting(few, alpha=alpha), (*TRACKING, "frontier"), 3, (10,))
+            for alpha in ((1.05, 4.0) if quick else (1.05, 1.2, 1.5, 2.0, 4.0))
+        ],
+    )
+
+
+def row(means: Sequence[float]) -> str:
+    b, over, b_c, m, explicit, seconds = means
+    even = "".join(f"{x:>9.3f}" if x < EMPTY else f"{'inf':>9}" for x in (b, over, b_c))
+    return f"{even}{m:>7.2f}{explicit:>7.0f}{seconds:>8.3f}"
+
+
+def main(quick: bool = False) -> None:
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for number, (title, rows) in enumerate(tables(quick)):
+            print(f"{chr(10) * bool(number)}{title}")
+            print(
+                f"{'':23}{'N':>5}{'b':>9}{'max/mean':>9}{'b_c':>9}{'m':>7}{'keys':>7}{'CPU s':>8}"
+            )
+            lines = [(x, setting, name, runs, shown)
+                     for x, setting, names, runs, shown in rows for name in names]  # fmt: skip
+            found = pool.map(measured, [(name, setting, seed, shown)
+                             for _, setting, name, runs, shown in lines
+                             for seed in range(runs)])  # fmt: skip
+            for x, _, name, runs, shown in lines:
+                means = np.mean([next(found) for _ in range(runs)], axis=0)
+                for count, values in zip(shown, means, strict=True):
+                    print(f"{x:12}{name:11}{count:>5}{row(values)}", flush=True)
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv[1:])
