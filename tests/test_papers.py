@@ -17,11 +17,13 @@ from benchmarks.papers import (
     gedik_steps,
     guo_zhou,
     lossy,
+    reshape_more,
     rivetti,
     rivetti_many,
 )
 from benchmarks.papers.__main__ import QUICK, filled, timed, to_go
 from benchmarks.papers.pictures import PAPERS, main
+from benchmarks.papers.queues import TWEETS, Run, tweets
 from evenkeel.flights import write_flights
 from partitioning.generator import zipf
 from partitioning.metrics import rivetti_lambda
@@ -33,6 +35,7 @@ WITHOUT_PICTURE = {
     "gauss_zipf",
     "flexd_data",
     "rivetti_many",
+    "reshape_more",
 }
 
 
@@ -330,6 +333,27 @@ def test_flexd_is_filled_from_a_run_that_keeps_the_bound():
         # A channel more for a key, and N - 1 at most: of 10,000 keys under 1.01 each.
         assert max(copies) < count
         assert max(float(x.strip("%")) for x in rows["a next window"].split()) < 0.5
+
+
+def test_reshape_by_how_busy_workers_are():
+    """7.12: Flink's controller sees two busy workers as alike, and leaves what one has ahead."""
+    ratio = {}
+    for name, options in (("queues", reshape_more.BY_QUEUES), ("busy", reshape_more.BY_BUSY)):
+        run = Run("reshape", **options).go(tweets(1_000), TWEETS)
+        ratio[name] = np.mean(run.balance)
+        assert run.iterations >= 1 and run.allotted.sum() == pytest.approx(27_600)
+    assert 0.85 < ratio["busy"] < 0.95 < ratio["queues"]
+
+
+def test_reshape_detects_moderate_skew_later():
+    """7.7: workers that keep up with the input are never skewed."""
+    counts = {join: reshape_more.counts_of(join, 40) for join in reshape_more.JOINS}
+    assert counts["item"].max() > 1.5 * counts["date"].max()
+    speed = counts["item"].max() / 267
+    found = {join: reshape_more.ratios(each, 267, speed, 0.4) for join, each in counts.items()}
+    assert np.median(found["item"]) > 0.77 > np.median(found["date"])
+    quick = reshape_more.ratios(counts["date"], 267, speed, 0.05)
+    assert min(quick) > max(0.8, np.median(found["date"]))
 
 
 def test_flexd_over_time_begins_without_knowledge():

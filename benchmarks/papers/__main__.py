@@ -32,6 +32,7 @@ QUICK = {
     "flexd_data": ["25000"],
     "throughput": ["--quick"],
     "reshape": [],
+    "reshape_more": [],
     "dicer": ["50"],
     "forecast": ["4"],
 }

@@ -79,7 +79,7 @@ def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
             each, over = [], 1.0
             for cost in costs:
                 sums = np.bincount(owners, cost, minlength=count)
-                each.append(float(sums.max() / max(sums.min(), 1e-300)) / setting.alpha)
+                each.append(float(sums.max() / max(sums.min(), 1e-90)) / setting.alpha)
                 over = max(over, float(sums.max() / sums.mean()))
             moved = state[before.lookup_hashes(hashes) != owners].sum() / state.sum() * count
             yield {

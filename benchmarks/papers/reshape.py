@@ -1,138 +1,23 @@
 """Reshape's experiments on a skewed worker and its helper (sections 7.2 to 7.8 and 7.11).
 
-A worker has a queue and a speed; input comes faster than it is processed. What the paper does not
-print is derived from what it does: unmitigated, California's 26.6M tuples take 416 s, so a worker
-does 64,000 a second; Flow-Join leaves 2M more on the skewed worker after 2 s of waiting and 8M
-more after 8 s, so California's 26M come in 26 s. Queues and tau are in thousands of tuples.
-Absolute times are the paper's engine's; the ratio of times is what carries over.
+The workers are those of `queues`. What the paper does not print is derived from what it does:
+unmitigated, California's 26.6M tuples take 416 s, so a worker does 64,000 a second; Flow-Join
+leaves 2M more on the skewed worker after 2 s of waiting and 8M more after 8 s, so California's 26M
+come in 26 s. Queues and tau are in thousands of tuples. Absolute times are the paper's engine's;
+the ratio of times is what carries over.
 
     python -m benchmarks.papers.reshape
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
-from partitioning.mitigation import Batch, Limits
+from benchmarks.papers.queues import CALIFORNIA, ENDLESS, TWEETS, Run, tweets
 from partitioning.profile import Floats
 from partitioning.strategies.skew import Threshold, helpers, skewed_pairs
-from partitioning.watch import Watch
-
-#: Thousands of tuples a second that a worker processes, and seconds that the tweets take to come.
-SPEED, TWEETS = 26_600 / 416, 26.0
-#: Thousands of tuples: California and West Virginia on the skewed worker, and others' helpers.
-CALIFORNIA, SMALL = 26_000, 600
-BIG = 0
-#: Metrics are read for ever, and a key may move as often as the paper's did.
-ENDLESS = Limits(eta=100.0, moves=np.inf, memory=10**9)
-#: What goes to the helper of the big key and of the other, where it is decided once.
-ONCE = {"flux": (0.0, 1.0), "flowjoin": (0.5, 0.0)}
-#: Messages on their way: when they arrive, and those two shares.
-Sent = deque[tuple[float, float, float]]
-#: Three streams: the skewed worker's big key, its other key, and the helper's own.
-Rates = Callable[[float], Floats]
-
-
-@dataclass
-class Pair:
-    """A skewed worker (0) and its helper (1), and who gets what of three streams."""
-
-    big: float = 0.0  # share of the big key that goes to the helper
-    small: float = 0.0  # of the other key
-    queues: tuple[deque[Floats], deque[Floats]] = field(default_factory=lambda: (deque(), deque()))
-    waiting: Floats = field(default_factory=lambda: np.zeros(2))
-    allotted: Floats = field(default_factory=lambda: np.zeros(2))
-    processed: Floats = field(default_factory=lambda: np.zeros(3))
-
-    def step(self, came: Floats, able: float) -> None:
-        """So much of each stream comes; each worker processes what it is able to, in order."""
-        gone = came * [self.big, self.small, 1.0]
-        for worker, part in enumerate((came - gone, gone)):
-            self.queues[worker].append(part)
-            self.waiting[worker] += part.sum()
-            self.allotted[worker] += part.sum()
-            left = able
-            while self.queues[worker] and left > 1e-9:
-                first = self.queues[worker][0]
-                done = min(1.0, left / first.sum()) if first.any() else 1.0
-                self.processed += first * done
-                self.waiting[worker] -= first.sum() * done
-                left -= first.sum() * done
-                if done == 1.0:
-                    self.queues[worker].popleft()
-                else:
-                    self.queues[worker][0] = first * (1 - done)
-
-
-@dataclass
-class Run:
-    """How to mitigate, and what came of it."""
-
-    method: str  # none, flux, flowjoin or reshape
-    wait: float = 2.0
-    tau: Threshold = field(default_factory=lambda: Threshold(100, 0, np.inf, left=0))
-    limits: Limits = field(default_factory=lambda: ENDLESS)
-    latency: float = 0.0
-    iterations: int = 0
-    balance: list[float] = field(default_factory=list)  # smaller over larger allotment
-    shares: list[float] = field(default_factory=list)  # helper's over skewed worker's
-    observed: list[float] = field(default_factory=list)  # big key's processed over helper's own
-    watch: Watch = field(init=False)
-    ended: float = 0.0
-    allotted: Floats = field(default_factory=lambda: np.zeros(2))
-
-    def __post_init__(self) -> None:
-        self.watch = Watch(self.tau)
-
-    def go(self, rates: Rates, lasts: float, speed: float = SPEED, dt: float = 0.1) -> Run:
-        """Until all is processed."""
-        pair, sent = Pair(), deque()
-        now = 0.0
-        while now < lasts or pair.waiting.max() > 1e-6:
-            came = rates(now) * dt if now < lasts else np.zeros(3)
-            pair.step(came, speed * dt)
-            now += dt
-            while sent and sent[0][0] <= now:
-                _, pair.big, pair.small = sent.popleft()
-            if self.method == "reshape" and now < lasts:
-                self._watch(now, came, pair, sent)
-            elif self.method in ONCE and self.wait <= now < lasts:
-                self._once(now, pair, sent)
-            self.balance.append(float(pair.allotted.min() / max(pair.allotted.max(), 1e-9)))
-            self.shares.append(float(pair.allotted[1] / max(pair.allotted[0], 1e-9)))
-            self.observed.append(float(pair.processed[0] / max(pair.processed[2], 1e-9)))
-        self.ended, self.allotted = now, pair.allotted
-        return self
-
-    def _once(self, now: float, pair: Pair, sent: Sent) -> None:
-        """Flux moves what is not the big key, Flow-Join half of that, and never again."""
-        gap = float(pair.waiting[0] - pair.waiting[1])
-        if not self.iterations and pair.waiting[0] >= self.limits.eta and gap >= self.tau.tau:
-            self.iterations = 1
-            sent.append((now + self.latency, *ONCE[self.method]))
-
-    def _watch(self, now: float, came: Floats, pair: Pair, sent: Sent) -> None:
-        """The controller that tables are watched by."""
-        natural = np.array([came[0] + came[1], came[2]])
-        weights = self.watch.spread[BIG].weights if self.watch.spread else {0: 1.0}
-        gone = came[0] * weights.get(1, 0.0) / sum(weights.values())
-        batch = Batch(
-            self.watch.last + 1, 0, natural + np.array([-gone, gone]), pair.waiting, {BIG: came[0]}
-        )
-        late = now < self.wait or bool(sent)
-        self.watch, decided = self.watch.fold(batch, 0, self.limits, {BIG: 0}, late)
-        for chosen in decided.values():
-            share = chosen.get(1, 0.0) / sum(chosen.values())
-            sent.append((now + self.latency, share, 0.0))
-        self.iterations = self.watch.iterations
-
-
-def tweets(own: float) -> Rates:
-    return lambda now: np.array([CALIFORNIA, SMALL, own]) / TWEETS
 
 
 def within(run: Run, actual: float, dt: float = 0.1) -> float:
