@@ -52,7 +52,7 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
 
 
 def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
-    real, several = module._shared, 0
+    real, several = module.shared_plan, 0
     for seed in range(12):
         random = np.random.default_rng(seed)
         load = zipf(300, random.uniform(1, 2.5))
@@ -65,7 +65,7 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
             tried.append(found[0])
             return found
 
-        monkeypatch.setattr(module, "_shared", spied)
+        monkeypatch.setattr(module, "shared_plan", spied)
         budget = float(profile.bytes.sum()) * random.uniform(0.05, 0.3)
         after = frontier(profile, before, before.channels, budget=budget, splitting=True)
         several += len(tried) > 1

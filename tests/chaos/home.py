@@ -98,9 +98,9 @@ def persist(what: Callable[[], None]) -> None:
     return None
 
 
-def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: int = 0) -> World:
-    """A hundred keys in one state table, or in `both`, under epoch 0; where keys may be `split`
-    among so many channels, one of them has over half of the events."""
+def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: bool = False) -> World:
+    """A hundred keys in one state table, or in `both`, under epoch 0; where they may be `split`
+    among all channels, one of them has over half of the events."""
     made = World(folder)
     made.folder.mkdir(parents=True)
     Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
@@ -109,7 +109,7 @@ def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: int = 0) 
     events = some_events(1500, 100)
     if split:
         events = events.assign(id=events.index, dest=events.dest.where(events.index % 2 > 0, _HOT))
-        made.respec(split={"by": "id", "copies": split})
+        made.respec(split={"by": "id", "worth": 0})
     made.write_events(events)
     bootstrap(spark, made.table, (FIRST_DAY + timedelta(days=7)).date())
     return made
@@ -118,7 +118,7 @@ def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: int = 0) 
 def shared(spark: SparkSession, folder: Path) -> World:
     """The same keys in two tables under epoch 1, which shares one of them among all channels, each
     with a partial of it; what is planned next has fewer owners, and some partials must join."""
-    made, events = bootstrapped(spark, folder, both=True, split=4), FIRST_DAY + timedelta(days=7)
+    made, events = bootstrapped(spark, folder, both=True, split=True), FIRST_DAY + timedelta(days=7)
     assert dag(spark, made, "learn", FIRST)
     apply_window(spark, made.table, events.date(), (FIRST_DAY + timedelta(days=DAYS)).date())
     return made.respec(split={"by": "id", "copies": 3})
