@@ -222,7 +222,7 @@ def test_slots_make_room_for_what_it_is_worth():
 
 def test_what_must_move_anyway_is_not_weighed_against_copies():
     profile = one_hot(0.5)
-    before = uniform(profile, None, numbered_channels(12))
+    before = uniform(profile, None, numbered_channels(16))
     channels = numbered_channels(8)
     spread, forced, _ = planned(profile, before, channels, max_imbalance=1.02, worth=0.0)
     owners, slots, _ = planned(profile, before, channels, max_imbalance=1.02)
@@ -238,6 +238,25 @@ def test_a_load_about_a_whole_number_of_channels_changes_no_owners():
         owners.append(count)
         moved.append(slots)
     assert owners == [4, 5, 5, 5] and moved[0] > 20 * max(moved[1:])
+
+
+def test_a_window_like_the_last_one_moves_little():
+    rng, channels = np.random.default_rng(1), numbered_channels(50)
+    hashes, shares = hashed_keys(20_000), zipf(20_000, 1.0)
+    function, moved = uniform(zipf_profile(20, 1.0), None, channels), []
+    for _ in range(2):
+        profile = profile_of_keys(
+            KEY,
+            hashes,
+            rng.poisson(shares * 1e7).astype(float),
+            4096,
+            state=np.ones(20_000),
+            threshold=2e4,
+            listed=function.explicit_keys,
+        )
+        _, slots, function = planned(profile, function, channels, max_imbalance=1.02)
+        moved.append(slots)
+    assert moved[0] > 400 and moved[1] <= 5
 
 
 def test_keys_that_do_not_pack_are_split_too():

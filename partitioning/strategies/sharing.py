@@ -59,24 +59,18 @@ def owned(
     free, room = np.maximum(limit - stays, 0.0), limit - resting
     most = min(copies or len(open_), len(open_))
     for key in np.flatnonzero(loads > limit.max()).tolist():
-        load, own = float(loads[key]), list[int]()
+        load = float(loads[key])
         hold = np.minimum(free, np.maximum(depth * limit, load / most))
-        others = open_[np.lexsort((-room[open_], -hold[open_], -before[key, open_]))]
-        left = load
-        while left > 0 and len(own) < most:
-            fit = others[hold[others] >= left]
-            # The last piece goes where most room is.
-            last = len(fit) and not before[key, others[0]]
-            own.append(int(fit[room[fit].argmax()] if last else others[0]))
-            others = others[others != own[-1]]
-            left -= float(hold[own[-1]])
+        order = open_[np.lexsort((-room[open_], -hold[open_], -before[key, open_]))]
+        enough = 1 + int(np.searchsorted(np.cumsum(hold[order]), load))
+        own = order[: min(enough, most)]
         now = np.flatnonzero(before[key])
         if len(own) <= len(now) <= min(len(own) + 1, most) and hold[now].sum() >= load:
-            own = now.tolist()
+            own = now
         if len(own) == len(open_):
             continue
         pieces = np.diff(np.minimum(np.cumsum(hold[own]), load), prepend=0.0)
-        owners[key] = Owners(np.array(own), pieces)
+        owners[key] = Owners(own, pieces)
         free[own] -= pieces
         room[own] -= pieces
     return owners
