@@ -48,7 +48,7 @@ SPEC = {
     "channels": CHANNELS,
     "slots": 1024,
     "max_imbalance": 1.004,
-    "split": {"by": "id", "copies": 5},
+    "split": {"by": "id"},
 }
 
 
@@ -138,7 +138,8 @@ def test_a_hot_key_is_split_applied_read_and_whole_again(spark: SparkSession, wo
     assert rebalance(spark, world, "r1", 8) == 1
     function = world.table.epoch().function
     hot = function.lookup_hashes(function.split.keys)
-    assert len(function.split) == 1 and len(function.split.channels) == 5
+    owners = len(function.split.channels)
+    assert len(function.split) == 1 and owners <= 5
     first = held(spark, world)
     check(first, events[events["at"] < "2013-01-08"])
 
@@ -150,7 +151,7 @@ def test_a_hot_key_is_split_applied_read_and_whole_again(spark: SparkSession, wo
     rows = spark.read.format("delta").load(path)
     partials = rows.where(f"dest = '{HOT}'").select("channel").toPandas()["channel"]
     assert sorted(partials) == sorted(function.split.channels.tolist()) and hot[0] in set(partials)
-    assert rows.count() == events["dest"].nunique() + 4
+    assert rows.count() == events["dest"].nunique() + owners - 1
     second = held(spark, world)
     check(second, events)
     at_epoch = world.table.state("totals", 1, spark).agg(F.sum("trips")).first()[0]
@@ -170,7 +171,7 @@ def test_a_hot_key_is_split_applied_read_and_whole_again(spark: SparkSession, wo
     digest = steps.plan(world.spec_path, run, Params(force=True))
     plan = steps.read_plan(world.table.registry.run(run))
     joined = [m for m in plan.moves if m.kind == "share" and m.rows]
-    assert len(joined) == 4 and all(m.bytes > 0 for m in joined)
+    assert len(joined) == owners - 1 and all(m.bytes > 0 for m in joined)
     steps.validate_plan(world.spec_path, run)
     migration = approved(world.table, run, digest)
     migrate(spark, migration)
