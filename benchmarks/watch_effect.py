@@ -114,11 +114,11 @@ class Side:
         return state.select("key", *COLUMNS).toPandas().set_index("key").sort_index()
 
 
-def write_events(folder: Path, rows: int, keys: int, share: float) -> None:
+def write_events(folder: Path, rows: int, keys: int, share: float, batches: int = BATCHES) -> None:
     """A Parquet file for each micro-batch; each is a window of the generator's."""
     stream = Stream(rows=rows, keys=keys, z=0.8, windows=BATCHES, days=1, hot=(ONSET, share))
     random = np.random.default_rng(0)
-    for number in range(BATCHES):
+    for number in range(batches):
         drawn = keys_of_window(stream, number)
         seconds = np.sort(random.integers(0, EVERY * 60, len(drawn)))
         begin = START + timedelta(minutes=EVERY * number)

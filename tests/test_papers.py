@@ -36,6 +36,7 @@ WITHOUT_PICTURE = {
     "flexd_data",
     "rivetti_many",
     "reshape_more",
+    "watch_cost",
 }
 
 

@@ -33,6 +33,7 @@ QUICK = {
     "throughput": ["--quick"],
     "reshape": [],
     "reshape_more": [],
+    "watch_cost": ["1", "5000"],
     "dicer": ["50"],
     "forecast": ["4"],
 }
