@@ -120,10 +120,11 @@ def decide(
     if now - reachable < LEAST_GAIN:
         return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {least:.3f})")
     if saved is not None and cost is not None and saved <= cost:
+        hint = "; `worth: 0` under `split` shares keys without that" if policy.splitting else ""
         return answer(
             False,
             f"moving {size:.0f} bytes takes {cost:.1f} s and saves {saved:.1f} s "
-            f"over {policy.horizon} windows",
+            f"over {policy.horizon} windows{hint}",
         )
     return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")
 

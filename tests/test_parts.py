@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partitioning.batches import stops
-from partitioning.decide import Policy, decide
+from partitioning.decide import Pace, Policy, decide
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn, numbered_channels, successor
 from partitioning.generator import KEY, hashed_keys, zipf
@@ -174,6 +174,16 @@ def test_to_split_is_worth_a_rebalance_where_whole_keys_cannot_be_more_even():
     assert split.rebalance and split.reachable <= 1.02 and split.floor == 1.0
     after = make_plan("t", profile, even, even.channels, max_imbalance=1.02, row=ROW).function
     assert not decide(profile, after, after.channels, replace(policy, splitting=True)).rebalance
+
+
+def test_where_room_for_a_key_costs_more_than_it_saves_the_answer_says_how_to_do_without():
+    profile, before = hot()
+    policy = Policy(1.1, 1.02, 28, 1e-9, Pace(1.0), splitting=True)
+    dear = decide(profile, before, before.channels, policy)
+    assert not dear.rebalance and dear.reason.endswith(
+        "`worth: 0` under `split` shares keys without that"
+    )
+    assert decide(profile, before, before.channels, replace(policy, worth=0.0)).bytes < dear.bytes
 
 
 def test_in_batches_split_keys_come_last():
