@@ -20,9 +20,9 @@ class Move:
     """One slot's tail or one heavy key that changes its channel, or part of a split key.
 
     kind is "slot" or "key", or "share" of a key that is split before or after: share, 0 to 1, is
-    then the part of its events that goes, which moves no state by itself. item is the slot's number
-    or the key's hash; source and target are channel numbers; load (the window's unit), bytes and
-    rows are what goes with it.
+    then the part of its events that goes, which moves no state by itself but for the copy that a
+    new owner gets. item is the slot's number or the key's hash; source and target are channel
+    numbers; load (the window's unit), bytes and rows are what goes with it.
     """
 
     kind: str
@@ -131,17 +131,20 @@ def _of_split_keys(
     reason: str | None,
 ) -> list[Move]:
     """What goes where of keys (positions in the profile) that either function splits. A partial
-    weighs what the key's partials do on average."""
+    weighs what the key's partials do on average; a copy that is taken away costs nothing."""
     hashes = profile.heavy[keys]
     copies = [
         np.bincount(placements(f, hashes)[0], minlength=len(keys)).tolist()
         for f in (previous, function)
     ]
     mean = (float(profile.load.sum()) or 1.0) / max(1, int((function.capacities > 0).sum()))
+    copy_bytes, copy_rows = profile.heavy_copy_bytes, profile.heavy_copy_rows
     moves = []
     for k, had, has, ways in zip(
         keys.tolist(), *copies, flows(previous, function, hashes), strict=True
     ):
+        partial_bytes = max(float(profile.heavy_bytes[k]) / had - float(copy_bytes[k]), 0.0)
+        partial_rows = max(float(profile.heavy_rows[k]) / had - float(copy_rows[k]), 0.0)
         size = f"it has {profile.heavy_load[k] / mean:.3f} of a mean channel's load"
         if had == 1:
             told = f"{size}: {has} channels share it"
@@ -157,8 +160,8 @@ def _of_split_keys(
                 way.source,
                 way.target,
                 way.share * float(profile.heavy_load[k]),
-                way.partials * float(profile.heavy_bytes[k]) / had,
-                way.partials * float(profile.heavy_rows[k]) / had,
+                way.size(partial_bytes, float(copy_bytes[k])),
+                way.size(partial_rows, float(copy_rows[k])),
                 told if reason is None else reason,
                 way.share,
             )

@@ -69,12 +69,17 @@ def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
 @dataclass(frozen=True)
 class Flow:
     """What goes from one channel to another as a key's owners change: the share of its load,
-    0 to 1, and of its partials, how many."""
+    0 to 1; of its partials, how many; and how many copies of what each owner has one of."""
 
     source: int
     target: int
     share: float
     partials: int
+    copies: int
+
+    def size(self, partial: float, copy: float) -> float:
+        """What that is, by what one of each is."""
+        return self.partials * partial + self.copies * copy
 
 
 def flows(
@@ -83,7 +88,8 @@ def flows(
     """For each key, int64 (n,), what goes where; nothing for one that stays as it is.
 
     An owner that gives load gives it to those that take, its home first; one that is none any
-    longer gives its partial to the home.
+    longer gives its partial to the home. One that is new gets its copy once, from the first that
+    gives to it.
     """
     old, new = (_owners(f, hashes) for f in (before, after))
     homes = after.lookup_hashes(hashes).tolist()
@@ -100,10 +106,11 @@ def flows(
                 load[c, d] = load.get((c, d), 0.0) + part
                 left[c] -= part
                 wanted[d] -= part
+        pairs = [(c, d) for c, d in sorted({*gone, *load}) if c != d]
+        first = {d: c for c, d in reversed(pairs) if d not in had}
         yield [
-            Flow(c, d, load.get((c, d), 0.0), gone.get((c, d), 0))
-            for c, d in sorted({*gone, *load})
-            if c != d
+            Flow(c, d, load.get((c, d), 0.0), gone.get((c, d), 0), int(first.get(d) == c))
+            for c, d in pairs
         ]
 
 

@@ -66,6 +66,9 @@ class Profile:
     events : input rows of the window
     surprises : float64 (E, S + K): errors of E past forecasts, in the unit of load: of each slot's
         tail, then of each heavy key; none where `load` is no forecast
+    heavy_copy_bytes, heavy_copy_rows : float64 (K,), counted in `heavy_bytes` and `heavy_rows`: one
+        copy of what each heavy key has in state tables that every owner has a copy of; empty: none
+        has any
     """
 
     key: tuple[KeyColumn, ...]
@@ -81,9 +84,17 @@ class Profile:
     window: tuple[str, str] = ("", "")
     events: int = 0
     surprises: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    heavy_copy_bytes: Floats = field(default_factory=lambda: np.zeros(0))
+    heavy_copy_rows: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        for name in ("load", "bytes", "rows", "heavy_load", "heavy_bytes", "heavy_rows"):
+        copies = ("heavy_copy_bytes", "heavy_copy_rows")
+        for name in copies:
+            if not getattr(self, name).size:
+                object.__setattr__(self, name, np.zeros(len(self.heavy)))
+            if getattr(self, name).shape != self.heavy.shape:
+                raise InputError(f"{name} must be one a heavy key", "profile")
+        for name in ("load", "bytes", "rows", "heavy_load", "heavy_bytes", "heavy_rows", *copies):
             values = getattr(self, name)
             if not np.isfinite(values).all() or (values < 0).any():
                 raise InputError(f"{name} must be finite and not negative", "profile")
@@ -129,6 +140,8 @@ class Profile:
             heavy_load=padded(self.heavy_load),
             heavy_bytes=padded(self.heavy_bytes),
             heavy_rows=padded(self.heavy_rows),
+            heavy_copy_bytes=padded(self.heavy_copy_bytes),
+            heavy_copy_rows=padded(self.heavy_copy_rows),
             heavy_names=tuple(names[i] for i in order),
         )
 
@@ -147,6 +160,8 @@ class Profile:
             heavy_load=self.heavy_load[kept],
             heavy_bytes=self.heavy_bytes[kept],
             heavy_rows=self.heavy_rows[kept],
+            heavy_copy_bytes=self.heavy_copy_bytes[kept],
+            heavy_copy_rows=self.heavy_copy_rows[kept],
             heavy_names=tuple(n for n, k in zip(self.heavy_names, kept.tolist(), strict=True) if k),
             error=max(self.error, float(self.heavy_load[~kept].max(initial=0.0))),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from partitioning.metrics import channel_loads, imbalance, placements
 from partitioning.moves import moves_between
 from partitioning.parts import flows
 from partitioning.plan import Plan, make_plan, plan_for
-from partitioning.profile import profile_of_keys
+from partitioning.profile import Profile, profile_of_keys
 from partitioning.strategies.hashing import uniform
 
 ROW = KeyColumn("id", "bigint")
@@ -54,6 +55,9 @@ def test_flows_lead_from_one_to_the_other_and_every_partial_ends_on_an_owner(key
             reached[way.target] += way.share
             assert way.partials == (way.target == homes[k] and not has[k, way.source])
         assert reached == pytest.approx(has[k], abs=1e-12)
+        assert sorted(w.target for w in ways if w.copies) == [
+            c for c in range(CHANNELS) if has[k, c] and not had[k, c]
+        ]
         gone = {c for c in range(CHANNELS) if had[k, c] and not has[k, c]}
         assert gone == {w.source for w in ways if w.partials}
         assert len({(w.source, w.target) for w in ways}) == len(ways)
@@ -120,6 +124,54 @@ def test_whole_again_its_partials_move_to_its_home_and_are_counted():
         )
     )
     assert all("one channel holds it again" in m.reason for m in joined)
+
+
+def test_copies_are_paid_for_by_each_new_owner_and_taken_away_for_nothing():
+    profile, before = hot()
+    one = profile.heavy == profile.heavy[profile.heavy_load.argmax()]
+    # Of the key's 40 bytes 30 are a row that every owner has a copy of.
+    profile = replace(
+        profile,
+        heavy_rows=np.where(one, 2.0, 1.0),
+        heavy_copy_bytes=np.where(one, 30.0, 0.0),
+        heavy_copy_rows=np.where(one, 1.0, 0.0),
+    )
+    (h,) = profile.heavy[one].tolist()
+    start = int(before.lookup_hashes(np.array([h]))[0])
+    shared = successor(
+        KEY, before, before.channels, before.slots, "x", None, {},
+        {h: {start: 2.0, (start + 1) % 8: 1.0, (start + 2) % 8: 1.0}},
+    )  # fmt: skip
+    moves = moves_between(before, shared, profile)
+    assert [(m.bytes, m.rows) for m in moves] == [(30.0, 1.0), (30.0, 1.0)]
+    # Three copies and two partials, by now.
+    grown = replace(
+        profile,
+        heavy_bytes=np.where(one, 3 * 30.0 + 2 * 12.0, 40.0),
+        heavy_rows=np.where(one, 5.0, 1.0),
+    )
+    back = moves_between(shared, before, grown)
+    assert [(m.bytes, m.rows) for m in back] == [(8.0, pytest.approx(2 / 3))] * 2
+    # To a channel that was no owner: the copy goes there once, and the partials all do.
+    away = successor(
+        KEY, before, before.channels, before.slots, "x", None, {h: (start + 3) % 8}, {}
+    )
+    there = moves_between(shared, away, grown)
+    assert sum(m.bytes for m in there) == 30.0 + 3 * 8.0 and len(there) == 3
+    with pytest.raises(InputError, match="heavy_copy_bytes must be one a heavy key"):
+        replace(profile, heavy_copy_bytes=np.zeros(1))
+
+
+def test_a_profile_of_before_there_were_copies_has_none():
+    profile, _ = hot()
+    with np.load(io.BytesIO(profile.to_bytes())) as archive:
+        old = {name: archive[name] for name in archive.files if "copy" not in name}
+    assert len(archive.files) == len(old) + 2
+    buffer = io.BytesIO()
+    np.savez(buffer, **old)
+    read = Profile.from_bytes(buffer.getvalue())
+    assert read.heavy_copy_bytes.tolist() == [0.0] * len(profile.heavy)
+    assert read.heavy_copy_rows.tolist() == [0.0] * len(profile.heavy)
 
 
 def test_a_light_key_is_whole_again_by_the_next_plan_and_other_strategies_are_held_to_frontier():
