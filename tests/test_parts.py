@@ -22,6 +22,7 @@ from partitioning.parts import flows
 from partitioning.plan import Plan, make_plan, plan_for
 from partitioning.profile import Profile, profile_of_keys
 from partitioning.strategies.hashing import uniform
+from partitioning.strategies.sharing import afforded
 
 ROW = KeyColumn("id", "bigint")
 CHANNELS = 6
@@ -206,6 +207,69 @@ def test_no_partial_moves_that_the_budget_does_not_pay_for(budget):
     assert plan.bytes <= budget
     # Its row has 40 bytes, a partial a sixth of them.
     assert (5 not in plan.function.split.channels) == (budget >= 7)
+
+
+@pytest.mark.parametrize("budget", [0, 19, 20])
+def test_no_key_is_whole_again_that_the_budget_does_not_pay_for(budget):
+    """Of a key's 40 bytes half is the partial of an owner of a thousandth of it."""
+    profile, before = hot()
+    (h,) = profile.heavy[profile.heavy_load == profile.heavy_load.max()].tolist()
+    weights = {3: 1.0, 5: 1e-3}
+    now = successor(KEY, before, before.channels, before.slots, "x", None, {}, {h: weights})
+    load = np.append(1e-3, zipf(2000, 0.5)) * 1e6
+    light = profile_of_keys(
+        KEY, hashed_keys(2001), load, 512, threshold=1e4, listed=np.array([h]),
+        state=np.full(2001, 40.0),
+    )  # fmt: skip
+    plan = make_plan("t", light, now, now.channels, max_imbalance=2.0, row=ROW, budget=budget)
+    assert plan.bytes <= budget and len(plan.function.split) == (budget < 20)
+
+
+def test_no_copy_comes_that_the_budget_does_not_pay_for():
+    profile, before = hot()
+    one = profile.heavy == profile.heavy[profile.heavy_load.argmax()]
+    profile = replace(profile, heavy_copy_bytes=np.where(one, 30.0, 0.0))
+    reached = [5.0]
+    for budget in (0, 29, 61, 95, 121, 151, None):
+        aims = {"max_imbalance": 1.02, "row": ROW, "budget": budget}
+        plan = make_plan("t", profile, before, before.channels, **aims)
+        most = 210 if budget is None else budget
+        assert plan.bytes == 30 * max(len(plan.function.split.channels) - 1, 0) <= most
+        reached.append(plan.imbalance_after)
+        # Once more, from there.
+        again = make_plan("t", profile, plan.function, before.channels, **aims)
+        assert again.bytes <= most and again.imbalance_after <= plan.imbalance_after + 1e-6
+    # Under a copy's bytes nothing is split; then the more the more even.
+    assert reached[1] == reached[2] and np.all(np.diff(reached[2:]) < 0) and reached[-1] <= 1.02
+
+
+weights = st.lists(st.sampled_from([0.0, 1e-4, 1.0, 2.0]), min_size=4, max_size=4)
+
+
+@given(
+    st.lists(
+        st.tuples(weights, weights.filter(any), st.floats(1, 9), st.floats(0, 9), st.floats(0, 9)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.floats(0, 60),
+)
+def test_what_is_afforded_costs_no_more_than_the_budget(keys, budget):
+    before, after = (np.array([k[i] for k in keys]) for i in range(2))
+    before /= np.maximum(before.sum(axis=1, keepdims=True), 1.0)
+    before = np.where(before.sum(axis=1, keepdims=True) > 0.99, before, 0.0)
+    after /= after.sum(axis=1, keepdims=True)
+    loads, copies, partials = (np.array([k[i] for k in keys]) for i in range(2, 5))
+    owners = np.count_nonzero(before, axis=1)
+    sizes = np.maximum(owners, 1) * (copies + partials)
+    found = afforded(before, after, loads, sizes, copies, budget)
+    assert found.sum(axis=1) == pytest.approx(1.0) and found.min() >= 0
+    new = np.count_nonzero((before == 0) & (found > 0), axis=1)
+    gone = np.count_nonzero((before > 0) & (found == 0), axis=1)
+    # A key whose channels all close moves at any price: a partial, and the first of its copies.
+    closed = owners == 0
+    paid = float(copies @ (new - closed) + partials @ gone)
+    assert paid <= max(budget - float(sizes @ closed), 0.0) + 1e-9
 
 
 def test_without_a_row_column_no_key_is_split():

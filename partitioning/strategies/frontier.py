@@ -13,7 +13,8 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.hashing import Hashes
-from partitioning.metrics import channel_loads, imbalance, moved_shares
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.moves import moves_between
 from partitioning.profile import Profile
 from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.curve import CLOSE, lowest, picked
@@ -73,7 +74,8 @@ def frontier(
         the same input gives the same function
     splitting : keys too heavy to stay whole are shared by several channels, by weights that fill
         the room that slots and whole keys leave; none where whole keys reach `max_imbalance`. To
-        the budget a key counts as if its state moved with its share, which is more than it does
+        the budget a key counts as if its state moved with its share, which is more than it does,
+        and a new owner's copy in full
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
         None: any number
     worth : state, as a part of a channel's mean, that may move for each partial fewer: slots make
@@ -199,9 +201,7 @@ def _joined(
     them the search itself has kept count."""
     if previous is None or not len(previous.split):
         return 0.0
-    tails = task.sizes[: task.profile.slots][previous.slots != function.slots]
-    shares = moved_shares(previous, function, task.profile.heavy)
-    return float(tails.sum() + shares @ task.sizes[task.profile.slots :])
+    return sum(m.bytes for m in moves_between(previous, function, task.profile))
 
 
 def _light(task: Task, previous: PartitioningFunction | None, at: Ints, known: Hashes) -> Hashes:

@@ -145,15 +145,47 @@ def largest(shares: Floats, copies: int) -> Floats:
     return kept / kept.sum(axis=1, keepdims=True)
 
 
-def afforded(before: Floats, after: Floats, sizes: Floats, budget: float) -> Floats:
+def afforded(
+    before: Floats, after: Floats, loads: Floats, sizes: Floats, copies: Floats, budget: float
+) -> Floats:
     """As far from `before` to `after`, shares (F, N), as a budget goes; what is on channels that
-    close moves anyway. Where it does not pay for the partials of owners that leave, none does."""
+    close moves anyway, to one owner at least. New owners' copies come first; where the rest does
+    not pay for the partials of owners that leave, none does.
+
+    Parameters
+    ----------
+    loads, sizes, copies : float64 (F,): each key's load, the bytes of all its state, and those that
+        each new owner gets a copy of
+    """
     spare = max(budget - float((1.0 - before.sum(axis=1)) @ sizes), 0.0)
+    owners = np.count_nonzero(before, axis=1)
+    stays = owners > 0
+    before = np.where(stays[:, None], before, np.eye(before.shape[1])[after.argmax(axis=1)])
+    before = before / before.sum(axis=1, keepdims=True)
+    after = _copied(before, after, loads, copies, spare)
+    spare -= float(np.count_nonzero((before <= 0) & (after > 0), axis=1) @ copies)
+    sizes = np.where(stays, np.maximum(sizes - copies * owners, 0.0), 0.0)
     gone = (before > 0) & (after <= 0)
-    partials = np.count_nonzero(gone, axis=1) / np.maximum(np.count_nonzero(before, axis=1), 1)
+    partials = np.count_nonzero(gone, axis=1) / np.maximum(owners, 1)
     if float(partials @ sizes) > spare:
         after = after + np.where(gone, np.minimum(before, STAYING), 0.0)
         after /= after.sum(axis=1, keepdims=True)
     moved = float(np.maximum(before - after, 0.0).sum(axis=1) @ sizes)
     part = 1.0 if moved <= spare else spare / moved
     return before + part * (after - before)
+
+
+def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare: float) -> Floats:
+    """`after` without the new owners whose copies so many bytes do not pay for; those with most
+    load a byte come first. What they would have got stays where it is."""
+    key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
+    worth = np.maximum(after[key, channel] * loads[key], LEAST_PART)
+    order = np.argsort(copies[key] / worth, kind="stable")
+    dear = order[np.cumsum(copies[key[order]]) > spare]
+    if not len(dear):
+        return after
+    kept = after.copy()
+    kept[key[dear], channel[dear]] = 0.0
+    given = np.maximum(before - after, 0.0)
+    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), LEAST_PART)
+    return kept + given * np.clip(part, 0.0, 1.0)[:, None]

@@ -202,8 +202,10 @@ def _carried_out(
         after = largest(after, copies)
     # A split rounds each share to whole parts.
     rounding = len(task.fair) / PARTS * float(sizes.sum())
-    after = afforded(keys.before, after, sizes, spare - rounding)
-    hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
+    heavy = keys.items - task.profile.slots
+    copies_of = task.profile.heavy_copy_bytes[heavy]
+    after = afforded(keys.before, after, keys.loads, sizes, copies_of, spare - rounding)
+    hashes = task.profile.heavy[heavy].tolist()
     shares = {
         h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
         for h, s in zip(hashes, after, strict=True)
