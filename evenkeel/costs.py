@@ -64,7 +64,7 @@ def _migrations(registry: Registry) -> list[tuple[float, float]]:
             tables = moved["tables"].values()
             seconds = sum(float(t["seconds"]) for t in tables)
             size = sum(float(t["bytes"]) for t in tables)
-            # To share a key moves nothing, and says nothing of how fast state moves.
+            # To share a key may move nothing, and then says nothing of how fast state moves.
             found += [(size, seconds)] if size else []
     return found
 

@@ -42,6 +42,7 @@ _MEASURES = (
     "bytes_written",
     "files_written",
 )
+_OPTIONAL = ("rows_weighed", "merged_changed", "copies_missing")
 _COUNTS = ("table", "channel", "rows_predicted", "rows")
 
 
@@ -99,6 +100,8 @@ def tables_gate(
             commits
         merged_changed : int, optional: split keys whose partials, merged, are not what they were;
             rows and checksums are then those of whole keys
+        copies_missing : int, optional: of a table whose rows are copied to all owners of a split
+            key, how many owners lack theirs, or have one that is not as the others
         rows_weighed : int, optional: rows of the table when the plan's profile was weighed; what
             it has grown by since may stand in any channel
     channels : one mapping for each table and channel:
@@ -117,9 +120,7 @@ def tables_gate(
 
     _complete(measures, _MEASURES, "measures")
     _complete(channels, _COUNTS, "channels")
-    tables = pd.DataFrame(
-        [dict(m) for m in measures], columns=[*_MEASURES, "rows_weighed", "merged_changed"]
-    )
+    tables = pd.DataFrame([dict(m) for m in measures], columns=[*_MEASURES, *_OPTIONAL])
     counts = pd.DataFrame([dict(c) for c in channels], columns=list(_COUNTS))
     for name in ("checksum_before", "checksum_after"):
         tables[name] = tables[name].map(str)

@@ -36,6 +36,7 @@ class Merge:
     types : names of the types, without parameters, that its column may have; None: any with an
         order
     told : the same in words
+    copied : every owner of a split key has a copy of the value, not a part of it
     """
 
     fold: Callable[[str, str], str]
@@ -45,6 +46,7 @@ class Merge:
     width: Callable[[str], str] | None = None
     types: frozenset[str] | None = None
     told: str = "a type that has an order"
+    copied: bool = False
 
     def takes(self, kind: str) -> bool:
         """Whether its column may be of a type, by Spark's simple name of it."""
@@ -99,6 +101,8 @@ MERGES: dict[str, Merge] = {
     ),
     "hll": _sketch("hll"),
     "theta": _sketch("theta"),
+    # One value a key, which never changes; of several the greatest, so that all owners agree.
+    "copy": Merge(lambda of, by: f"max({of})", _LATER, "max({})".format, copied=True),
 }
 #: Merges whose state has the type's own rounding: sums of these in another order differ.
 INEXACT = _INEXACT

@@ -67,6 +67,23 @@ class StateTable(Strict):
     path: str = Field(description="folder of the Delta table; relative to the spec's folder")
     columns: dict[Name, StateColumn] = Field(description="state columns", min_length=1)
 
+    @field_validator("columns")
+    @classmethod
+    def _copied_or_not(cls, columns: dict[str, StateColumn]) -> dict[str, StateColumn]:
+        kinds = {merges()[c.merge].copied: name for name, c in columns.items()}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{kinds[False]!r} is merged by {columns[kinds[False]].merge}, and {kinds[True]!r} "
+                "by copy: each owner of a key has a copy of the whole row; allowed beside copy: "
+                "copy; give the others a state table of their own"
+            )
+        return columns
+
+    @property
+    def copied(self) -> bool:
+        """Whether every owner of a split key has a copy of its row: a build side."""
+        return any(merges()[c.merge].copied for c in self.columns.values())
+
 
 class ChannelSpec(Strict):
     """One owner of state."""

@@ -46,6 +46,17 @@ def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]])
             max_value=0,
         )
     ]
+    copied = [
+        check(
+            "tables",
+            "ExpectColumnMaxToBeBetween",
+            "Every owner of a split key has its copy",
+            "0 owners without",
+            column="copies_missing",
+            min_value=0,
+            max_value=0,
+        )
+    ]
     footers = f"and {FILE_OVERHEAD:,} bytes a file, for footers; {written}"
     return [
         check(
@@ -131,4 +142,6 @@ def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]])
             column_B="rows_off",
             or_equal=True,
         ),
-    ] + (merged if any("merged_changed" in m for m in measures) else [])
+        *(merged if any("merged_changed" in m for m in measures) else []),
+        *(copied if any("copies_missing" in m for m in measures) else []),
+    ]

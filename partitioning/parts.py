@@ -7,7 +7,7 @@ is their home.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,24 +46,47 @@ def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
     ----------
     slot, channel : names of the columns with the key's slot and the row's channel
     """
-    whole = channel_sql(function.unsplit)
-    split, own = function.split, quoted(channel)
+    own = quoted(channel)
+    return _by_owners(
+        function,
+        slot,
+        channel_sql(function.unsplit),
+        lambda owners, home: f"IF({own} IN ({owners}), {own}, {home})",
+    )
+
+
+def owners_sql(function: PartitioningFunction, slot: str) -> str:
+    """SQL (ARRAY<INT>) for all channels that own a row's key.
+
+    Parameters
+    ----------
+    slot : name of the column with the key's slot
+    """
+    whole = f"array({channel_sql(function.unsplit)})"
+    return _by_owners(function, slot, whole, lambda owners, home: f"array({owners})")
+
+
+def _by_owners(
+    function: PartitioningFunction, slot: str, whole: str, shared: Callable[[str, int], str]
+) -> str:
+    """SQL that is `whole` for whole keys, and for each split one what `shared` makes of its owners,
+    as a list in SQL, and its home."""
+    split = function.split
     if not len(split):
         return whole
     said: dict[str, list[int]] = {}
-    homes = split.homes.tolist()
     owners = np.split(split.channels, split.starts[1:-1])
-    for h, channels, home in zip(split.keys.tolist(), owners, homes, strict=True):
+    for key, channels, home in zip(split.keys.tolist(), owners, split.homes.tolist(), strict=True):
         its = ", ".join(map(str, sorted(channels.tolist())))
-        said.setdefault(f"IF({own} IN ({its}), {own}, {home})", []).append(h)
+        said.setdefault(shared(its, home), []).append(key)
     h = hash_sql(function.key)
     cases = " ".join(
         f"WHEN {h} IN ({', '.join(map(bigint_sql, keys))}) THEN {stands}"
         for stands, keys in said.items()
     )
     # Asked first of all keys at once: few rows come to the cases, of which there may be hundreds.
-    shared = listed_sql(function.key, len(function.slots), split.keys, slot)
-    return f"CASE WHEN {shared} THEN CASE {cases} END ELSE {whole} END"
+    listed = listed_sql(function.key, len(function.slots), split.keys, slot)
+    return f"CASE WHEN {listed} THEN CASE {cases} END ELSE {whole} END"
 
 
 @dataclass(frozen=True)

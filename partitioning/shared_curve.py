@@ -26,8 +26,9 @@ def shared_curve(
     """Imbalance against bytes moved: `function` and what frontier would do; staying, where that is
     allowed; and, from whole keys, all that whole keys can do.
 
-    A key that is shared gives load away without any state, so that only slots and partials whose
-    channel is no owner any longer cost bytes.
+    A key that is shared gives load away without any partial, so that only slots, copies for new
+    owners, and partials whose channel is no owner any longer cost bytes; the bound counts slots
+    alone.
 
     Parameters
     ----------

@@ -20,9 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.spec import TableSpec
+from evenkeel.state_view import joined
 from evenkeel.table import Table
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
+from partitioning.parts import owners_sql
 from partitioning.sql import quoted
 from spark_jobs import commits, constraints, state
 from spark_jobs.events import (
@@ -68,16 +70,23 @@ def merge_window(
 ) -> None:
     """MERGE a folded window into one state table, by slot and key, and of keys that the window's
     function splits by channel. A row keeps its channel; a new key, or a new owner's partial, starts
-    at the channel that the function gave it."""
+    at the channel that the function gave it; a copy goes to every owner."""
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
     table, rows = spec.state[name], of_table(window, spec, name)
     starts = {quoted(c): f"w.{quoted(c)}" for c in rows.columns}
     if len(function.split):
+        split = F.expr(of_keys_sql(function, function.split.keys))
+        if table.copied:
+            every = joined(rows.where(split), table, spec.key)
+            every = every.withColumn(
+                state.CHANNEL, F.explode(F.expr(owners_sql(function, state.SLOT)))
+            )
+            rows = rows.where(~split).unionByName(every)
         # Not all keys by channel: one that has moved since the window was routed has its one row
         # elsewhere.
-        rows = rows.withColumn(_SPLIT, F.expr(of_keys_sql(function, function.split.keys)))
+        rows = rows.withColumn(_SPLIT, split)
         same.append(f"(NOT w.{_SPLIT} OR s.{state.CHANNEL} = w.{state.CHANNEL})")
     (
         DeltaTable.forPath(spark, table.path)

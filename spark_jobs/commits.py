@@ -56,8 +56,12 @@ class Commit:
 
     @property
     def rows(self) -> int:
-        """Rows that an UPDATE, or a MERGE of partials, took from where they stood."""
-        return self._metric("numUpdatedRows", "numTargetRowsDeleted")
+        """Rows that an UPDATE, or a MERGE of partials, took from where they stood, or that a MERGE
+        of copies added, if those are more."""
+        return max(
+            self._metric("numUpdatedRows", "numTargetRowsDeleted"),
+            self._metric("numTargetRowsInserted"),
+        )
 
     @property
     def bytes(self) -> int:

@@ -1,5 +1,6 @@
-"""Joining partials of split keys: where a channel is no owner any longer, its partial becomes part
-of the home's, in the one commit that takes it away.
+"""Joining rows of split keys: where a channel is no owner any longer, its partial becomes part of
+the home's, in the one commit that takes it away; of a table whose rows are copied, that commit
+gives every owner its copy.
 
 Delta reads a MERGE's source as of its own transaction, so that what others wrote until then is
 merged, and what they write meanwhile makes it fail (`tests/test_split_state.py`).
@@ -16,10 +17,12 @@ from evenkeel.state_view import merged
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
-from partitioning.parts import listed_sql, settled_sql
+from partitioning.parts import listed_sql, owners_sql, settled_sql
 from partitioning.sql import quoted
 from spark_jobs.state import CHANNEL, SLOT, sql_name
 
+#: Of a row that is left to move: whether it is written.
+WRITTEN = "_written"
 #: Of the joined rows: whether the row is there afterwards.
 _STAYS = "_stays"
 
@@ -34,36 +37,76 @@ def belongs_sql(function: PartitioningFunction) -> str:
     return settled_sql(function, SLOT, CHANNEL)
 
 
-def leaving_sql(target: PartitioningFunction, shared: Hashes) -> str:
-    """SQL (BOOLEAN) for the partials of the keys `shared` that stand on none of their owners."""
-    return f"{of_keys_sql(target, shared)} AND {CHANNEL} <> {belongs_sql(target)}"
+def left_sql(
+    spec: TableSpec,
+    name: str,
+    target: PartitioningFunction,
+    shared: Hashes,
+    version: int | None = None,
+) -> str:
+    """Query for the rows of the keys `shared` that `join_sql` has left to do: WRITTEN of each
+    (BOOLEAN) says whether it costs a write. Partials that leave all do; of copies those do that
+    come.
+
+    Parameters
+    ----------
+    version : of the state table; None: the newest
+    """
+    if spec.state[name].copied:
+        source = _source_sql(spec, name, target, shared, version)
+        return f"SELECT {_STAYS} AS {WRITTEN} FROM ({source})"
+    leaving = f"{of_keys_sql(target, shared)} AND {CHANNEL} <> {belongs_sql(target)}"
+    return f"SELECT true AS {WRITTEN} FROM {_read(spec, name, version)} WHERE {leaving}"
 
 
 def join_sql(spec: TableSpec, name: str, target: PartitioningFunction, shared: Hashes) -> str:
-    """The MERGE that joins every leaving partial to its home's; run again it finds nothing."""
-    table = spec.state[name]
+    """The MERGE that brings the rows of the keys `shared` to their owners; run again it finds
+    nothing. What a partial holds that leaves goes to the home; a copy goes to every owner that has
+    none."""
+    columns = [quoted(c) for c in spec.state[name].columns]
     keys = [quoted(c) for c in spec.key]
-    columns = [quoted(c) for c in table.columns]
-    every = ", ".join(f"{sql} AS {quoted(c)}" for c, sql in merged(table).items())
-    row, values = ", ".join([SLOT, *keys]), ", ".join(columns)
-    ours = (
-        f"SELECT *, {CHANNEL} <> _to AS _leaves FROM (SELECT *, {belongs_sql(target)} AS _to "
-        f"FROM {sql_name(table.path)} WHERE {of_keys_sql(target, shared)})"
-    )
     same = " AND ".join(f"t.{k} <=> s.{k}" for k in keys)
     every_column = [CHANNEL, SLOT, *keys, *columns]
     return (
-        f"MERGE INTO {sql_name(table.path)} AS t USING ("
-        f"WITH parts AS ({ours}) "
-        f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS} FROM parts "
-        f"GROUP BY {row}, _to HAVING bool_or(_leaves) "
-        f"UNION ALL SELECT {row}, {CHANNEL}, {values}, false FROM parts WHERE _leaves"
-        f") AS s ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} "
+        f"MERGE INTO {sql_name(spec.state[name].path)} AS t "
+        f"USING ({_source_sql(spec, name, target, shared)}) AS s "
+        f"ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} "
         f"WHEN MATCHED AND NOT s.{_STAYS} THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in columns)} "
         f"WHEN NOT MATCHED THEN INSERT ({', '.join(every_column)}) "
         f"VALUES ({', '.join(f's.{c}' for c in every_column)})"
     )
+
+
+def _source_sql(
+    spec: TableSpec,
+    name: str,
+    target: PartitioningFunction,
+    shared: Hashes,
+    version: int | None = None,
+) -> str:
+    """The rows that change: as they shall be where they stay, as they are where they leave."""
+    table = spec.state[name]
+    values = ", ".join(quoted(c) for c in table.columns)
+    every = ", ".join(f"{sql} AS {quoted(c)}" for c, sql in merged(table).items())
+    row = ", ".join([SLOT, *(quoted(c) for c in spec.key)])
+    if table.copied:
+        reached = f"explode({owners_sql(target, SLOT)})"
+        due = f"NOT bool_or({CHANNEL} = _to) OR count(DISTINCT struct({values})) > 1"
+    else:
+        reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
+    return (
+        f"WITH parts AS (SELECT *, {belongs_sql(target)} AS _at FROM {_read(spec, name, version)} "
+        f"WHERE {of_keys_sql(target, shared)}) "
+        f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS} "
+        f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to HAVING {due} "
+        f"UNION ALL SELECT {row}, {CHANNEL}, {values}, false FROM parts WHERE {CHANNEL} <> _at"
+    )
+
+
+def _read(spec: TableSpec, name: str, version: int | None) -> str:
+    at = "" if version is None else f" VERSION AS OF {version}"
+    return sql_name(spec.state[name].path) + at
 
 
 def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:

@@ -21,8 +21,7 @@ from partitioning.parts import shared_keys
 from spark_jobs import state
 from spark_jobs.fence import Migration, approved, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
-from spark_jobs.joining import check_mergeable, leaving_sql
-from spark_jobs.moved import moved_sql
+from spark_jobs.joining import WRITTEN, check_mergeable
 from spark_jobs.moving import Passage
 from spark_jobs.throttle import throttled
 
@@ -121,17 +120,13 @@ def check_budget(spark: SparkSession, migration: Migration) -> None:
     FenceError : it is more than the plan's budget
     """
     plan = migration.plan
-    shared = shared_keys(migration.before, migration.after)
-    whole = moved_sql(migration.before, migration.after, shared=shared)
-    parts = leaving_sql(migration.after, shared) if len(shared) else None
-    condition = " OR ".join(f"({c})" for c in (whole, parts) if c is not None)
-    if plan.budget is None or not condition:
+    if plan.budget is None:
         return
     size = 0.0
     for name in migration.table.spec.state:
-        path = migration.path(name)
-        rows = spark.read.format("delta").load(path).where(condition).count()
-        size += rows * state.table_bytes_per_row(spark, path)
+        writes = forward(spark, migration, name, STEP).writes()
+        rows = sum(spark.sql(left).where(WRITTEN).count() for left, _ in writes)
+        size += rows * state.table_bytes_per_row(spark, migration.path(name))
     say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
     # Half a byte: the plan's own sum of floats may differ in its last digits.
     if size > plan.budget + 0.5:

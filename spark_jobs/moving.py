@@ -26,7 +26,7 @@ from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
-from spark_jobs.joining import join_sql, leaving_sql
+from spark_jobs.joining import WRITTEN, join_sql, left_sql
 from spark_jobs.moved import moved_sql
 from spark_jobs.throttle import Throttle
 
@@ -35,8 +35,8 @@ SWEEPS = 3
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 _EXISTS = "DELTA_CONSTRAINT_ALREADY_EXISTS"
 _REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-#: Of a MERGE's answer: the partials that have left.
-_DELETED = "num_deleted_rows"
+#: Of a MERGE's answer: the rows that have left, and those that have come.
+_DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
 
 
 class Written(NamedTuple):
@@ -129,15 +129,15 @@ class Passage:
         look, total = not untouched or len(self.shared) > 0, 0
         for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
-                update = f"{self._update_sql()} WHERE {part}"
-                rows = persistently(partial(self._write, part, update, look), self.where).rows
+                write = partial(self._write, *self._update(part), look)
+                rows = persistently(write, self.where).rows
                 look, total = True, total + (rows or 0)
                 reached("batch moved")
-        writes = self._writes()
+        writes = self.writes()
         for _ in range(SWEEPS if writes else 0):
             made = []
-            for condition, statement in writes:
-                write = partial(self._write, condition, statement, look)
+            for left, statement in writes:
+                write = partial(self._write, left, statement, look)
                 made.append(persistently(write, self.where))
                 look, total = True, total + (made[-1].rows or 0)
                 reached("moved")
@@ -177,35 +177,35 @@ class Passage:
         """Keys that either function splits, of which there may be several rows."""
         return shared_keys(self.source, self.target)
 
-    def _update_sql(self) -> str:
-        # Of keys that are split it is not asked.
-        owner = channel_sql(self.target.unsplit)
-        return f"UPDATE {state.sql_name(self.path)} SET {state.CHANNEL} = {owner}"
-
-    def _writes(self) -> list[tuple[str, str]]:
-        """Which rows have to move, and the statement that moves them; whole keys first."""
+    def writes(self) -> list[tuple[str, str]]:
+        """Queries for the rows that are left to move, as `joining.left_sql`, and the statement that
+        moves them; whole keys first."""
         spec, found = self.migration.table.spec, []
         if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
-            found.append((whole, f"{self._update_sql()} WHERE {whole}"))
+            found.append(self._update(whole))
         if len(self.shared):
-            found.append(
-                (
-                    leaving_sql(self.target, self.shared),
-                    join_sql(spec, self.name, self.target, self.shared),
-                )
-            )
+            shared = spec, self.name, self.target, self.shared
+            found.append((left_sql(*shared), join_sql(*shared)))
         return found
 
-    def _write(self, condition: str, statement: str, look: bool) -> Written:
-        """Move the rows that `condition` names by one statement; with a look first whether there
-        are any."""
+    def _update(self, condition: str) -> tuple[str, str]:
+        # Of keys that are split it is not asked.
+        owner, path = channel_sql(self.target.unsplit), state.sql_name(self.path)
+        return (
+            f"SELECT true AS {WRITTEN} FROM {path} WHERE {condition}",
+            f"UPDATE {path} SET {state.CHANNEL} = {owner} WHERE {condition}",
+        )
+
+    def _write(self, left: str, statement: str, look: bool) -> Written:
+        """Move the rows that `left` finds by one statement; with a look first whether there are
+        any."""
         version, _ = self.fence()
-        rows_left = self.spark.read.format("delta").load(self.path).where(condition)
+        rows_left = self.spark.sql(left)
         if look and rows_left.isEmpty():
             # A write of nothing that carries a transaction id leaves an empty commit behind.
             return Written(0, version, version)
         if self.throttle is not None:
-            self.throttle.admit(rows_left, self.path)
+            self.throttle.admit(rows_left.where(WRITTEN), self.path)
         app = commits.app_id(self.migration.table.spec.table)
         try:
             with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
@@ -218,7 +218,8 @@ class Passage:
                 self.where,
                 "Another run has finished or undone this migration; look at its constraints",
             ) from error
-        rows = None if row is None else int(row[_DELETED] if _DELETED in row else row[0])
+        merge = row is not None and _DELETED in row
+        rows = max(row[_DELETED], row[_INSERTED]) if merge else row and row[0]
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:

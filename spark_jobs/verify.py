@@ -28,7 +28,7 @@ from spark_jobs import state
 from spark_jobs.contents import changed, content, duplicates, total
 from spark_jobs.fence import Migration, approved, fence, published, reached
 from spark_jobs.job import parser, run_job, say
-from spark_jobs.joining import of_keys_sql
+from spark_jobs.joining import WRITTEN, left_sql, of_keys_sql
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.moving import SWEEPS
 
@@ -78,7 +78,23 @@ def measure(
         measures["merged_changed"] = sum(
             changed(parts[v - 1], parts[v], spec, name) for v in commits
         )
+        if spec.state[name].copied:
+            due = {v: _due(spark, migration, name, shared, v) for v in versions}
+            measures["copies_missing"] = due[newest][0]
+            # A copy that leaves is not written; one that comes stood nowhere.
+            measures["bytes_predicted"] += record["bytes_per_row"] * sum(
+                come - leave for come, leave in (due[v - 1] for v in commits)
+            )
     return measures, {channel: c.rows for channel, c in channels[newest].items()}
+
+
+def _due(
+    spark: SparkSession, migration: Migration, name: str, shared: Hashes, version: int
+) -> tuple[int, int]:
+    """Copies that a version of a state table lacks, and those that it has too many."""
+    left = spark.sql(left_sql(migration.table.spec, name, migration.after, shared, version))
+    found = dict(left.groupBy(WRITTEN).count().collect())
+    return found.get(True, 0), found.get(False, 0)
 
 
 def counts(

@@ -19,14 +19,17 @@ from spark_jobs.state import SLOT, check_tables, files, read_newest
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """Rows and bytes, float64 (S,) per slot and (K,) for each of `hashes` (ascending), and the
-    version of each table that was weighed."""
+    """Rows and bytes, float64 (S,) per slot and (K,) for each of `hashes` (ascending), of these
+    what one copy of each has in the tables whose rows are copied, and the version of each table
+    that was weighed."""
 
     hashes: Hashes
     rows: Floats
     bytes: Floats
     key_rows: Floats
     key_bytes: Floats
+    copy_rows: Floats
+    copy_bytes: Floats
     versions: dict[str, int]
 
     def onto(
@@ -56,9 +59,19 @@ class Weight:
         )
         listed = profile.listing(self.hashes)
         at = np.searchsorted(listed.heavy, self.hashes)
-        rows, size = np.zeros(len(listed.heavy)), np.zeros(len(listed.heavy))
-        rows[at], size[at] = self.key_rows, self.key_bytes
-        return replace(listed, heavy_rows=rows, heavy_bytes=size)
+
+        def spread(values: Floats) -> Floats:
+            spread = np.zeros(len(listed.heavy))
+            spread[at] = values
+            return spread
+
+        return replace(
+            listed,
+            heavy_rows=spread(self.key_rows),
+            heavy_bytes=spread(self.key_bytes),
+            heavy_copy_rows=spread(self.copy_rows),
+            heavy_copy_bytes=spread(self.copy_bytes),
+        )
 
 
 def row_counts(state: DataFrame, function: PartitioningFunction, hashes: Hashes) -> DataFrame:
@@ -111,4 +124,15 @@ def weigh(
     def by_key(values: Floats) -> Floats:
         return np.bincount(at, values[listed], minlength=len(hashes))
 
-    return Weight(hashes, by_slot(rows), by_slot(size), by_key(rows), by_key(size), versions)
+    copied = np.array([table.copied for table in spec.state.values()])[table_of]
+    copies = (copied & (rows > 0)).astype(np.float64)
+    return Weight(
+        hashes,
+        by_slot(rows),
+        by_slot(size),
+        by_key(rows),
+        by_key(size),
+        by_key(copies),
+        by_key(copies * each[table_of]),
+        versions,
+    )

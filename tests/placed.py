@@ -23,7 +23,7 @@ from evenkeel.table import Table
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.hashing import key_hash
 from partitioning.plan import Plan, plan_for
-from partitioning.profile import profile_of_keys
+from partitioning.profile import Profile, profile_of_keys
 from partitioning.sql import channel_sql, slot_sql
 from spark_jobs import constraints, state
 from spark_jobs.fence import Migration, approved
@@ -111,14 +111,22 @@ def hashes(keys: list[str]) -> np.ndarray:
     return key_hash([keys], ["string"])
 
 
-def placed(spark: SparkSession, folder: Path, names: tuple[str, ...] = ("visits",)) -> Placed:
-    """Make the state tables and publish epoch 0."""
-    columns = {"visits": {"merge": "count"}}
+def placed(
+    spark: SparkSession,
+    folder: Path,
+    names: tuple[str, ...] = ("visits",),
+    copied: tuple[str, ...] = (),
+) -> Placed:
+    """Make the state tables, some `copied` to every owner, and publish epoch 0."""
+    counted, copy = {"merge": "count"}, {"merge": "copy", "of": "visits"}
     spec = {
         "table": "people",
         "key": ["key"],
         "input": {"path": "events"},
-        "state": {n: {"path": f"state/{n}", "columns": columns} for n in names},
+        "state": {
+            n: {"path": f"state/{n}", "columns": {"visits": copy if n in copied else counted}}
+            for n in names
+        },
         "registry": "registry",
         "channels": CHANNELS,
         "slots": SLOTS,
@@ -187,26 +195,13 @@ def planned(
     home: Placed,
     run: str = "r1",
     function: PartitioningFunction | None = None,
+    profile: Profile | None = None,
     **changes: Any,
 ) -> Migration:
     """A plan from the current epoch to `function`, left in the run's folder and approved."""
     epoch = home.table.epoch()
     function = next_function(epoch.function) if function is None else function
-    keys = [f"k{i}" for i in range(KEYS)]
-    size = sum(state.table_bytes_per_row(spark, home.path(n)) for n in home.names)
-    profile = profile_of_keys(
-        KEY,
-        hashes(keys),
-        np.where(np.array(keys) == HEAVY, 100.0, 1.0),
-        SLOTS,
-        state=np.full(KEYS, size),
-        threshold=50.0,
-    )
-    profile = replace(
-        profile,
-        rows=profile.rows * len(home.names),
-        heavy_rows=profile.heavy_rows * len(home.names),
-    )
+    profile = one_row_a_key(spark, home) if profile is None else profile
     plan = plan_for(
         "people",
         profile,
@@ -219,6 +214,25 @@ def planned(
     store(home, run, plan)
     home.table.registry.run(run).write("profile.npz", profile.to_bytes())
     return approved(home.table, run, plan.digest)
+
+
+def one_row_a_key(spark: SparkSession, home: Placed) -> Profile:
+    """What the state weighs as long as no key is split."""
+    keys = [f"k{i}" for i in range(KEYS)]
+    size = sum(state.table_bytes_per_row(spark, home.path(n)) for n in home.names)
+    profile = profile_of_keys(
+        KEY,
+        hashes(keys),
+        np.where(np.array(keys) == HEAVY, 100.0, 1.0),
+        SLOTS,
+        state=np.full(KEYS, size),
+        threshold=50.0,
+    )
+    return replace(
+        profile,
+        rows=profile.rows * len(home.names),
+        heavy_rows=profile.heavy_rows * len(home.names),
+    )
 
 
 def store(home: Placed, run: str, plan: Plan) -> None:

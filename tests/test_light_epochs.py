@@ -186,6 +186,29 @@ def partials(spark: SparkSession, live: Live) -> int:
     return spark.read.format("delta").load(path).where(f"dest = '{HOT}'").count()
 
 
+def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_path: Path) -> None:
+    live, cities = (
+        Live(tmp_path),
+        {"path": "cities", "columns": {"city": {"merge": "copy", "of": "city"}}},
+    )
+    spec = {**SPEC, "state": {**SPEC["state"], "cities": cities}}
+    Path(live.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
+    live.batch(0, 0.1, city="C")
+    bootstrap(spark, live.table)
+    assert not live.look(spark, 0)
+    live.batch(2, 4.0, city="C").apply(spark, 0, 2)
+    merge_window(
+        spark, live.table.spec, "cities", live.window(spark, 0, 2), live.table.epoch().function
+    )
+    assert live.turn(spark, 2) == 1
+    (owners,) = live.table.epoch().function.split.to_dict()["owners"]
+    rows = spark.read.format("delta").load(live.table.spec.state["cities"].path)
+    held = {r["channel"]: r["city"] for r in rows.where(f"dest = '{HOT}'").collect()}
+    assert held == dict.fromkeys(owners, "C") and len(owners) > 1
+    plan = steps.read_plan(live.table.registry.run("w2"))
+    assert plan.bytes > 0 and sum(m.rows for m in plan.moves) == len(owners) - 1
+
+
 def test_a_key_turns_hot_is_split_and_handed_back(
     spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:

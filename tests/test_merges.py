@@ -48,6 +48,8 @@ CASES = {
     "set s": ("set", "s"),
     "hll s": ("hll", "s"),
     "theta n": ("theta", "n"),
+    "copy n": ("copy", "n"),
+    "copy s": ("copy", "s"),
 }
 
 
@@ -118,6 +120,8 @@ def test_any_order_and_grouping_gives_what_one_owner_would_have(spark, rows):
     assert alone["last n"] == last
     assert alone["set s"] == sorted({r[4] for r in rows if r[4] is not None})
     assert alone["count"] == len(rows)
+    # The greatest, should it not be one value: so that all owners agree.
+    assert alone["copy s"] == max((r[4] for r in rows if r[4] is not None), default=None)
 
 
 def test_sketches_of_many_values_keep_to_their_error(spark):

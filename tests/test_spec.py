@@ -28,6 +28,7 @@ GOOD = {
 }
 
 
+COPY = {"merge": "copy", "of": "city"}
 #: One folder, written in two ways.
 TWICE = {"a": "state", "b": "./x/../state/"}
 
@@ -50,6 +51,12 @@ def test_defaults_and_paths(tmp_path):
     assert spec.registry == str(tmp_path / "registry")
     assert spec.state["flights"].path == str(tmp_path / "state")
     assert [c.name for c in spec.channel_list()] == ["0", "1", "2", "3"]
+
+
+def test_a_table_of_copies_is_a_build_side(tmp_path):
+    cities = {"path": "cities", "columns": {"city": COPY, "zone": {**COPY, "of": "zone"}}}
+    spec = load_spec(write(tmp_path, state={**GOOD["state"], "cities": cities}))
+    assert {n: t.copied for n, t in spec.state.items()} == {"flights": False, "cities": True}
 
 
 def test_splitting_strategies_where_splitting_is_allowed(tmp_path):
@@ -95,6 +102,11 @@ def test_channels_by_name_and_capacity(tmp_path):
         (
             {"state": {"s": {"path": "p", "x": 1, "columns": {"n": {"merge": "count", "y": 2}}}}},
             r"columns.n.y: .*\(got 2; allowed: merge, of, by\).*x: .*\(got 1; allowed: path, col",
+        ),
+        (
+            {"state": {"s": {"path": "p", "columns": {"n": COPY, "m": {**COPY, "merge": "max"}}}}},
+            r"yaml: state.s.columns: 'm' is merged by max, and 'n' by copy: .*; allowed beside "
+            r"copy: copy; .* \(got \{'m'",
         ),
         (
             {"channels": [{"name": "a", "weight": 2}]},
@@ -167,7 +179,7 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         (
             {"state": {"s": {"path": "p", "columns": {"m": {"merge": "mean", "of": "x"}}}}},
-            r"s.columns.m.merge: there is no such merge; allowed: count, .*theta \(got 'mean'",
+            r"s.columns.m.merge: there is no such merge; allowed: count, .*copy \(got 'mean'",
         ),
         (
             {
