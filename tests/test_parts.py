@@ -231,9 +231,12 @@ def test_no_copy_comes_that_the_budget_does_not_pay_for():
     profile = replace(profile, heavy_copy_bytes=np.where(one, 30.0, 0.0))
     reached = [5.0]
     for budget in (0, 29, 61, 95, 121, 151, None):
-        aims = {"max_imbalance": 1.02, "row": ROW, "budget": budget}
+        aims = {"max_imbalance": 1.02, "row": ROW, "budget": budget, "worth": 0.0}
         plan = make_plan("t", profile, before, before.channels, **aims)
         most = 210 if budget is None else budget
+        # Slots that make room for few owners are paid from the same budget.
+        few = make_plan("t", profile, before, before.channels, **{**aims, "worth": 2.0})
+        assert few.bytes <= (budget or np.inf)
         assert plan.bytes == 30 * max(len(plan.function.split.channels) - 1, 0) <= most
         reached.append(plan.imbalance_after)
         # Once more, from there.
