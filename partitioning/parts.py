@@ -1,8 +1,8 @@
 """State of split keys: a row of a state table is a partial of its key's, on one of its owners.
 
 Events are routed (`PartitioningFunction.lookup`, `sql.channel_sql`); partials stay where they are
-as long as their channel is an owner, and else join the key's home. Whole keys have one owner, who
-is their home.
+as long as their channel is an owner, and else join the key's home. Of a build side every owner has
+a copy instead (`owners_sql`). Whole keys have one owner, who is their home.
 """
 
 from __future__ import annotations
