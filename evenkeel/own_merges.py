@@ -17,10 +17,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evenkeel.merges import MERGES, Merge
+from evenkeel.yaml_file import read_yaml
 from partitioning.errors import InputError
 
 VARIABLE = "EVENKEEL_MERGES"
@@ -79,10 +79,7 @@ def merges() -> dict[str, Merge]:
 @lru_cache(maxsize=4)
 def _registered(path: str, changed: int) -> dict[str, Merge]:
     fix = f"Correct the file that {VARIABLE} names; see docs/SPEC.md"
-    try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"cannot be read ({' '.join(str(error).split())})", path, fix) from error
+    data = read_yaml(path, fix)
     if not isinstance(data, dict):
         raise InputError("not a mapping of merges by name", path, fix)
     found = {}

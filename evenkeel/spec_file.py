@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from evenkeel.spec import MOST_CHANNELS, TableSpec
@@ -19,22 +18,11 @@ from evenkeel.spec_parts import (
     Strict,
     Watching,
 )
+from evenkeel.yaml_file import read_yaml
 from partitioning.errors import InputError
 
 #: Tags of the forms that a field may take.
 _FORMS = (("list",), ("number",), ("auto",))
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a field that is given twice, of which YAML would take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if twice := sorted({k for k in keys if keys.count(k) > 1}):
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{', '.join(twice)}: given twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep)
 
 
 def load_spec(path: str | Path) -> TableSpec:
@@ -45,12 +33,7 @@ def load_spec(path: str | Path) -> TableSpec:
     InputError : one message that names every wrong field, its value and what is allowed
     """
     file = Path(path)
-    try:
-        data = yaml.load(file.read_text(encoding="utf-8"), _Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read ({error})", str(path)) from error
-    except yaml.YAMLError as error:
-        raise InputError(f"not YAML ({' '.join(str(error).split())})", str(path)) from error
+    data = read_yaml(path)
     if not isinstance(data, dict):
         raise InputError("not a table spec: a mapping of fields is expected", str(path))
     try:

@@ -127,8 +127,41 @@ def answered(what: Any, *errors: type[EvenkeelError]) -> Any:
         return None if error.what else pytest.fail("an error that says nothing")
 
 
+#: What YAML is made of: tags with and without a value of theirs, numbers, dates, brackets, aliases.
+TOKENS = st.sampled_from(
+    [
+        *(
+            f"!!{t} "
+            for t in [
+                "bool",
+                "int",
+                "float",
+                "timestamp",
+                "binary",
+                "set",
+                "omap",
+                "pairs",
+                "map",
+                "seq",
+                "null",
+            ]
+        ),
+        *("2026-02-30", "2026-02-03", "12:61:99", "-0x", "0o9", "1_0", ".", ".inf", "~", "yes"),
+        *("[", "]", "{", "}", ": ", "- ", "? ", ", ", "&a ", "*a", "<<: ", "|", ">", "'", '"'),
+        *("\n", "\n  ", "# ", "%", "---\n", "keep: ", "options: ", "input: ", "a", "-", "=", "@"),
+        "9" * 5000,
+        "[" * 1000,
+    ]
+)
+YAML_TEXT = st.lists(TOKENS, max_size=12).map("".join)
+#: A field of a spec that is right otherwise, so that the rest is read, too.
+YAML_FIELD = YAML_TEXT.map(lambda text: f"{yaml.safe_dump(WHOLE_SPEC)}keep: {text}\n")
+
+
 @fuzz
-@given(st.one_of(damaged(WHOLE_SPEC).map(yaml.safe_dump), st.text(max_size=60)))
+@given(
+    st.one_of(YAML_TEXT, YAML_FIELD, damaged(WHOLE_SPEC).map(yaml.safe_dump), st.text(max_size=60))
+)
 def test_specs(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "t.yaml"

@@ -190,7 +190,7 @@ def test_a_registered_merge_makes_state(spark, world: World, registered):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("{", "merges.yaml: cannot be read"),
+        ("{", "merges.yaml: not YAML"),
         ("- a", "not a mapping of merges by name"),
         ({"sum": FLAGS}, "'sum' cannot name a merge of your own"),
         ({"flags": {**FLAGS, "pair": "{a} | {c}"}}, "flags: .*pair lacks {b}"),

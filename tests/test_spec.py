@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 import evenkeel
+from evenkeel.catalog import load_catalog
+from evenkeel.own_merges import VARIABLE
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import find_spec, load_spec
 from evenkeel.spec_parts import (
@@ -75,6 +77,39 @@ def test_a_field_given_twice_is_refused(tmp_path):
     file.write_text(file.read_text() + "channels: 5\n")
     with pytest.raises(InputError, match="channels: given twice"):
         load_spec(file)
+
+
+#: YAML that is none, or whose scalars are none of their tag; and what is said of it.
+NO_YAML = [
+    ("keep: 2026-02-30", "2026-02-30 is no timestamp: day is out of range.*line 1, column 7"),
+    ("keep: !!bool abc", "abc is no bool"),
+    ("keep: !!timestamp abc", "abc is no timestamp"),
+    ("keep: !!int ''", "is no int"),
+    ("keep: !!set [a]", "expected a mapping node"),
+    ("!!map a", "expected a mapping node"),
+    ("[" * 5000, "nested too deeply"),
+    ("keep: " + "9" * 5000, "is no int: Exceeds the limit"),
+    ("keep: !!python/name:os.system", "could not determine a constructor"),
+    ("a: [", "while parsing"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NO_YAML, ids=[t[:20] for t, _ in NO_YAML])
+def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
+    tmp_path, monkeypatch, text, message
+):
+    good, bad = write(tmp_path), tmp_path / "bad.yaml"
+    bad.write_text(text)
+    with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}") as caught:
+        load_spec(bad)
+    assert "\n" not in str(caught.value)
+    catalog = load_catalog(tmp_path)
+    assert [*catalog.specs] == [good]
+    assert [str(p) for p in catalog.problems] == [str(caught.value)]
+    # A wrong file of merges is of all specs.
+    monkeypatch.setenv(VARIABLE, str(bad))
+    with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}"):
+        load_spec(good)
 
 
 def test_the_registry_has_a_folder_of_its_own(tmp_path):
