@@ -6,14 +6,17 @@ on stderr and exit code 2.
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import StrEnum
+from itertools import takewhile
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
+from typer.core import TyperCommand
 
 from evenkeel.backtest_command import backtest
 from evenkeel.history import owner_names
@@ -37,6 +40,19 @@ class Format(StrEnum):
 
     table = "table"
     json = "json"
+
+
+class _Keys(TyperCommand):
+    """A command that takes keys: a number below zero is one, and no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {o for p in self.get_params(ctx) for o in (*p.opts, *p.secondary_opts)}
+        options = (a for a in takewhile(lambda a: a != "--", args) if a.startswith("-"))
+        for option in (a.split("=")[0] for a in options):
+            if option not in known and not re.match(r"-\.?\d", option):
+                ctx.fail(f"No such option: {option}. Keys that begin with a dash come after --")
+        ctx.ignore_unknown_options = True
+        return super().parse_args(ctx, args)
 
 
 As = Annotated[Format, typer.Option("--format", help="table for people, json for machines")]
@@ -110,13 +126,15 @@ def show(
     _answer(format, facts, ["field", "value"], rows)
 
 
-@app.command()
+@app.command(cls=_Keys)
 def locate(
     table: TableName,
     keys: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY...", help="keys; the columns of a composite key separated by commas"
+            metavar="KEY...",
+            help="keys; the columns of a composite key separated by commas; after --, also texts "
+            "that begin with a dash",
         ),
     ],
     epoch: Annotated[int | None, typer.Option(help="its number; default: the current")] = None,

@@ -68,6 +68,24 @@ def test_locate_agrees_with_the_function(tables):
     assert [a["number"] for a in json.loads(answer.stdout)] == owners.tolist()
 
 
+def test_a_key_may_be_below_zero_and_an_option_misspelt_is_no_key(tables):
+    folder, _ = tables
+    spec = yaml.safe_load((folder / "trips.yaml").read_text())
+    spec |= {"table": "runs", "key": ["id"], "registry": "runs"}
+    (folder / "runs.yaml").write_text(yaml.safe_dump(spec))
+    function = PartitioningFunction(
+        (KeyColumn("id", "bigint"),), numbered_channels(3), np.arange(64) % 3, strategy="uniform"
+    )
+    Registry(str(folder / "runs")).publish(function, {"trips": TableVersion("state", 1)})
+    answer = evenkeel(folder, "locate", "runs", "-5", "7", "--epoch", "0", "--format", "json")
+    found = [(a["key"], a["number"]) for a in json.loads(answer.stdout)]
+    owners = function.lookup([-5, 7]).tolist()
+    assert found == [("-5", owners[0]), ("7", owners[1])]
+    for wrong in ("--epcoh", "-x"):
+        misspelt = evenkeel(folder, "locate", "runs", "-5", wrong)
+        assert misspelt.returncode == 2 and f"No such option: {wrong}" in misspelt.stderr
+
+
 def test_locate_names_every_channel_of_a_split_key(tables):
     folder, function = tables
     day = date(2013, 1, 1)
