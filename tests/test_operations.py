@@ -12,6 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
+# Before its example imports Airflow, whose folder would be one in the user's home.
+from tests.airflow_env import HOME
+
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs/OPERATIONS.md").read_text()
 SOURCE = "\n".join(
@@ -61,8 +64,10 @@ def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_example_gives_a_rebalance_two_hours() -> None:
     """That Airflow takes the deadline; a triggerer does what it says two hours later."""
     sdk = pytest.importorskip("airflow.sdk")
+    from airflow.configuration import AIRFLOW_HOME
     from airflow.serialization.serialized_objects import DagSerialization
 
+    assert str(HOME) == AIRFLOW_HOME
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
     made: dict[str, object] = {}
     exec(code, made)

@@ -74,7 +74,6 @@ def test_without_java_or_apt_one_line_says_what_to_install(machine: Path) -> Non
     assert line.startswith("Spark needs Java 17 or newer: install one")
 
 
-@pytest.mark.skipif(not (ROOT / ".jars" / ".ready").exists(), reason="installed without set-up")
 def audited(url: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(ROOT / "setup" / "audit.sh")],
@@ -118,6 +117,7 @@ def test_an_audit_names_what_is_vulnerable_and_says_when_nobody_answers() -> Non
     assert nobody.returncode == 2 and nobody.stderr.startswith("audit: no advisories: ")
 
 
+@pytest.mark.skipif(not (ROOT / ".jars" / ".ready").exists(), reason="installed without set-up")
 def test_a_second_set_up_has_nothing_to_do() -> None:
     done = subprocess.run(
         ["make", "-q", "setup"], cwd=ROOT, env={**os.environ, "MAKEFLAGS": ""}, timeout=60
