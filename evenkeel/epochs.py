@@ -217,5 +217,5 @@ def _parsed(data: bytes, number: int, where: str) -> Epoch:
             tables={n: TableVersion(**t) for n, t in values["tables"].items()},
             published=values["published"],
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise DamagedError(f"torn or edited: {error}", where, RESTORE) from error

@@ -57,7 +57,10 @@ def read_bytes(text: str) -> int:
     found = _BYTES.fullmatch(text.strip().replace(",", "").replace(_GAP, " "))
     if found is None:
         raise InputError(f"allowed: whole bytes, or a number and {', '.join(UNITS[1:])}")
-    return round(float(found[1]) * 1000 ** UNITS.index(found[2] or "bytes"))
+    size = float(found[1]) * 1000 ** UNITS.index(found[2] or "bytes")
+    if not math.isfinite(size):
+        raise InputError("more bytes than there can be")
+    return round(size)
 
 
 def seconds_text(seconds: float) -> str:

@@ -17,6 +17,7 @@ from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import load_spec
 from evenkeel.standing import learned_from
+from evenkeel.store import shaped
 from evenkeel.watch_file import read as read_watch
 from evenkeel.watching import WATCHED
 from partitioning.decide import Decision
@@ -220,10 +221,15 @@ def read_plan(run: Run) -> Plan:
 
 def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
     """The mark that roll_back leaves on the plan of that digest before it touches a table:
-    `done` says whether it has ended. None: not rolled back, or begun anew since."""
+    `done` says whether it has ended. None: not rolled back, or begun anew since.
+
+    Raises
+    ------
+    DamagedError : it is torn: whether this run may go on, nobody knows
+    """
     if not run.exists(ROLLED_BACK):
         return None
-    mark: dict[str, Any] = run.read_json(ROLLED_BACK)
+    mark = shaped(run.read_json(ROLLED_BACK), run.path(ROLLED_BACK), digest=str, done=bool)
     return mark if mark["digest"] == digest else None
 
 

@@ -30,7 +30,7 @@ def parsed_json(data: bytes, where: str) -> Any:
     """The JSON value that the file `where` holds; DamagedError where it does not parse."""
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(f"not JSON ({error})", where, RESTORE) from error
 
 

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from evenkeel import watch_file
 from evenkeel.epochs import Registry
+from evenkeel.pages import read_bytes
 from evenkeel.params import Params
 from evenkeel.spec_file import load_spec
-from evenkeel.steps import read_plan
+from evenkeel.steps import read_plan, read_rolled_back
 from evenkeel.watching import Decided, Watched
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function import KeyColumn, digest, numbered_channels
@@ -32,6 +33,7 @@ from partitioning.profile import Profile, profile_of_keys, sketch_from_bytes, sk
 from partitioning.strategies.hashing import consistent
 from partitioning.strategies.skew import Threshold
 from partitioning.watch import Watch
+from tests import airflow_env  # noqa: F401 - before plugins import Airflow
 from tests.conftest import SPEC
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -131,20 +133,14 @@ def answered(what: Any, *errors: type[EvenkeelError]) -> Any:
 TOKENS = st.sampled_from(
     [
         *(
-            f"!!{t} "
-            for t in [
-                "bool",
-                "int",
-                "float",
-                "timestamp",
-                "binary",
-                "set",
-                "omap",
-                "pairs",
-                "map",
-                "seq",
-                "null",
-            ]
+            "!!bool ",
+            "!!int ",
+            "!!float ",
+            "!!timestamp ",
+            "!!binary ",
+            "!!set ",
+            "!!omap ",
+            "!!map ",
         ),
         *("2026-02-30", "2026-02-03", "12:61:99", "-0x", "0o9", "1_0", ".", ".inf", "~", "yes"),
         *("[", "]", "{", "}", ": ", "- ", "? ", ", ", "&a ", "*a", "<<: ", "|", ">", "'", '"'),
@@ -251,12 +247,50 @@ def test_sketches(data: bytes) -> None:
 
 
 @fuzz
+@given(torn(b'{"digest": "d", "done": true}') | st.just(b"{}") | st.just(b"[" * 200_000))
+def test_marks_of_runs_that_go_back(data: bytes) -> None:
+    registry = Registry(f"memory://fuzz-mark-{os.getpid()}")
+    registry.store.write("runs/r/rolled_back.json", data)
+    mark = answered(lambda: read_rolled_back(registry.run("r"), "d"), DamagedError)
+    assert mark is None or mark["digest"] == "d"
+
+
+@fuzz
 @given(
     st.dictionaries(
         st.sampled_from([*Params.model_fields, "else"]), SCALARS | st.lists(SCALARS, max_size=3)
     )
 )
-def test_forms(values: dict[str, Any]) -> None:
+def test_params(values: dict[str, Any]) -> None:
     problems = Params.problems(values)
     params = answered(lambda: Params.of(values), InputError)
     assert (params is None) == bool(problems)
+
+
+#: What people write into forms: numbers with units, of any length, and anything else.
+ENTRIES = (
+    st.builds(
+        "{}{}{}".format,
+        st.integers().map(str) | st.floats().map(str) | st.sampled_from(["9" * 310, "1,000", "٣"]),
+        st.sampled_from(["", " ", "\u00a0"]),
+        st.sampled_from(["", "kB", "TB", "PB", "%"]),
+    )
+    | st.sampled_from(["on", "off", "", "2013-02-30", "1e999", "1 2 x", "\x00"])
+    | st.text(max_size=8)
+)
+
+
+@pytest.mark.airflow
+@fuzz
+@given(st.dictionaries(st.sampled_from([*Params.model_fields, "csrf", "else"]), ENTRIES))
+def test_forms(given: dict[str, str]) -> None:
+    forms = pytest.importorskip("plugins.forms")
+    params, problems = forms.read_params(given)
+    assert (params is None) == bool(problems)
+    assert all(problems.values())
+
+
+@pytest.mark.parametrize("text", ["9" * 310, "9" * 310 + " TB", "9" * 308 + " PB"])
+def test_more_bytes_than_a_number_holds(text: str) -> None:
+    with pytest.raises(InputError, match="more bytes than there can be"):
+        read_bytes(text)
