@@ -69,7 +69,8 @@ class SparkJob(SparkSubmitOperator):
             super().execute(context)
         except AirflowException as error:
             said = re.findall(r"evenkeel: error: (.*)", str(error))
-            if said:
+            # StoreError's exit code: what is down may be up again at the next attempt.
+            if said and "Error code is: 75." not in str(error):
                 raise AirflowFailException(said[-1]) from None
             raise
 
@@ -248,11 +249,15 @@ def report(spec: str, *, run_id: Any = None, ti: Any = None) -> str | None:
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Our own errors fail the task at once, in their own words: trying again is no use."""
+    """Our own errors fail the task at once, in their own words: trying again is no use, unless it
+    is the store that is down."""
     from evenkeel.steps import EvenkeelError
+    from evenkeel.store import StoreError
 
     try:
         yield
+    except StoreError as error:
+        raise AirflowException(str(error)) from None
     except EvenkeelError as error:
         raise AirflowFailException(str(error)) from None
 

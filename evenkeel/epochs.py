@@ -89,12 +89,17 @@ class Registry:
     def numbers(self) -> list[int]:
         """Numbers of the published epochs, ascending.
 
+        Each is published after the one before it, so only the newest is looked at: this asks the
+        store as often for ten thousand epochs as for one. `epoch` tells of an older one's damage.
+
         Raises
         ------
-        DamagedError : an epoch has lost its file; without it an older one would seem current
+        DamagedError : the newest has lost its file; without it an older one would seem current
         """
-        found = (int(n) for n in self.store.names("epochs") if re.fullmatch(r"\d{8}", n))
-        return [n for n in found if self._is_published(n)]
+        found = [int(n) for n in self.store.names("epochs") if re.fullmatch(r"\d{8}", n)]
+        while found and not self._is_published(found[-1]):
+            found.pop()
+        return found
 
     def _is_published(self, number: int) -> bool:
         name = _file(number)
@@ -124,13 +129,19 @@ class Registry:
         Raises
         ------
         InputError : there is no such epoch
-        DamagedError : its file is torn or edited
+        DamagedError : its file is torn or edited, or gone
         """
         name = _file(number)
         try:
             data = self.store.read(name)
         except FileNotFoundError:
             known = self.numbers()
+            if number in known[:-1]:
+                raise DamagedError(
+                    f"is missing: epoch {number} was published, as {known[-1]} was after it",
+                    self.store.path(name),
+                    RESTORE,
+                ) from None
             span = f"{known[0]} to {known[-1]}" if known else "none"
             raise InputError(
                 f"there is no epoch {number}", self.url, f"Published: {span}"

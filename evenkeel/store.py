@@ -11,16 +11,23 @@ import os
 import re
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
 
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function import canonical_json
 
 #: As `Store._temporary` names files.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
+
+#: As `Store.check_exclusive` names its file.
+_PROBE = re.compile(r"\.probe\.[0-9a-f]{32}")
+#: What a store raises for a file that is not there.
+_MISSING = (FileNotFoundError, NotADirectoryError)
 
 #: What to do about a file of the registry that is torn or was edited.
 RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
@@ -50,8 +57,39 @@ def shaped(data: Any, where: str, **fields: Any) -> dict[str, Any]:
     return data
 
 
+class StoreError(EvenkeelError):
+    """A store is down, full, or lets us do less than we must: nothing is known of its files. Unlike
+    our other errors it may pass, so it has an exit code that says to try again (EX_TEMPFAIL)."""
+
+    exit_code = 75
+
+
+@contextmanager
+def _reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
+    """Turn what a store raises into a StoreError, but for the errors that are `asked` for.
+
+    Parameters
+    ----------
+    cannot : what then could not be done
+    where : to which file
+    """
+    try:
+        yield
+    except (*asked, EvenkeelError):
+        raise
+    except Exception as error:
+        # Clients of remote stores have errors of their own, which are no OSError.
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise StoreError(
+            f"cannot be {cannot} ({why})", where, "Look at the store, then run this again"
+        ) from error
+
+
 class Store:
-    """The files under `url` (a path or any fsspec URL)."""
+    """The files under `url` (a path or any fsspec URL).
+
+    Every method raises StoreError where the store cannot be reached, or does not let it be done.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -71,32 +109,44 @@ class Store:
         return f"{self._root.rstrip('/')}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there, asked afresh."""
-        self._fs.invalidate_cache()
-        return bool(self._fs.exists(self.path(name)))
+        """Whether the file is there, asked afresh. A store that does not answer is no answer."""
+        path = self.path(name)
+        try:
+            # Not fsspec's `exists`: on local files that is False whatever went wrong.
+            with _reached("looked at", path, *_MISSING):
+                self._fs.invalidate_cache()
+                self._fs.info(path)
+        except _MISSING:
+            return False
+        return True
 
     def names(self, folder: str) -> list[str]:
         """Names of what stands directly in a folder, sorted; empty where there is no folder."""
-        self._fs.invalidate_cache()
+        path = self.path(folder)
         try:
-            found = self._fs.ls(self.path(folder), detail=False)
-        except FileNotFoundError:
+            with _reached("listed", path, *_MISSING):
+                self._fs.invalidate_cache()
+                found = self._fs.ls(path, detail=False)
+        except _MISSING:
             return []
         names = (PurePosixPath(p).name for p in found)
         return sorted(n for n in names if not n.startswith("."))
 
     def read(self, name: str) -> bytes:
         """Whole file; FileNotFoundError where there is none."""
-        self._fs.invalidate_cache()
-        return bytes(self._fs.cat_file(self.path(name)))
+        path = self.path(name)
+        with _reached("read", path, FileNotFoundError):
+            self._fs.invalidate_cache()
+            return bytes(self._fs.cat_file(path))
 
     def write(self, name: str, data: bytes) -> str:
         """Replace the file as a whole; a reader sees the old one or the new one."""
         path = self.path(name)
-        if self._local:
-            self._temporary(path, data).replace(path)
-        else:
-            self._fs.pipe_file(path, data)
+        with _reached("written", path):
+            if self._local:
+                self._temporary(path, data).replace(path)
+            else:
+                self._fs.pipe_file(path, data)
         return path
 
     def create(self, name: str, data: bytes) -> None:
@@ -104,14 +154,16 @@ class Store:
         callers, one wins. This is what makes the next epoch a compare-and-swap."""
         path = self.path(name)
         if self._local:
-            temporary = self._temporary(path, data)
+            with _reached("written", path):
+                temporary = self._temporary(path, data)
             try:
                 # A link is both exclusive and whole; "xb" alone could leave a torn file.
-                Path(path).hardlink_to(temporary)
+                with _reached("written", path, FileExistsError):
+                    Path(path).hardlink_to(temporary)
             finally:
                 temporary.unlink()
         else:
-            with self._fs.open(path, "xb") as file:
+            with _reached("written", path, FileExistsError), self._fs.open(path, "xb") as file:
                 file.write(data)
 
     def check_exclusive(self) -> None:
@@ -131,8 +183,8 @@ class Store:
                 return
             finally:
                 self.remove(name)
-        except OSError as error:
-            raise InputError(f"cannot be written ({error})", self.url) from error
+        except StoreError as error:
+            raise InputError(error.what, self.url) from error
         raise InputError(
             "of two that create one file, both succeed: two runs could publish one epoch",
             self.url,
@@ -141,20 +193,36 @@ class Store:
 
     def remove(self, name: str) -> None:
         """Remove the file; nothing where there is none."""
+        path = self.path(name)
         if self.exists(name):
-            self._fs.rm_file(self.path(name))
+            with suppress(FileNotFoundError), _reached("removed", path, FileNotFoundError):
+                self._fs.rm_file(path)
 
     def sweep(self, hours: float) -> int:
-        """Remove what writes that were killed left beside their places more than so many hours
-        ago; returns how many files. Only local writes leave any."""
-        root, before = Path(self._root), time.time() - hours * 3600
-        if not self._local or not root.is_dir():
-            return 0
-        found = [p for p in root.rglob(".*") if _UNFINISHED.fullmatch(p.name) and p.is_file()]
-        torn = [p for p in found if p.stat().st_mtime < before]
-        for file in torn:
-            file.unlink(missing_ok=True)
+        """Remove what was killed left more than so many hours ago; returns how many files. Local
+        writes leave files beside their places, `check_exclusive` its probe in any store."""
+        before = time.time() - hours * 3600
+        with _reached("swept", self._root):
+            torn = [p for p, when in self._unfinished() if when < before]
+            for path in torn:
+                with suppress(FileNotFoundError):
+                    self._fs.rm_file(path)
         return len(torn)
+
+    def _unfinished(self) -> Iterator[tuple[str, float]]:
+        """Unfinished files, and when they were written, in seconds since 1970."""
+        root = Path(self._root)
+        if self._local:
+            for file in root.rglob(".*"):
+                with suppress(FileNotFoundError):
+                    if _UNFINISHED.fullmatch(file.name) and file.is_file():
+                        yield str(file), file.stat().st_mtime
+            return
+        with suppress(*_MISSING):
+            self._fs.invalidate_cache()
+            for path in self._fs.ls(self._root, detail=False):
+                if _PROBE.fullmatch(PurePosixPath(path).name):
+                    yield path, self._fs.modified(path).timestamp()
 
     def read_json(self, name: str) -> Any:
         """Parsed JSON; DamagedError where it does not parse."""

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.routing import Match, Route
 
 from evenkeel.charts import loads_svg
+from evenkeel.store import StoreError
 from partitioning.errors import EvenkeelError, InputError
 from plugins import compare, forms, overview, plans, quality, tables, views, web
 
@@ -86,10 +87,9 @@ async def unreadable(request: Request, error: RequestValidationError) -> HTMLRes
 
 @app.exception_handler(EvenkeelError)
 async def wrong(request: Request, error: EvenkeelError) -> HTMLResponse:
-    """What our own errors say: not there (404), or there and not usable (409)."""
-    return await refused(
-        request, HTTPException(404 if isinstance(error, InputError) else 409, str(error))
-    )
+    """What our own errors say: not there (404), not usable (409), or unknown (503)."""
+    codes = {InputError: 404, StoreError: 503}
+    return await refused(request, HTTPException(codes.get(type(error), 409), str(error)))
 
 
 @app.get("/openapi.json", include_in_schema=False)

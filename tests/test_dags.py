@@ -16,19 +16,23 @@ from tests.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401  a fixtu
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
+from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators import hitl
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import (
+    AirflowFailException,
     AirflowSkipException,
     DownstreamTasksSkipped,
     ParamValidationError,
     TaskAwaitingInput,
 )
 
-from dags.operators import Approve
+from dags.operators import Approve, SparkJob, one_line
 from evenkeel import steps
+from evenkeel.store import StoreError
+from partitioning.errors import InputError
 from tests.test_steps import Shop
 # isort: on
 
@@ -356,3 +360,23 @@ def _events(uri: str) -> list[dict[str, Any]]:
     with create_session() as session:
         found = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
         return [e.extra for e in session.scalars(found.where(AssetModel.uri == uri))]
+
+
+def test_a_store_that_is_down_is_tried_again_and_what_is_wrong_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    down, wrong = StoreError("cannot be read", "registry"), InputError("is wrong", "registry")
+    for error, final in ((down, False), (wrong, True)):
+        with pytest.raises(AirflowException) as caught, one_line():
+            raise error
+        assert isinstance(caught.value, AirflowFailException) == final
+        ended = f"Error code is: {error.exit_code}.\nevenkeel: error: {error}\n"
+
+        def execute(self: Any, context: Any, ended: str = ended) -> None:
+            raise AirflowException(f"Cannot execute: spark-submit. {ended}")
+
+        monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+        job = SparkJob(task_id="learn", job="learn", arguments={})
+        with pytest.raises(AirflowException, match="registry: ") as caught:
+            job.execute({})
+        assert isinstance(caught.value, AirflowFailException) == final

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from evenkeel import steps
 from evenkeel.params import Params
+from evenkeel.store import StoreError
 from partitioning.errors import EvenkeelError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import key_hash
@@ -78,6 +79,8 @@ def dag(spark: SparkSession, world: World, first: str, run: str = RUN) -> bool:
     for name in PIPELINE[PIPELINE.index(first) :]:
         try:
             persist(lambda name=name: task(spark, world, name, run))
+        except StoreError:
+            raise
         except EvenkeelError:
             if name in MOVES:
                 persist(lambda: task(spark, world, "roll_back", run))
@@ -90,9 +93,10 @@ def persist(what: Callable[[], None]) -> None:
     for attempt in range(RETRIES + 1):
         try:
             return what()
-        except EvenkeelError:
-            raise
-        except Exception:
+        except Exception as error:
+            # A store that is full or down is no answer: DAGs try again then, too.
+            if isinstance(error, EvenkeelError) and not isinstance(error, StoreError):
+                raise
             if attempt == RETRIES:
                 raise
     return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from evenkeel.steps import read_plan, read_rolled_back
+from evenkeel.store import StoreError
 from partitioning.errors import EvenkeelError
 from spark_jobs import constraints, state
 from spark_jobs.maintain import maintain
@@ -66,6 +67,8 @@ def strike(spark: SparkSession, case: Case, world: World) -> Content:
             task(spark, world, case.step)
     except Stop:
         return added
+    except StoreError:
+        assert case.kind == "full"
     except EvenkeelError:
         assert case.kind in ("rival", "append"), "a fault of the machine is no error of ours"
         persist(lambda: task(spark, world, "roll_back"))
