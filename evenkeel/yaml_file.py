@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,25 @@ from partitioning.errors import InputError
 
 #: What YAML's constructors let pass of a scalar that is none of its tag: 2026-02-30, !!bool abc.
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+#: A URL with a user, or a user and a password; one that holds slashes, too, as S3's secrets may.
+_URL = re.compile(r"\b([A-Za-z][\w+.-]*)://([^\s/?#@]*|[^\s/?#@:]*:(?!\d+(?:/|$))\S*)@")
+#: Schemes whose URLs name a container before the @: container@account.
+_CONTAINERS = {"abfs", "abfss", "wasb", "wasbs"}
+
+
+def _line_with_user(text: str) -> int | None:
+    """The first line, from 1, with a URL that says who asks; None: there is none."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in _URL.finditer(line):
+            if found[1].lower() not in _CONTAINERS or ":" in found[2]:
+                return number
+    return None
+
+
+class _NamesUser(Exception):
+    """A URL that says who asks; nothing of it is told."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -24,6 +44,13 @@ class _Loader(yaml.SafeLoader):
                 None, None, f"{', '.join(twice)}: given twice", node.start_mark
             )
         return super().construct_mapping(node, deep)
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        value = super().construct_scalar(node)
+        # As it reads once escapes are none any more.
+        if isinstance(value, str) and _line_with_user(value):
+            raise _NamesUser(node.start_mark.line + 1)
+        return value
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -46,12 +73,24 @@ def read_yaml(path: str | Path, fix: str | None = None) -> Any:
 
     Raises
     ------
-    InputError : it cannot be read, or is not YAML, or holds a value that there is not
+    InputError : it cannot be read, or is not YAML, or holds a value that there is not, or a URL
+        with a user or password, which is not repeated
     """
     try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read ({error})", str(path), fix) from error
+    try:
+        # Before it is parsed: errors of YAML quote the line.
+        if line := _line_with_user(text):
+            raise _NamesUser(line)
+        return yaml.load(text, _Loader)
+    except _NamesUser as error:
+        raise InputError(
+            f"line {error}: a URL holds a user or a password",
+            str(path),
+            "Keys come from the environment or the machine's role: take away what stands before @",
+        ) from None
     except yaml.YAMLError as error:
         raise InputError(f"not YAML ({' '.join(str(error).split())})", str(path), fix) from error
     except RecursionError as error:

@@ -7,6 +7,7 @@ import yaml
 
 import evenkeel
 from evenkeel.catalog import load_catalog
+from evenkeel.cli import main
 from evenkeel.own_merges import VARIABLE
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import find_spec, load_spec
@@ -115,6 +116,41 @@ def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
 def test_the_registry_has_a_folder_of_its_own(tmp_path):
     with pytest.raises(InputError, match=r"state\.flights\.path: is that of registry"):
         load_spec(write(tmp_path, registry="./state/"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "registry: s3://{}@bucket/r",
+        "registry: s3://{}/with/slashes@bucket",
+        'registry: "s3://AKIA\\x3aS3CRET@bucket"',
+        "registry: hdfs://S3CRET@host/r",
+        "registry: abfss://{}@account.dfs.core.windows.net/r",
+        "input: s3://{}@bucket/in",
+        "inptu: {{path: https://{}@host/in}}",
+        "keep: [s3://{}@bucket",
+        "# was s3://{}@bucket",
+    ],
+)
+def test_a_key_in_a_url_is_refused_and_not_repeated(tmp_path, change, capsys, monkeypatch):
+    file = write(tmp_path)
+    lines = [x for x in file.read_text().splitlines() if not x.startswith(change.split(":")[0])]
+    file.write_text("\n".join([change.format("AKIA:S3CRET"), *lines]))
+    with pytest.raises(InputError, match="line 1: a URL holds a user or .* environment") as caught:
+        load_spec(file)
+    problems = [str(p) for p in load_catalog(tmp_path).problems]
+    monkeypatch.setattr("sys.argv", ["evenkeel", "check", str(file)])
+    with pytest.raises(SystemExit):
+        main()
+    said = "".join(capsys.readouterr())
+    assert "a URL holds a user" in said
+    assert not [x for x in (str(caught.value), said, *problems) if "S3CRET" in x or "AKIA" in x]
+
+
+def test_a_container_and_a_port_are_no_keys(tmp_path):
+    azure = "abfss://lake@account.dfs.core.windows.net/r"
+    for url in (azure, "hdfs://host:8020/user@a", "s3://b/a@b"):
+        assert load_spec(write(tmp_path, registry=url)).registry == url
 
 
 def test_urls_stay_as_they_are(tmp_path):
