@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import threading
@@ -11,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from evenkeel.params import spec_channels_file
 
 # Before its example imports Airflow, whose folder would be one in the user's home.
 from tests.airflow_env import HOME
@@ -88,6 +91,35 @@ def test_what_it_quotes_is_said_somewhere() -> None:
     for quote in quoted:
         for part in re.split(r"\.\.\.| N |N$", quote.replace('"done": false', "done")):
             assert part.strip() in code, quote
+
+
+def test_jobs_take_what_its_commands_give_them(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [
+        command
+        for text in (TEXT, (ROOT / "README.md").read_text())
+        for command in re.findall(r"spark_jobs/(\w+)\.py((?:\s+--?[\w.-]+\s+[\w.:/-]+)+)", text)
+    ]
+    assert {"bootstrap", "learn", "migrate", "maintain"} <= {job for job, _ in commands}
+    for job, given in commands:
+        with pytest.raises(SystemExit):
+            importlib.import_module(f"spark_jobs.{job}").main(["--help"])
+        usage = re.findall(r"(\[?)(--[\w-]+)", capsys.readouterr().out.split("\n\n")[0])
+        options = set(re.findall(r"--[\w-]+", given))
+        assert options <= {name for _, name in usage}, job
+        assert {name for way, name in usage if not way} <= options, job
+
+
+def test_jobs_by_hand_get_the_secret_of_the_composed_cluster() -> None:
+    assert "deploy/entry.sh" in (ROOT / "deploy/Dockerfile").read_text()
+    inside = re.findall(r"docker compose exec (\S+ \S+) spark-submit --master (\S+)", TEXT)
+    assert inside == [("scheduler deploy/entry.sh", "spark://spark-master:7077")]
+    assert TEXT.index("spark_jobs/bootstrap.py") < TEXT.index("### Stores")
+
+
+def test_what_cannot_be_made_again_is_backed_up() -> None:
+    backup = TEXT[TEXT.index("## Back up") : TEXT.index("## Recover")]
+    for file in (spec_channels_file("x"), "epochs/x"):
+        assert f"`{file.split('/')[0]}/`" in backup
 
 
 def test_files_and_settings_that_it_names_are_there() -> None:
