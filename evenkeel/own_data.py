@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import yaml
@@ -85,11 +85,12 @@ def first_day(table: Table) -> date:
 
 
 def input_days(table: Table) -> tuple[date, date]:
-    """First and last day of a table's input, read without Spark.
+    """First and last day of a table's input, read without Spark; none is after today (UTC), as
+    one wrong year must not be the last day.
 
     Raises
     ------
-    InputError : its column of time cannot be read as dates, or holds none
+    InputError : its column of time cannot be read as dates, or holds none up to today
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -106,7 +107,16 @@ def input_days(table: Table) -> tuple[date, date]:
             raise InputError(
                 f"{column} is text", source.path, "Store it as a date or timestamp, or use CSV"
             )
-        ends = pc.min_max(scanned[column]).as_py()
+        times = scanned[column]
+        tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+        if pa.types.is_temporal(kind):
+            zone = UTC if getattr(kind, "tz", None) else None
+            midnight = datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone)
+            ahead = tomorrow if pa.types.is_date(kind) else midnight
+            times = times.filter(pc.less(times, pa.scalar(ahead, kind)))
+            if not len(times) and scanned[column].null_count < len(scanned):
+                raise InputError(f"{column} has no day up to today (UTC)", source.path)
+        ends = pc.min_max(times).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]

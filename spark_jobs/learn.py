@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,8 @@ def learn(
 
     Parameters
     ----------
-    end : every day before it is complete; None: the day after the last event, whose own day may
-        still be under way: it is learned, and not stored
+    end : every day before it is complete; None: the day after the last event that is not dated
+        after today (UTC), whose own day may still be under way: it is learned, and not stored
     relearn : learn every day anew and replace what is stored
     epoch : whose function is asked for slots and explicit keys; None: the current one
 
@@ -143,11 +143,24 @@ def _listed(epoch: Epoch) -> Hashes:
 
 
 def _after_last(events: DataFrame, spec: TableSpec) -> date:
+    """The day after the newest event that is not dated after today (UTC): one wrong year must not
+    leave a window that holds that event alone."""
+    tomorrow, day = datetime.now(UTC).date() + timedelta(days=1), day_of(spec)
+    came = day < F.lit(tomorrow)
     with reading(spec):
-        last = events.agg(F.max(day_of(spec))).first()
-    if last is None or last[0] is None:
+        found = events.agg(F.max(F.when(came, day)), F.count_if(~came)).first()
+    last: date | None = None if found is None else found[0]
+    beyond = 0 if found is None else found[1]
+    if beyond:
+        said = f"{beyond:,} events are dated after today (UTC), {tomorrow - timedelta(days=1)}"
+        if last is None:
+            raise InputError(
+                f"{said}, and none before", spec.input.path, "Correct them, or choose --end"
+            )
+        say(f"{said}: they are left out")
+    if last is None:
         raise InputError("the input is empty", spec.input.path, "Add events")
-    return last[0] + timedelta(days=1)
+    return last + timedelta(days=1)
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +102,23 @@ def test_a_day_that_may_still_be_under_way_is_not_stored(spark, ready: World):
     assert profile.events == len(in_window(events, "2013-01-04", "2013-01-11"))
     # Who gives an end says that the days before it are complete.
     assert (next(ready.folder.glob("registry/sketches/*")) / "2013-01-10.npz").exists()
+
+
+@pytest.mark.parametrize("year", ["2099-12-31", "9999-12-31"])
+def test_events_dated_in_the_future_do_not_move_the_window(spark, ready: World, capsys, year):
+    expected, _ = learn(spark, ready.table)
+    assert "are dated after today" not in capsys.readouterr().out
+    astray = ready.events.iloc[:2].assign(at=datetime.fromisoformat(year).replace(tzinfo=UTC))
+    for events in (ready.events, ready.events.iloc[:0]):
+        late = pd.concat([events.astype({"at": object}), astray.astype({"at": object})])
+        ready.write_events(late)
+        if len(events):
+            found, _ = learn(spark, ready.table)
+            assert (found.window, found.events) == (expected.window, expected.events)
+            assert "2 events are dated after today (UTC)" in capsys.readouterr().out
+        else:
+            with pytest.raises(InputError, match=r"2 events are dated after today.* none before"):
+                learn(spark, ready.table)
 
 
 def test_the_profile_names_the_epoch_whose_function_learned_it(spark, ready: World, monkeypatch):

@@ -19,7 +19,7 @@ import pytest
 from evenkeel import replay
 from evenkeel.flights import FLIGHTS, write_flights
 from evenkeel.lane import Lane, StepFailed
-from evenkeel.own_data import first_day, own_spec
+from evenkeel.own_data import first_day, input_days, own_spec
 from evenkeel.replay_view import View, outcome
 from evenkeel.table import open_table
 from evenkeel.writer import Writer
@@ -93,8 +93,22 @@ def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        [date(2024, 5, 4), date(9999, 12, 31)],
+        pa.array([datetime(2024, 5, 4), datetime(2099, 12, 31)], pa.timestamp("us", "UTC")),
+        pa.array([datetime(2024, 5, 4), datetime(2099, 12, 31)], pa.timestamp("ms")),
+    ],
+)
+def test_a_day_to_come_is_not_the_last(tmp_path: Path, values: Any) -> None:
+    days = input_days(open_table(str(_own(tmp_path, values))))
+    assert days == (date(2024, 5, 4), date(2024, 5, 4))
+
+
+@pytest.mark.parametrize(
     ("values", "time", "said"),
     [
+        ([date(2099, 12, 31), date(9999, 12, 31)], "at", "at has no day up to today"),
         (["2024-05-06", "2024-05-04"], "at", "at is text"),
         (pa.array(["2024-05-06", "2024-05-04"], pa.large_string()), "at", "at is text"),
         (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
