@@ -27,6 +27,7 @@ from partitioning.profile import Profile
 from partitioning.sql import channel_sql
 from partitioning.strategies.hashing import consistent
 from spark_jobs import commits, constraints, state
+from spark_jobs.columns import COLUMNS_PROPERTY, declared
 from spark_jobs.events import (
     between,
     day_number,
@@ -217,7 +218,8 @@ def _create(
         say(f"{name}: writing")
         writer = of_table(rows, spec, name).writeTo(state.sql_name(spec.state[name].path))
         writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))
-        for key, value in properties.items():
+        columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
+        for key, value in {**properties, **columns}.items():
             writer = writer.tableProperty(key, value)
         number = day_number(end) if end else None
         with reading(spec), commits.commit_conf(spark, app, number, meta):

@@ -19,6 +19,7 @@ from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
 from evenkeel.spec import TableSpec
 from partitioning.errors import DamagedError, InputError
+from spark_jobs.columns import check_columns
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
 #: How long the log and removed files are kept; the log's must not be the shorter one.
@@ -169,16 +170,17 @@ def table_bytes_per_row(spark: SparkSession, path: str) -> float:
 
 
 def check_tables(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables that are not there, not this spec's, or that disagree on S.
+    """Refuse state tables that are not there, not this spec's, of other columns, or that disagree
+    on S.
 
     Raises
     ------
     InputError : names the folder, or both where two disagree
     """
     slots: dict[str, str] = {}
+    found = {n: check_owner(spark, part.path, spec.table) for n, part in spec.state.items()}
     for name, state in spec.state.items():
-        found = check_owner(spark, state.path, spec.table)
-        slots[f"{name} ({state.path})"] = found.get(SLOTS_PROPERTY, "none")
+        slots[f"{name} ({state.path})"] = found[name].get(SLOTS_PROPERTY, "none")
     if len(set(slots.values())) > 1:
         said = ", ".join(f"{place} {count}" for place, count in slots.items())
         raise InputError(
@@ -192,6 +194,9 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
             next(iter(slots)),
             "The number of slots never changes: set it back",
         )
+    for name, state in spec.state.items():
+        stored = snapshot(spark, state.path).metadata().schema().fieldNames()
+        check_columns(name, state, found[name], list(stored))
 
 
 def check_log_store(spark: SparkSession, spec: TableSpec) -> None:

@@ -19,8 +19,9 @@ from spark_jobs import apply_window as job
 from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
 from spark_jobs.bootstrap import bootstrap
+from spark_jobs.columns import COLUMNS_PROPERTY
 
-from .conftest import World, compiled
+from .conftest import SPEC, World, compiled
 
 pytestmark = pytest.mark.spark
 
@@ -238,6 +239,44 @@ def test_a_row_column_of_another_type_is_refused(spark, ready: World):
         with pytest.raises(InputError, match=message):
             apply_window(spark, ready.table, day(8), day(10))
     assert versions(spark, ready) == before
+
+
+def with_columns(**columns) -> dict:
+    return {"totals": {**SPEC["state"]["totals"], "columns": columns}}
+
+
+COLUMNS = SPEC["state"]["totals"]["columns"]
+MAXIMA = {**COLUMNS, "miles": {"merge": "max", "of": "miles"}}
+RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}
+LESS = {name: c for name, c in COLUMNS.items() if name != "miles"}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (MAXIMA, "column 'miles' was made by merge sum, the spec says max"),
+        (RENAMED, "there is no state column 'flown', which the spec makes by sum"),
+        (LESS, "column 'miles' was made by merge sum, the spec has no such column"),
+    ],
+)
+def test_state_columns_are_those_of_bootstrap(spark, ready: World, columns, message, kept):
+    path = ready.table.spec.state["totals"].path
+    if not kept:
+        spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
+    before = versions(spark, ready)
+    ready.respec(state=with_columns(**columns))
+    # A table that was made before the property is known by the names of its columns.
+    if not kept and columns is not RENAMED:
+        state.check_tables(spark, ready.table.spec)
+        return
+    with pytest.raises(InputError, match=message) as error:
+        apply_window(spark, ready.table, day(8), day(10))
+    assert f"totals ({path})" in str(error.value)
+    assert "State columns are fixed at bootstrap" in str(error.value)
+    assert versions(spark, ready) == before
+    ready.respec(state=with_columns(**COLUMNS))
+    apply_window(spark, ready.table, day(8), day(10))
 
 
 def no_new_events(world: World) -> None:
