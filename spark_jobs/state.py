@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.epochs import Registry
 from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
 from evenkeel.spec import TableSpec
@@ -22,6 +23,8 @@ from partitioning.errors import DamagedError, InputError
 from spark_jobs.columns import check_columns
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
+#: Delta's; without, an UPDATE of a few rows writes their files anew.
+VECTORS_PROPERTY = "delta.enableDeletionVectors"
 #: How long the log and removed files are kept; the log's must not be the shorter one.
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 #: Says that a table on S3 has one writer at a time; see `check_log_store`.
@@ -178,6 +181,9 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
     InputError : names the folder, or both where two disagree
     """
     slots: dict[str, str] = {}
+    for name, state in spec.state.items():
+        if table_version(spark, state.path) < 0:
+            _refuse_new(spec, name)
     found = {n: check_owner(spark, part.path, spec.table) for n, part in spec.state.items()}
     for name, state in spec.state.items():
         slots[f"{name} ({state.path})"] = found[name].get(SLOTS_PROPERTY, "none")
@@ -197,6 +203,34 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
     for name, state in spec.state.items():
         stored = snapshot(spark, state.path).metadata().schema().fieldNames()
         check_columns(name, state, found[name], list(stored))
+        if found[name].get(VECTORS_PROPERTY) != "true":
+            raise InputError(
+                "its deletion vectors are off: a move would write whole files anew",
+                f"{name} ({state.path})",
+                f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
+                f"('{VECTORS_PROPERTY}' = 'true')",
+            )
+
+
+def _refuse_new(spec: TableSpec, name: str) -> None:
+    """Refuse a state table that is not there where epochs are: bootstrap, which makes tables,
+    makes none then."""
+    registry, path = Registry(spec.registry), spec.state[name].path
+    if not registry.numbers():
+        return
+    epoch = registry.current()
+    if (known := epoch.tables.get(name)) is None:
+        raise InputError(
+            f"epoch {epoch.number} knows no state table {name!r}: they are fixed at bootstrap",
+            path,
+            "Take it out of the spec; or bootstrap under another `table`, with a registry and "
+            "paths of its own",
+        )
+    raise InputError(
+        f"holds no state table, and epoch {epoch.number} has {name!r} at {known.path}",
+        path,
+        "Correct the path in the spec, or bring the folder back",
+    )
 
 
 def check_log_store(spark: SparkSession, spec: TableSpec) -> None:

@@ -19,6 +19,7 @@ from spark_jobs import apply_window as job
 from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
 from spark_jobs.bootstrap import bootstrap
+from spark_jobs.bootstrap import main as bootstrap_main
 from spark_jobs.columns import COLUMNS_PROPERTY
 
 from .conftest import SPEC, World, compiled
@@ -277,6 +278,39 @@ def test_state_columns_are_those_of_bootstrap(spark, ready: World, columns, mess
     assert versions(spark, ready) == before
     ready.respec(state=with_columns(**COLUMNS))
     apply_window(spark, ready.table, day(8), day(10))
+
+
+def test_a_state_table_added_after_bootstrap_is_told_what_to_do(spark, ready: World, capsys):
+    """Not to bootstrap, which would say the same."""
+    before, wrong = versions(spark, ready), ready.with_seen().table.spec.state["seen"].path
+    for main, given in (
+        (job.main, ["--start", "2013-01-08", "--end", "2013-01-10"]),
+        (bootstrap_main, ["--end", "2013-01-08"]),
+    ):
+        assert main(["--spec", ready.spec_path, *given]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert f"{wrong}: epoch 0 knows no state table 'seen': they are fixed at bootstrap" in line
+        assert "Take it out of the spec; or bootstrap under another `table`" in line
+    moved = {**SPEC["state"]["totals"], "path": "state/elsewhere"}
+    with pytest.raises(InputError, match=r"elsewhere: holds no state .* epoch 0 has 'totals' at"):
+        state.check_tables(spark, ready.respec(state={"totals": moved}).table.spec)
+    assert versions(spark, ready.respec(state=SPEC["state"])) == before
+    assert not Path(wrong).exists()
+
+
+def test_a_table_without_deletion_vectors_is_refused_before_anything(spark, ready: World, capsys):
+    path = ready.table.spec.state["totals"].path
+    off = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
+    spark.sql(off)
+    before = versions(spark, ready)
+    arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+    assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"totals ({path}): its deletion vectors are off" in line
+    assert versions(spark, ready) == before
+    # What to do is told as SQL.
+    spark.sql(line[line.index("ALTER TABLE") :])
+    assert job.main(arguments) == 0
 
 
 def no_new_events(world: World) -> None:
