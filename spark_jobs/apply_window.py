@@ -111,7 +111,7 @@ def apply_window(
     ------
     InputError : an empty window, one that was applied in part, goes back or leaves days out,
         unusable input
-    FenceError : a migration is under way
+    FenceError : a migration is under way, or was while this ran: then running it again completes it
     """
     spec, began = table.spec, time.monotonic()
     need_time(spec)
@@ -145,8 +145,10 @@ def apply_window(
             merging = time.monotonic()
             meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
             app = commits.app_id(spec.table, commits.WINDOWS)
-            with commits.commit_conf(
-                spark, app, day_number(end), {**meta, "epoch": function.epoch}
+            mine = {**meta, "epoch": function.epoch}
+            with (
+                constraints.refusing(spec.state[name].path, function.epoch),
+                commits.commit_conf(spark, app, day_number(end), mine),
             ):
                 merge_window(spark, spec, name, window, function)
             seconds[name] = round(time.monotonic() - merging, 3)

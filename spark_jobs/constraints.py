@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.spec import TableSpec
@@ -13,6 +19,8 @@ from spark_jobs.state import CHANNEL, SLOT, properties, sql_name
 
 #: Names of our constraints begin so.
 OURS = "evenkeel_"
+#: Delta's answer to a row that a constraint does not admit.
+REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 _CONSTRAINT = "delta.constraints."
 
 
@@ -97,3 +105,24 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
                 f"A migration {last_plan(spark, state.path)}is under way or was broken off: let "
                 "its DAG finish, or run the job roll_back for it",
             )
+
+
+@contextmanager
+def refusing(path: str, epoch: int) -> Iterator[None]:
+    """Turns Delta's refusal of rows that were routed by an epoch that is no longer into one line.
+
+    Raises
+    ------
+    FenceError : another epoch's constraint refused the write; nothing of it was committed
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        by = re.search(rf"constraint ({OURS}\w+)", str(error))
+        if REFUSED not in str(error) or by is None or by[1] == epoch_name(epoch):
+            raise
+        raise FenceError(
+            f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed",
+            path,
+            "Run it again: it goes by the current epoch, and counts nothing twice",
+        ) from error

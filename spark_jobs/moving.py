@@ -34,7 +34,6 @@ from spark_jobs.throttle import Throttle
 SWEEPS = 3
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 _EXISTS = "DELTA_CONSTRAINT_ALREADY_EXISTS"
-_REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 #: Of a MERGE's answer: the rows that have left, and those that have come.
 _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
 
@@ -211,7 +210,7 @@ class Passage:
             with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
                 row = self.spark.sql(statement).first()
         except (PySparkException, Py4JJavaError) as error:
-            if _REFUSED not in str(error):
+            if constraints.REFUSED not in str(error):
                 raise
             raise FenceError(
                 "has got another constraint since this migration last looked",

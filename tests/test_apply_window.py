@@ -15,6 +15,7 @@ from partitioning.errors import FenceError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import key_hash
 from partitioning.split import Split
+from partitioning.sql import channel_sql
 from spark_jobs import apply_window as job
 from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
@@ -369,6 +370,57 @@ def test_refused_while_a_migration_is_under_way(spark, ready: World):
     constraints.drop(spark, path, constraints.epoch_name(0))
     with pytest.raises(FenceError, match="A migration .*is under way"):
         apply_window(spark, ready.table, day(8), day(10))
+
+
+def turned(spark, world: World) -> None:
+    """Move every slot to the next channel, and publish: a migration as a whole."""
+    old = world.table.epoch().function
+    function = replace(old, slots=(old.slots + 1) % 4, epoch=1, parent=old.digest)
+    versions = {}
+    for name, part in world.table.spec.state.items():
+        both = constraints.rule(old, function)
+        constraints.add(spark, part.path, constraints.moving_name(1), both)
+        constraints.drop(spark, part.path, constraints.epoch_name(0))
+        spark.sql(f"UPDATE delta.`{part.path}` SET channel = {channel_sql(function)}")
+        constraints.add(spark, part.path, constraints.epoch_name(1), constraints.rule(function))
+        constraints.drop(spark, part.path, constraints.moving_name(1))
+        versions[name] = TableVersion(part.path, state.table_version(spark, part.path))
+    world.table.registry.publish(function, versions)
+
+
+@pytest.mark.parametrize("after", [0, 1], ids=["before the first table", "between two tables"])
+def test_a_migration_from_fold_to_merge_is_one_line(
+    spark, world: World, capsys, monkeypatch, after: int
+):
+    world.with_seen()
+    bootstrap(spark, world.table, day(8))
+    events = world.events
+    new = events["at"].between("2013-01-08", "2013-01-09") & (events.index % 9 == 0)
+    events.loc[new, "dest"] = [f"NEW{i}" for i in range(new.sum())]
+    world.write_events(events)
+    real, merged = job.merge_window, []
+
+    def meanwhile(spark, spec, name, *window):
+        if len(merged) == after:
+            # By another session: this one writes under the transaction id of the window.
+            turned(spark.newSession(), world)
+        merged.append(name)
+        real(spark, spec, name, *window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", meanwhile)
+        arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+        assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "epoch 0 was replaced meanwhile: evenkeel_epoch_1 refuses what it routed" in line
+    assert line.endswith("Run it again: it goes by the current epoch, and counts nothing twice")
+    assert not (world.folder / "registry/windows").exists()
+    assert job.main(arguments) == 0
+    totals, until = rows(spark, world, "totals"), events[events["at"] < "2013-01-10"]
+    assert totals["trips"].to_dict() == until.groupby("dest").size().to_dict()
+    for name in ("totals", "seen"):
+        found = rows(spark, world, name)
+        assert (found["channel"] == world.table.epoch().lookup(found.index)).all()
 
 
 def test_a_concurrent_write_is_one_line(spark, ready: World, capsys, monkeypatch):
