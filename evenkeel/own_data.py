@@ -79,11 +79,6 @@ def _is_csv(data: Path) -> bool:
     return any(f.suffix.lower() in (".csv", ".gz", ".txt") and f.name[0] not in "._" for f in files)
 
 
-def first_day(table: Table) -> date:
-    """First day of a table's input, read without Spark."""
-    return input_days(table)[0]
-
-
 def input_days(table: Table) -> tuple[date, date]:
     """First and last day of a table's input, read without Spark; none is after today (UTC), as
     one wrong year must not be the last day.

@@ -28,16 +28,15 @@ from pathlib import Path
 from evenkeel.flights import write_flights
 from evenkeel.lane import Lane, StepFailed
 from evenkeel.local import environment
-from evenkeel.own_data import first_day, own_spec
+from evenkeel.own_data import input_days, own_spec
 from evenkeel.replay_view import View, outcome, print_json, print_tables
+from evenkeel.rounds import DAYS, ROUNDS, fit
 from evenkeel.table import Table, open_table
 from evenkeel.writer import Writer
 from partitioning.errors import EvenkeelError, InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 FLIGHTS = "flights.parquet"
-#: Of the first table; each further one has one less, as all run at the same time.
-ROUNDS = 3
 #: Where a running `make up` says how to reach it.
 UP = "up.json"
 
@@ -67,9 +66,9 @@ def _arguments() -> argparse.ArgumentParser:
     asked.add_argument(
         "--rounds",
         type=int,
-        help="rebalances to run [3 of the first table, one less of each further one]",
+        help=f"rebalances to run [{ROUNDS} of the first table, one less of each further one]",
     )
-    asked.add_argument("--days", type=int, default=28, help="days a round [%(default)s]")
+    asked.add_argument("--days", type=int, help=f"days a round [{DAYS}, or what fits]")
     asked.add_argument(
         "--as-decided",
         action="store_true",
@@ -110,20 +109,25 @@ def _who_runs(folder: Path) -> str:
 
 
 def _replay(options: argparse.Namespace, folder: Path) -> int:
-    if options.days < 1 or (options.rounds is not None and options.rounds < 1):
+    if any(asked is not None and asked < 1 for asked in (options.days, options.rounds)):
         raise InputError("at least 1 round of 1 day is needed", "--rounds, --days")
     began = time.monotonic()
     if options.data:
-        own = own_spec(
-            options.data, options.key, options.time, options.days, folder, options.null_keys
-        )
-        specs = [own]
+        specs = [_own_spec(options, options.days or DAYS, folder)]
     else:
         specs = [ROOT / "tables" / f"{name}.yaml" for name in options.tables.split(",") if name]
     tables = [open_table(str(spec)) for spec in specs]
     view = View(quiet=options.format == "json")
     write_missing_flights(tables, view)
-    starts = [first_day(table) for table in tables]
+    spans = [input_days(table) for table in tables]
+    fitting = [
+        # Each table one round less than the one before, as all run at the same time.
+        fit(span, options.days, options.rounds, max(1, ROUNDS - at), table.spec.input.path)
+        for at, (table, span) in enumerate(zip(tables, spans, strict=True))
+    ]
+    if options.data and (days := fitting[0][0]) != (options.days or DAYS):
+        view.note(f"the input has room for {fitting[0][1]} rounds of {days} days")
+        tables = [open_table(str(_own_spec(options, days, folder)))]
     for table in tables:
         clear(table, folder)
     variables = airflow_environment(folder, specs[0].parent)
@@ -145,7 +149,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
             for table, spec in zip(tables, specs, strict=True)
         ]
         try:
-            _run_all(lanes, starts, options, view)
+            _run_all(lanes, [span[0] for span in spans], fitting, view)
         finally:
             writer.close()
     found = [outcome(lane) for lane in lanes]
@@ -159,16 +163,16 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     return 0 if all(f.passed for f in found) else 1
 
 
+def _own_spec(options: argparse.Namespace, days: int, folder: Path) -> Path:
+    return own_spec(options.data, options.key, options.time, days, folder, options.null_keys)
+
+
 def _run_all(
-    lanes: list[Lane], starts: list[date], options: argparse.Namespace, view: View
+    lanes: list[Lane], starts: list[date], fitting: list[tuple[int, int]], view: View
 ) -> None:
     threads = [
-        threading.Thread(
-            target=lane.run,
-            args=(start, options.days, options.rounds or max(1, ROUNDS - at)),
-            daemon=True,
-        )
-        for at, (lane, start) in enumerate(zip(lanes, starts, strict=True))
+        threading.Thread(target=lane.run, args=(start, *fits), daemon=True)
+        for lane, start, fits in zip(lanes, starts, fitting, strict=True)
     ]
     with view.live():
         for thread in threads:

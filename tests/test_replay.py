@@ -8,7 +8,7 @@ import threading
 import zipfile
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ import pytest
 from evenkeel import replay
 from evenkeel.flights import FLIGHTS, write_flights
 from evenkeel.lane import Lane, StepFailed
-from evenkeel.own_data import first_day, input_days, own_spec
+from evenkeel.own_data import input_days, own_spec
 from evenkeel.replay_view import View, outcome
+from evenkeel.rounds import fit
 from evenkeel.table import open_table
 from evenkeel.writer import Writer
 from partitioning.errors import DamagedError, InputError
@@ -89,7 +90,7 @@ def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
     assert table.spec.key == ["sku", "shop"]
     assert table.spec.window == 7
     assert Path(table.spec.registry).is_relative_to(tmp_path)
-    assert first_day(table) == date(2024, 5, 4)
+    assert input_days(table)[0] == date(2024, 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_own_data_without_days_is_refused(
     tmp_path: Path, values: Any, time: str, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        first_day(open_table(str(_own(tmp_path, values, time=time))))
+        input_days(open_table(str(_own(tmp_path, values, time=time))))
 
 
 def test_a_folder_of_parquet_is_read_as_parquet(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_a_folder_of_parquet_is_read_as_parquet(tmp_path: Path) -> None:
     )
     table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
     assert table.spec.input.format == "parquet"
-    assert first_day(table) == date(2024, 5, 4)
+    assert input_days(table)[0] == date(2024, 5, 4)
 
 
 def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
@@ -140,10 +141,10 @@ def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
     (tmp_path / "sales" / "1.csv").write_text("sku,at\na,2024-05-04\nb,2024-05-06\n")
     table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
     assert table.spec.input.format == "csv"
-    assert first_day(table) == date(2024, 5, 4)
+    assert input_days(table)[0] == date(2024, 5, 4)
     (tmp_path / "sales" / "1.csv").write_text("sku,at\na,soon\nb,later\n")
     with pytest.raises(InputError, match="at cannot be read as dates"):
-        first_day(table)
+        input_days(table)
 
 
 @pytest.mark.parametrize(("key", "time"), [(None, "at"), ("sku", None)])
@@ -166,6 +167,74 @@ def test_wrong_arguments_are_one_line(
     assert replay.main([*asked, "--folder", str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith("evenkeel: error: ")
+
+
+@pytest.mark.parametrize(
+    ("there", "days", "rounds", "found"),
+    [
+        (365, None, None, (28, 3)),
+        (112, None, None, (28, 3)),
+        (111, None, None, (27, 3)),
+        (30, None, None, (7, 3)),
+        (3, None, None, (1, 2)),
+        (30, 7, None, (7, 3)),
+        (30, 14, None, (14, 1)),
+        (30, None, 1, (15, 1)),
+        (112, 28, 3, (28, 3)),
+    ],
+)
+def test_rounds_are_those_that_fit(
+    there: int, days: int | None, rounds: int | None, found: tuple[int, int]
+) -> None:
+    first = date(2024, 1, 1)
+    span = (first, first + timedelta(days=there - 1))
+    assert fit(span, days, rounds, 3, "x") == found
+    assert found[0] * (found[1] + 1) <= there
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "said"),
+    [
+        (
+            30,
+            ["--rounds", "3", "--days", "28"],
+            "30 days: 3 rounds of 28 days after as many at first need 112. Try ARGS='--days 7'",
+        ),
+        (30, ["--days", "28"], "1 round of 28 days after as many at first need 56"),
+        (3, ["--rounds", "5"], "Try ARGS='--rounds 2 --days 1'"),
+        (1, [], "A replay needs two days of input at the least"),
+    ],
+)
+def test_rounds_that_do_not_fit_are_one_line_and_remove_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: int, asked: list[str], said: str
+) -> None:
+    days = [date(2024, 5, 1) + timedelta(days=i) for i in range(there)]
+    file = tmp_path / "sales.parquet"
+    pq.write_table(pa.table({"sku": ["a"] * there, "at": days}), file)
+    kept = tmp_path / "state" / "sales" / "kept"
+    kept.mkdir(parents=True)
+    given = ["--data", str(file), "--key", "sku", "--time", "at", "--folder", str(tmp_path)]
+    assert replay.main([*given, *asked]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line and str(file) in line
+    assert kept.exists()
+
+
+def test_a_spec_learns_from_as_many_days_as_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [date(2024, 5, 1) + timedelta(days=i) for i in range(30)]
+    file = tmp_path / "sales.parquet"
+    pq.write_table(pa.table({"sku": ["a"] * 30, "at": days}), file)
+    ran: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Lane, "run", lambda self, *given: ran.append((self.table.spec, *given)))
+    # Airflow's database is not needed.
+    monkeypatch.setattr(replay, "empty_database", lambda *_: tmp_path / "sales.parquet")
+    given = ["--data", str(file), "--key", "sku", "--time", "at", "--folder", str(tmp_path)]
+    replay.main([*given, "--format", "json"])
+    ((spec, start, length, rounds),) = ran
+    assert (start, length, rounds) == (date(2024, 5, 1), 7, 3)
+    assert spec.window == 7
 
 
 def test_a_second_replay_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
