@@ -272,6 +272,21 @@ def test_a_dry_run_and_a_refusal_change_nothing(
     assert ready.table.epoch().number == 0
 
 
+def test_an_input_that_cannot_be_read_is_tried_once(
+    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    (ready.folder / "events.parquet").write_bytes(b"PAR1 this was a table once PAR1")
+    dag = dag_bag().dags["rebalance_trips"]
+    assert dag.get_task("learn").retries == 2
+    dag.get_task("learn").retry_delay = timedelta(0)
+    run = dag.test(run_conf={"window_end": END})
+    assert run.state == "failed"
+    (learn,) = (t for t in run.get_task_instances() if t.task_id == "learn")
+    assert (learn.state, learn.try_number) == ("failed", 1)
+    assert _states(run)["migrate"] == "upstream_failed"
+
+
 @pytest.mark.timeout(1500)
 def test_a_failure_is_rolled_back_the_next_run_publishes_and_goes_back(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
