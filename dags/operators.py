@@ -23,6 +23,8 @@ from airflow.sdk import DAG, Asset, TriggerRule, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+#: How Airflow tells the exit code of a job that could not reach its cluster or a store.
+_MAY_PASS = "Error code is: 75."
 #: States of a task that never began.
 _NEVER_BEGAN = {None, "skipped", "upstream_failed", "removed"}
 
@@ -69,8 +71,7 @@ class SparkJob(SparkSubmitOperator):
             super().execute(context)
         except AirflowException as error:
             said = re.findall(r"evenkeel: error: (.*)", str(error))
-            # StoreError's exit code: what is down may be up again at the next attempt.
-            if said and "Error code is: 75." not in str(error):
+            if said and _MAY_PASS not in str(error):
                 raise AirflowFailException(said[-1]) from None
             raise
 

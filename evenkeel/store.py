@@ -18,7 +18,7 @@ from typing import Any
 
 import fsspec
 
-from partitioning.errors import DamagedError, EvenkeelError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, InputError, UnreachableError
 from partitioning.function import canonical_json
 
 #: As `Store._temporary` names files.
@@ -57,11 +57,8 @@ def shaped(data: Any, where: str, **fields: Any) -> dict[str, Any]:
     return data
 
 
-class StoreError(EvenkeelError):
-    """A store is down, full, or lets us do less than we must: nothing is known of its files. Unlike
-    our other errors it may pass, so it has an exit code that says to try again (EX_TEMPFAIL)."""
-
-    exit_code = 75
+class StoreError(UnreachableError):
+    """A store is down, full, or lets us do less than we must: nothing is known of its files."""
 
 
 @contextmanager

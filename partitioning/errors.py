@@ -42,3 +42,10 @@ class GateError(EvenkeelError):
     """A data-quality gate did not pass."""
 
     exit_code = 1
+
+
+class UnreachableError(EvenkeelError):
+    """What the work runs on cannot be reached now: trying again may help."""
+
+    #: EX_TEMPFAIL of sysexits.h, by which the DAGs know that they may try again.
+    exit_code = 75

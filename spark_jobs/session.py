@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from partitioning.errors import InputError
+from partitioning.errors import InputError, UnreachableError
 
 #: Release series that the test suite has run on.
 TESTED_SPARK, TESTED_DELTA = "4.2", "4.4"
@@ -51,6 +52,7 @@ def session(name: str, **extra: str) -> SparkSession:
     Raises
     ------
     InputError : Delta is not on the class path, or Spark or Delta is of an untested series
+    UnreachableError : the cluster that `spark.master` names cannot be reached
     """
     # Only a conf made beside a running JVM knows what spark-submit was given.
     SparkContext._ensure_initialized()
@@ -65,7 +67,15 @@ def session(name: str, **extra: str) -> SparkSession:
         conf.setIfMissing("spark.ui.enabled", "false")
     _check_series("Spark", pyspark.__version__, TESTED_SPARK)
     _check_delta(SparkContext._jvm)
-    return SparkSession.builder.config(conf=conf).getOrCreate()
+    try:
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    except Py4JJavaError as error:
+        cause = str(error.java_exception).partition("\n")[0][:200]
+        raise UnreachableError(
+            f"Spark could not be started ({cause})",
+            f"master {conf.get('spark.master')}",
+            "Correct spark.master, or see whether its cluster runs and can be reached",
+        ) from error
 
 
 def _with_delta(extensions: str) -> str:

@@ -32,7 +32,7 @@ from airflow.sdk.exceptions import (
 from dags.operators import Approve, SparkJob, one_line
 from evenkeel import steps
 from evenkeel.store import StoreError
-from partitioning.errors import InputError
+from partitioning.errors import InputError, UnreachableError
 from tests.test_steps import Shop
 # isort: on
 
@@ -285,6 +285,23 @@ def test_an_input_that_cannot_be_read_is_tried_once(
     (learn,) = (t for t in run.get_task_instances() if t.task_id == "learn")
     assert (learn.state, learn.try_number) == ("failed", 1)
     assert _states(run)["migrate"] == "upstream_failed"
+
+
+def test_a_cluster_that_cannot_be_reached_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real spark-submit; the job is one that only ends as one without a cluster does."""
+    job = tmp_path / "job.py"
+    monkeypatch.setattr("dags.operators.job_file", lambda _: str(job))
+    for code, raised in ((UnreachableError.exit_code, AirflowException), (2, AirflowFailException)):
+        job.write_text(
+            f"import sys\nprint('evenkeel: error: no', file=sys.stderr)\nsys.exit({code})\n"
+        )
+        with DAG("d"):
+            task = SparkJob(task_id="learn", job="learn", arguments={"--spec": "x"})
+        with pytest.raises(AirflowException) as error:
+            task.execute({})
+        assert type(error.value) is raised
 
 
 @pytest.mark.timeout(1500)

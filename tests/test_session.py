@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.local import environment
-from partitioning.errors import InputError
+from partitioning.errors import InputError, UnreachableError
 from spark_jobs.session import _check_series, _with_delta
 
 from .conftest import World
@@ -65,4 +65,28 @@ def test_without_delta_on_the_class_path(world: World, tmp_path: Path):
     assert "Delta Lake is not on the class path" in ours[0]
     assert "Traceback" not in done.stderr
     assert "\tat " not in done.stderr
+    assert not (world.folder / "state").exists()
+
+
+@pytest.mark.spark
+def test_a_cluster_that_is_not_there_is_one_line_that_names_it(world: World):
+    """One without a port, as Spark waits a minute for one that does not answer."""
+    master = "spark://127.0.0.1"
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.bootstrap", "--spec", world.spec_path],
+        env={
+            **os.environ,
+            **environment(),
+            "PYSPARK_SUBMIT_ARGS": f"--master {master} --driver-memory 512m pyspark-shell",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == UnreachableError.exit_code, done.stderr
+    ours = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error: ")]
+    assert len(ours) == 1
+    assert f"master {master}: Spark could not be started" in ours[0]
+    assert "Traceback" not in done.stderr
     assert not (world.folder / "state").exists()
