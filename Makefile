@@ -41,7 +41,7 @@ cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all
 chaos: setup ## kill, stop and starve every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)
 
-fuzz: setup ## 120,000 damaged specs, plans, epochs, watches, profiles, sketches and forms
+fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, sketches, params and forms
 	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/test_fuzz.py $(ARGS)
 
 lint: .venv/.installed ## style, types and the arrows between packages

@@ -1,6 +1,6 @@
 """Inputs of people and disks, damaged at random: an answer, or an error of ours in one line.
 
-`EVENKEEL_FUZZ=N` tries N of each kind (`make fuzz`: 15,000, 120,000 in all); otherwise forty.
+`EVENKEEL_FUZZ=N` tries N of each kind (`make fuzz`: 15,000, 150,000 in all); otherwise forty.
 """
 
 from __future__ import annotations
