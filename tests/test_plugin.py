@@ -475,7 +475,7 @@ def test_a_split_key_shows_every_channel_and_its_share(
     assert "<td>2 (75%), 1 (25%), split</td>" in rows
     assert "on channel <strong>2 (75%), 1 (25%)</strong>, split" in text
     # It is split whether or not a profile lists it.
-    heavy = ("heavy", "heavy_load", "heavy_bytes", "heavy_rows", "heavy_names")
+    heavy = [name for name in vars(learned) if name.startswith("heavy")]
     none = {name: getattr(learned, name)[:0] for name in heavy}
     shop.learn("r", replace(learned, **none, surprises=learned.surprises[:, : learned.slots]))
     rows = heavy_keys(site)
