@@ -2,8 +2,9 @@
 
 For each window: learn it exactly, build from the strategy's own previous function, score on the
 next. State is taken to be what the window left behind: as many bytes a key as it had load. Our
-own strategy plans for a forecast, made from the sketches of all windows so far, as a spec with
-`decay: auto` has it; and as there a sketch is of a day, so here it is of a part of a window. Those
+own strategy plans for a forecast, made from the sketches of all windows so far. A spec with
+`decay: auto` makes it of the sketches of days, and gives the plan the foretold loads alone, not how
+far they surprise. Here a sketch is of a part of a window. Those
 of the papers plan for the window learned. Strategies that choose a channel for each tuple route
 every row in the order of the stream.
 """
