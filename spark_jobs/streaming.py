@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from evenkeel import approval, steps
 from evenkeel.table import Table
-from partitioning.errors import EvenkeelError
+from partitioning.errors import EvenkeelError, UnreachableError
 from spark_jobs.commits import CONFLICTS
 from spark_jobs.events import check_key, col, read_events
 from spark_jobs.fence import approved
@@ -50,10 +50,15 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             migrate(spark, migration)
             verify(spark, migration)
             number = steps.publish(spec, run)
+        except UnreachableError:
+            raise
         except (EvenkeelError, *CONFLICTS):
             roll_back(spark, migration)
             raise
         steps.report(spec, run)
+    except UnreachableError:
+        # It may pass, and nobody knows what of this is done: the stream ends, and goes on here.
+        raise
     except (EvenkeelError, *CONFLICTS) as error:
         say(f"not carried out: {' '.join(str(error).split())}")
         return None

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from evenkeel import steps
 from evenkeel.params import Params
 from evenkeel.spec_parts import Watching
+from evenkeel.store import StoreError
 from evenkeel.watch_file import FILE, read, to_dict
 from evenkeel.watching import WATCHED, Watched
 from partitioning.errors import DamagedError
@@ -354,6 +355,13 @@ def test_the_watch_of_a_stream(
     def killed(*given: Any) -> None:
         raise RuntimeError("killed")
 
+    def down(*given: Any) -> None:
+        raise StoreError("cannot be written", "registry")
+
+    with monkeypatch.context() as patch:
+        # A store that is down is no reason to roll back, or to pass the micro-batch over.
+        patch.setattr("spark_jobs.streaming.verify", down)
+        assert main(job) == StoreError.exit_code and live.table.epoch().number == 0
     with monkeypatch.context() as patch:
         patch.setattr("evenkeel.steps._keep", killed)
         with pytest.raises(StreamingQueryException):
