@@ -27,6 +27,7 @@ from partitioning.function import PartitioningFunction
 from partitioning.parts import owners_sql
 from partitioning.sql import quoted
 from spark_jobs import commits, constraints, state
+from spark_jobs.checks import check_tables
 from spark_jobs.events import (
     between,
     check_key,
@@ -118,7 +119,7 @@ def apply_window(
     if start >= end:
         raise InputError(f"the window from {start} to {end} has no day", "--start, --end")
     file = f"windows/{end}.json"
-    state.check_tables(spark, spec)
+    check_tables(spark, spec)
     waiting = _waiting(spark, table, start, end, allow_gap)
     if not waiting and table.registry.store.exists(file):
         say(f"the window from {start} to {end} is applied already: nothing to do")

@@ -27,7 +27,7 @@ from partitioning.profile import Profile
 from partitioning.sql import channel_sql
 from partitioning.strategies.hashing import consistent
 from spark_jobs import commits, constraints, state
-from spark_jobs.columns import COLUMNS_PROPERTY, declared
+from spark_jobs.checks import COLUMNS_PROPERTY, check_tables, declared
 from spark_jobs.events import (
     between,
     day_number,
@@ -105,7 +105,7 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
 def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     spec = table.spec
     if table.registry.numbers():
-        state.check_tables(spark, spec)
+        check_tables(spark, spec)
         return False
     events = read_events(spark, spec)
     function = first_function(key_columns(events, spec), spec)

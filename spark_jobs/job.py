@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from evenkeel.spec_file import find_spec, load_spec
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, FenceError
+from spark_jobs.checks import check_log_store
 from spark_jobs.commits import CONFLICTS
 from spark_jobs.session import session
-from spark_jobs.state import check_log_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

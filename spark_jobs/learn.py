@@ -23,6 +23,7 @@ from partitioning.errors import InputError
 from partitioning.forecast import forecast
 from partitioning.hashing import Hashes
 from partitioning.profile import Profile, Sketch, merge
+from spark_jobs.checks import check_tables
 from spark_jobs.events import (
     between,
     check_key,
@@ -37,7 +38,6 @@ from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import check_mergeable
 from spark_jobs.passes import Passes, sketch_days
 from spark_jobs.sketches import Sketches
-from spark_jobs.state import check_tables
 from spark_jobs.weigh import weigh
 
 #: A key is heavy from this share of one channel's fair load.

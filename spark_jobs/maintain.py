@@ -23,6 +23,7 @@ from evenkeel.epochs import Epoch, Registry
 from evenkeel.table import Table
 from partitioning.errors import InputError
 from spark_jobs import commits, constraints, state
+from spark_jobs.checks import check_tables
 from spark_jobs.job import parser, run_job, say
 
 #: A channel with this share of its rows deleted is written anew.
@@ -173,7 +174,7 @@ def maintain(
     FenceError : a migration is under way
     """
     spec, current = table.spec, table.epoch()
-    state.check_tables(spark, spec)
+    check_tables(spark, spec)
     constraints.check_admits(spark, spec, current.function)
     kept = kept_epochs(table.registry, spec.keep, keep_epochs)
     for name, part in spec.state.items():

@@ -1,6 +1,6 @@
 """The state table on Delta: its folder, versions, properties and files, and whose it is.
 
-Its fence is in `constraints`, its history in `commits`.
+Its fence is in `constraints`, its history in `commits`; `checks` compares it with a spec.
 """
 
 from __future__ import annotations
@@ -8,27 +8,21 @@ from __future__ import annotations
 import re
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.epochs import Registry
 from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
-from evenkeel.spec import TableSpec
 from partitioning.errors import DamagedError, InputError
-from spark_jobs.columns import check_columns
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
 #: Delta's; without, an UPDATE of a few rows writes their files anew.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
 #: How long the log and removed files are kept; the log's must not be the shorter one.
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
-#: Says that a table on S3 has one writer at a time; see `check_log_store`.
-ONE_DRIVER = "spark.evenkeel.oneDriver"
 #: Files of a first write that has not committed: a part, or in the log anything but a version.
 _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
 
@@ -170,87 +164,6 @@ def table_bytes_per_row(spark: SparkSession, path: str) -> float:
     """
     total = files(spark, path).agg(F.sum("size"), F.sum("rows")).first()
     return float(total[0]) / float(total[1]) if total and total[1] else 0.0
-
-
-def check_tables(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables that are not there, not this spec's, of other columns, or that disagree
-    on S.
-
-    Raises
-    ------
-    InputError : names the folder, or both where two disagree
-    """
-    slots: dict[str, str] = {}
-    for name, state in spec.state.items():
-        if table_version(spark, state.path) < 0:
-            _refuse_new(spec, name)
-    found = {n: check_owner(spark, part.path, spec.table) for n, part in spec.state.items()}
-    for name, state in spec.state.items():
-        slots[f"{name} ({state.path})"] = found[name].get(SLOTS_PROPERTY, "none")
-    if len(set(slots.values())) > 1:
-        said = ", ".join(f"{place} {count}" for place, count in slots.items())
-        raise InputError(
-            f"state tables disagree on the number of slots: {said}",
-            f"state of {spec.table}",
-            "Tables of one spec share S for ever: bootstrap the odd one again from its input",
-        )
-    if slots and (made := next(iter(slots.values()))) != str(spec.slots):
-        raise InputError(
-            f"state was made with slots = {made}, the spec says {spec.slots}",
-            next(iter(slots)),
-            "The number of slots never changes: set it back",
-        )
-    for name, state in spec.state.items():
-        stored = snapshot(spark, state.path).metadata().schema().fieldNames()
-        check_columns(name, state, found[name], list(stored))
-        if found[name].get(VECTORS_PROPERTY) != "true":
-            raise InputError(
-                "its deletion vectors are off: a move would write whole files anew",
-                f"{name} ({state.path})",
-                f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
-                f"('{VECTORS_PROPERTY}' = 'true')",
-            )
-
-
-def _refuse_new(spec: TableSpec, name: str) -> None:
-    """Refuse a state table that is not there where epochs are: bootstrap, which makes tables,
-    makes none then."""
-    registry, path = Registry(spec.registry), spec.state[name].path
-    if not registry.numbers():
-        return
-    epoch = registry.current()
-    if (known := epoch.tables.get(name)) is None:
-        raise InputError(
-            f"epoch {epoch.number} knows no state table {name!r}: they are fixed at bootstrap",
-            path,
-            "Take it out of the spec; or bootstrap under another `table`, with a registry and "
-            "paths of its own",
-        )
-    raise InputError(
-        f"holds no state table, and epoch {epoch.number} has {name!r} at {known.path}",
-        path,
-        "Correct the path in the spec, or bring the folder back",
-    )
-
-
-def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables on S3 where nothing keeps two drivers' commits apart.
-
-    Raises
-    ------
-    InputError : Delta's own log store for S3 would be used, which knows of its own driver alone
-    """
-    alone = spark.conf.get(ONE_DRIVER, "false") == "true"
-    for part in spec.state.values():
-        scheme = urlsplit(part.path).scheme
-        kept = f"spark.delta.logStore.{scheme}.impl"
-        if scheme in ("s3", "s3a", "s3n") and not (alone or spark.conf.get(kept, None)):
-            raise InputError(
-                "on S3 Delta lets one driver overwrite another's commit",
-                part.path,
-                f"Set {kept} to a log store that does not, or {ONE_DRIVER}=true where no two "
-                "programs ever write at once; see docs/OPERATIONS.md",
-            )
 
 
 def check_owner(spark: SparkSession, path: str, table: str) -> dict[str, str]:

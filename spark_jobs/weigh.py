@@ -14,7 +14,8 @@ from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Profile, Sketch
 from partitioning.sql import hash_sql
-from spark_jobs.state import SLOT, check_tables, files, read_newest
+from spark_jobs.checks import check_tables
+from spark_jobs.state import SLOT, files, read_newest
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
 from spark_jobs.bootstrap import bootstrap
 from spark_jobs.bootstrap import main as bootstrap_main
-from spark_jobs.columns import COLUMNS_PROPERTY
+from spark_jobs.checks import COLUMNS_PROPERTY, check_tables
 
 from .conftest import SPEC, World, compiled
 
@@ -270,7 +270,7 @@ def test_state_columns_are_those_of_bootstrap(spark, ready: World, columns, mess
     ready.respec(state=with_columns(**columns))
     # A table that was made before the property is known by the names of its columns.
     if not kept and columns is not RENAMED:
-        state.check_tables(spark, ready.table.spec)
+        check_tables(spark, ready.table.spec)
         return
     with pytest.raises(InputError, match=message) as error:
         apply_window(spark, ready.table, day(8), day(10))
@@ -294,7 +294,7 @@ def test_a_state_table_added_after_bootstrap_is_told_what_to_do(spark, ready: Wo
         assert "Take it out of the spec; or bootstrap under another `table`" in line
     moved = {**SPEC["state"]["totals"], "path": "state/elsewhere"}
     with pytest.raises(InputError, match=r"elsewhere: holds no state .* epoch 0 has 'totals' at"):
-        state.check_tables(spark, ready.respec(state={"totals": moved}).table.spec)
+        check_tables(spark, ready.respec(state={"totals": moved}).table.spec)
     assert versions(spark, ready.respec(state=SPEC["state"])) == before
     assert not Path(wrong).exists()
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from partitioning.errors import InputError
 from spark_jobs import learn
-from spark_jobs.state import ONE_DRIVER, check_log_store
+from spark_jobs.checks import ONE_DRIVER, check_log_store
 from tests.conftest import SPEC, World
 
 pytestmark = pytest.mark.spark
