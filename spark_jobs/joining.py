@@ -8,6 +8,8 @@ merged, and what they write meanwhile makes it fail (`tests/test_split_state.py`
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -37,76 +39,76 @@ def belongs_sql(function: PartitioningFunction) -> str:
     return settled_sql(function, SLOT, CHANNEL)
 
 
-def left_sql(
-    spec: TableSpec,
-    name: str,
-    target: PartitioningFunction,
-    shared: Hashes,
-    version: int | None = None,
-) -> str:
-    """Query for the rows of the keys `shared` that `join_sql` has left to do: WRITTEN of each
-    (BOOLEAN) says whether it costs a write. Partials that leave all do; of copies those do that
-    come.
+@dataclass(frozen=True, eq=False)
+class Joining:
+    """How the rows of some keys of a state table come to their owners.
 
     Parameters
     ----------
-    version : of the state table; None: the newest
+    name : of the state table, in the spec
+    target : function whose owners they are
+    shared : int64 (K,), at least one: keys that are split before or after
     """
-    if spec.state[name].copied:
-        source = _source_sql(spec, name, target, shared, version)
-        return f"SELECT {_STAYS} AS {WRITTEN} FROM ({source})"
-    leaving = f"{of_keys_sql(target, shared)} AND {CHANNEL} <> {belongs_sql(target)}"
-    return f"SELECT true AS {WRITTEN} FROM {_read(spec, name, version)} WHERE {leaving}"
 
+    spec: TableSpec
+    name: str
+    target: PartitioningFunction
+    shared: Hashes
 
-def join_sql(spec: TableSpec, name: str, target: PartitioningFunction, shared: Hashes) -> str:
-    """The MERGE that brings the rows of the keys `shared` to their owners; run again it finds
-    nothing. What a partial holds that leaves goes to the home; a copy goes to every owner that has
-    none."""
-    columns = [quoted(c) for c in spec.state[name].columns]
-    keys = [quoted(c) for c in spec.key]
-    same = " AND ".join(f"t.{k} <=> s.{k}" for k in keys)
-    every_column = [CHANNEL, SLOT, *keys, *columns]
-    return (
-        f"MERGE INTO {sql_name(spec.state[name].path)} AS t "
-        f"USING ({_source_sql(spec, name, target, shared)}) AS s "
-        f"ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} "
-        f"WHEN MATCHED AND NOT s.{_STAYS} THEN DELETE "
-        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in columns)} "
-        f"WHEN NOT MATCHED THEN INSERT ({', '.join(every_column)}) "
-        f"VALUES ({', '.join(f's.{c}' for c in every_column)})"
-    )
+    def left(self, version: int | None = None) -> str:
+        """Query for the rows that `merge` has left to do: WRITTEN of each (BOOLEAN) says whether it
+        costs a write. Partials that leave all do; of copies those do that come.
 
+        Parameters
+        ----------
+        version : of the state table; None: the newest
+        """
+        if self.spec.state[self.name].copied:
+            return f"SELECT {_STAYS} AS {WRITTEN} FROM ({self._source(version)})"
+        leaving = f"{self._ours()} AND {CHANNEL} <> {belongs_sql(self.target)}"
+        return f"SELECT true AS {WRITTEN} FROM {self._read(version)} WHERE {leaving}"
 
-def _source_sql(
-    spec: TableSpec,
-    name: str,
-    target: PartitioningFunction,
-    shared: Hashes,
-    version: int | None = None,
-) -> str:
-    """The rows that change: as they shall be where they stay, as they are where they leave."""
-    table = spec.state[name]
-    values = ", ".join(quoted(c) for c in table.columns)
-    every = ", ".join(f"{sql} AS {quoted(c)}" for c, sql in merged(table).items())
-    row = ", ".join([SLOT, *(quoted(c) for c in spec.key)])
-    if table.copied:
-        reached = f"explode({owners_sql(target, SLOT)})"
-        due = f"NOT bool_or({CHANNEL} = _to) OR count(DISTINCT struct({values})) > 1"
-    else:
-        reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
-    return (
-        f"WITH parts AS (SELECT *, {belongs_sql(target)} AS _at FROM {_read(spec, name, version)} "
-        f"WHERE {of_keys_sql(target, shared)}) "
-        f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS} "
-        f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to HAVING {due} "
-        f"UNION ALL SELECT {row}, {CHANNEL}, {values}, false FROM parts WHERE {CHANNEL} <> _at"
-    )
+    def merge(self) -> str:
+        """The MERGE that brings the rows to their owners; run again it finds nothing. What a
+        partial holds that leaves goes to the home; a copy goes to every owner that has none."""
+        columns = [quoted(c) for c in self.spec.state[self.name].columns]
+        keys = [quoted(c) for c in self.spec.key]
+        same = " AND ".join(f"t.{k} <=> s.{k}" for k in keys)
+        every_column = [CHANNEL, SLOT, *keys, *columns]
+        return (
+            f"MERGE INTO {self._read()} AS t USING ({self._source()}) AS s "
+            f"ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} "
+            f"WHEN MATCHED AND NOT s.{_STAYS} THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in columns)} "
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(every_column)}) "
+            f"VALUES ({', '.join(f's.{c}' for c in every_column)})"
+        )
 
+    def _source(self, version: int | None = None) -> str:
+        """The rows that change: as they shall be where they stay, as they are where they leave."""
+        table = self.spec.state[self.name]
+        values = ", ".join(quoted(c) for c in table.columns)
+        every = ", ".join(f"{sql} AS {quoted(c)}" for c, sql in merged(table).items())
+        row = ", ".join([SLOT, *(quoted(c) for c in self.spec.key)])
+        if table.copied:
+            reached = f"explode({owners_sql(self.target, SLOT)})"
+            due = f"NOT bool_or({CHANNEL} = _to) OR count(DISTINCT struct({values})) > 1"
+        else:
+            reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
+        return (
+            f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS _at "
+            f"FROM {self._read(version)} WHERE {self._ours()}) "
+            f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS} "
+            f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to HAVING {due} "
+            f"UNION ALL SELECT {row}, {CHANNEL}, {values}, false FROM parts WHERE {CHANNEL} <> _at"
+        )
 
-def _read(spec: TableSpec, name: str, version: int | None) -> str:
-    at = "" if version is None else f" VERSION AS OF {version}"
-    return sql_name(spec.state[name].path) + at
+    def _ours(self) -> str:
+        return of_keys_sql(self.target, self.shared)
+
+    def _read(self, version: int | None = None) -> str:
+        at = "" if version is None else f" VERSION AS OF {version}"
+        return sql_name(self.spec.state[self.name].path) + at
 
 
 def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:

@@ -26,7 +26,7 @@ from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
-from spark_jobs.joining import WRITTEN, join_sql, left_sql
+from spark_jobs.joining import WRITTEN, Joining
 from spark_jobs.moved import moved_sql
 from spark_jobs.throttle import Throttle
 
@@ -177,14 +177,14 @@ class Passage:
         return shared_keys(self.source, self.target)
 
     def writes(self) -> list[tuple[str, str]]:
-        """Queries for the rows that are left to move, as `joining.left_sql`, and the statement that
+        """Queries for the rows that are left to move, as `Joining.left`, and the statement that
         moves them; whole keys first."""
         spec, found = self.migration.table.spec, []
         if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
             found.append(self._update(whole))
         if len(self.shared):
-            shared = spec, self.name, self.target, self.shared
-            found.append((left_sql(*shared), join_sql(*shared)))
+            joining = Joining(spec, self.name, self.target, self.shared)
+            found.append((joining.left(), joining.merge()))
         return found
 
     def _update(self, condition: str) -> tuple[str, str]:
@@ -217,8 +217,9 @@ class Passage:
                 self.where,
                 "Another run has finished or undone this migration; look at its constraints",
             ) from error
-        merge = row is not None and _DELETED in row
-        rows = max(row[_DELETED], row[_INSERTED]) if merge else row and row[0]
+        rows = None if row is None else int(row[0])
+        if row is not None and _DELETED in row:
+            rows = max(row[_DELETED], row[_INSERTED])
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:

@@ -28,7 +28,7 @@ from spark_jobs import state
 from spark_jobs.contents import changed, content, duplicates, total
 from spark_jobs.fence import Migration, approved, fence, published, reached
 from spark_jobs.job import parser, run_job, say
-from spark_jobs.joining import WRITTEN, left_sql, of_keys_sql
+from spark_jobs.joining import WRITTEN, Joining, of_keys_sql
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.moving import SWEEPS
 
@@ -92,7 +92,8 @@ def _due(
     spark: SparkSession, migration: Migration, name: str, shared: Hashes, version: int
 ) -> tuple[int, int]:
     """Copies that a version of a state table lacks, and those that it has too many."""
-    left = spark.sql(left_sql(migration.table.spec, name, migration.after, shared, version))
+    joining = Joining(migration.table.spec, name, migration.after, shared)
+    left = spark.sql(joining.left(version))
     found = dict(left.groupBy(WRITTEN).count().collect())
     return found.get(True, 0), found.get(False, 0)
 
