@@ -47,12 +47,14 @@ def plan_next(
     params: Params,
     tables: Mapping[str, int],
     row: KeyColumn | None = None,
+    worth: float | None = None,
 ) -> Plan:
     """The way to the next epoch.
 
     Parameters
     ----------
     row : column by which keys may be split, as it was learned
+    worth : of a partial, as it was decided; None: the spec's
 
     Raises
     ------
@@ -79,7 +81,7 @@ def plan_next(
         budget=spec.budget if params.budget is None else params.budget,
         tables=tables,
         row=row if split is not None else None,
-        **(split.limits if split else {}),
+        **(split.limits if split else {}) | ({} if worth is None else {"worth": worth}),
     )
 
 

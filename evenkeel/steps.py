@@ -88,7 +88,9 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables, row = _learned(registry, run)
-    made = plan_next(spec, registry, epoch, profile, params, tables, row)
+    decided = run.read_json("decision.json") if run.exists("decision.json") else {}
+    worth = decided.get("worth")
+    made = plan_next(spec, registry, epoch, profile, params, tables, row, worth)
     return _leave(registry, run, made)
 
 

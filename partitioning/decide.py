@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ class Policy:
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer and what it rests on; seconds are over the horizon, None where unmeasured."""
+    """The answer and what it rests on; seconds are over the horizon, None where unmeasured. `worth`
+    is that of the policy, or 0 where only that pays."""
 
     rebalance: bool
     reason: str
@@ -73,6 +74,13 @@ class Decision:
     bytes: float
     saved_seconds: float | None
     cost_seconds: float | None
+    worth: float = WORTH
+
+    @property
+    def pays(self) -> bool:
+        """Whether moving saves more than it takes; where that is unmeasured, it does."""
+        saved, cost = self.saved_seconds, self.cost_seconds
+        return saved is None or cost is None or saved > cost
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -87,7 +95,25 @@ def decide(
     *,
     force: bool = False,
 ) -> Decision:
-    """Whether to rebalance `function` on this profile, with the reason in words."""
+    """Whether to rebalance `function` on this profile, with the reason in words.
+
+    Where slots that make room for a hot key cost more than balance saves, it may be shared without
+    them, by more channels.
+    """
+    found = _decided(profile, function, channels, policy, force)
+    if found.rebalance or found.pays or found.imbalance <= policy.trigger or not policy.splitting:
+        return found
+    free = _decided(profile, function, channels, replace(policy, worth=0.0), force)
+    return free if free.rebalance else found
+
+
+def _decided(
+    profile: Profile,
+    function: PartitioningFunction,
+    channels: Sequence[Channel],
+    policy: Policy,
+    force: bool,
+) -> Decision:
     now = imbalance(channel_loads(function, profile), function.capacities)
     least = floor(profile, channels, policy.splitting)
     if policy.splitting or len(function.split):
@@ -104,8 +130,9 @@ def decide(
         cost = policy.pace.seconds(size)
 
     def answer(rebalance: bool, reason: str) -> Decision:
-        return Decision(rebalance, reason, now, reachable, least, size, saved, cost)
+        return replace(found, rebalance=rebalance, reason=reason)
 
+    found = Decision(False, "", now, reachable, least, size, saved, cost, policy.worth)
     if tuple(channels) != function.channels:
         return answer(
             True,
@@ -119,12 +146,11 @@ def decide(
         return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
     if now - reachable < LEAST_GAIN:
         return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {least:.3f})")
-    if saved is not None and cost is not None and saved <= cost:
-        hint = "; `worth: 0` under `split` shares keys without that" if policy.splitting else ""
+    if not found.pays:
         return answer(
             False,
             f"moving {size:.0f} bytes takes {cost:.1f} s and saves {saved:.1f} s "
-            f"over {policy.horizon} windows{hint}",
+            f"over {policy.horizon} windows",
         )
     return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")
 

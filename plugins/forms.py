@@ -183,8 +183,9 @@ def _rebalance(
 def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any]:
     spec, registry = found.spec, found.registry
     epoch, learned = registry.current(), newest_profile(registry)
-    plan = plan_next(spec, registry, epoch, learned.profile, params, learned.tables, learned.row)
-    decision = decision_for(spec, registry, epoch, learned.profile, params)
+    profile, tables, row = learned.profile, learned.tables, learned.row
+    decision = decision_for(spec, registry, epoch, profile, params)
+    plan = plan_next(spec, registry, epoch, profile, params, tables, row, decision.worth)
     return {**_shown(found, plan, learned, problems), "decision": decision}
 
 
