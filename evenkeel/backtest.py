@@ -2,11 +2,10 @@
 
 For each window: learn it exactly, build from the strategy's own previous function, score on the
 next. State is taken to be what the window left behind: as many bytes a key as it had load. Our
-own strategy plans for a forecast, made from the sketches of all windows so far. A spec with
-`decay: auto` makes it of the sketches of days, and gives the plan the foretold loads alone, not how
-far they surprise. Here a sketch is of a part of a window. Those
-of the papers plan for the window learned. Strategies that choose a channel for each tuple route
-every row in the order of the stream.
+own strategy plans for a forecast, made from the sketches of all windows so far; here a sketch is of
+a part of a window. A spec with `decay: auto` makes it of the sketches of days, and gives the plan
+the foretold loads alone, not how far they surprise. Those of the papers plan for the window
+learned. Strategies that choose a channel for each tuple route every row in the order of the stream.
 """
 
 from __future__ import annotations

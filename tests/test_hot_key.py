@@ -139,7 +139,7 @@ def test_a_hot_key_is_split_applied_read_and_whole_again(spark: SparkSession, wo
     function = world.table.epoch().function
     hot = function.lookup_hashes(function.split.keys)
     owners = len(function.split.channels)
-    assert len(function.split) == 1 and owners <= 5
+    assert len(function.split) == 1 and owners == 4
     first = held(spark, world)
     check(first, events[events["at"] < "2013-01-08"])
 

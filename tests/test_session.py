@@ -11,6 +11,7 @@ import pytest
 
 from evenkeel.local import environment
 from partitioning.errors import InputError, UnreachableError
+from spark_jobs.moved import LISTED
 from spark_jobs.session import _check_series, _with_delta
 
 from .conftest import World
@@ -42,6 +43,7 @@ def test_the_tests_run_in_the_jobs_own_session(spark):
     conf = spark.sparkContext.getConf()
     # A default of ours, and one of ours to which set-up's conf says otherwise.
     assert conf.get("spark.hadoop.parquet.block.size") == str(1 << 20)
+    assert conf.get("spark.sql.parquet.pushdown.inFilterThreshold") == str(LISTED)
     if environment():
         assert conf.get("spark.databricks.delta.snapshotPartitions") == "1"
 
