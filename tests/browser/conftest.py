@@ -39,6 +39,8 @@ TABLE = "/evenkeel/tables/flights"
 SHOTS = os.environ.get("EVENKEEL_SHOTS")
 #: A picture in the docs may weigh so many bytes.
 HEAVIEST = 200_000
+#: A task's log has such a line where it failed.
+BAD = '"level":"error"'
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -107,6 +109,12 @@ class Site:
             return psutil.Process(self.process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
+
+    def failures(self) -> str:
+        """The ends of the logs of tasks that failed."""
+        logs = sorted((self.folder / "logs" / "airflow").glob("dag_id=*/**/*.log"))
+        texts = {log: log.read_text() for log in logs}
+        return "\n".join(f"{log}:\n{text[-8000:]}" for log, text in texts.items() if BAD in text)
 
     def stop(self) -> int:
         """Press Ctrl-C, which reaches make and what it runs; returns make's exit code."""
@@ -216,6 +224,12 @@ class People:
         page.wait_for_url(f"{self.site.url}/evenkeel/")
         self._known[user] = page.context.storage_state()
 
+    def watch(self, page: Page, state: str) -> None:
+        """Wait until the page, which follows its run by itself, tells that it ended so."""
+        ended = page.locator("section[aria-label=Progress] p strong.good, strong.bad")
+        ended.first.wait_for(timeout=RUN * 1000)
+        assert ended.first.inner_text() == state, self.site.failures()
+
     def close(self) -> None:
         for context in self._open:
             context.close()
@@ -245,13 +259,6 @@ def serious(page: Page) -> dict[str, str]:
 def has(page: Page, text: str) -> None:
     """Wait until the page says this."""
     page.get_by_text(text).first.wait_for()
-
-
-def watch(page: Page, state: str) -> None:
-    """Wait until the page, which follows its run by itself, tells that it ended in this state."""
-    ended = page.locator("section[aria-label=Progress] p strong.good, strong.bad")
-    ended.first.wait_for(timeout=RUN * 1000)
-    assert ended.first.inner_text() == state
 
 
 def picture(page: Page, name: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from evenkeel.up_api import ApiError
 
-from .conftest import RUN, TABLE, TEST, People, Site, has, picture, run_of, serious, watch
+from .conftest import RUN, TABLE, TEST, People, Site, has, picture, run_of, serious
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -50,7 +50,7 @@ def test_a_dry_run_changes_nothing(people: People) -> None:
     page.get_by_label("Force").check()
     page.get_by_role("button", name="Preview").click()
     page.get_by_role("button", name="Start the dry run").click()
-    watch(page, "success")
+    people.watch(page, "success")
     has(page, "a dry run from epoch 0 to epoch 1")
     assert site.files() == before
     states = site.api("op").tasks("rebalance_flights", run_of(site))
@@ -101,9 +101,9 @@ def test_refusing_leaves_the_epoch_alone(people: People) -> None:
     has(looking, "You may read this plan, not answer it.")
     assert looking.get_by_role("button", name="Approve").count() == 0
     page.get_by_role("button", name="Refuse").click()
-    watch(page, "success")
+    people.watch(page, "success")
     # Whoever has looked at it meanwhile sees that it goes on, too.
-    watch(looking, "success")
+    people.watch(looking, "success")
     has(page, "Refused by op")
     assert site.files() == before
     assert site.registry.numbers() == [0]
@@ -123,7 +123,7 @@ def test_an_operator_is_asked_again_approves_and_reads_the_report(people: People
     digest = page.locator("#ask ~ p code").inner_text()
     with site.walked("preview and run"):
         page.get_by_role("button", name="Approve").click()
-        watch(page, "success")
+        people.watch(page, "success")
         has(page, "flights went from epoch 0 to epoch 1")
     picture(page, "run")
     epoch = site.registry.current()

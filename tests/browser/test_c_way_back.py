@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.state import read_version
 
-from .conftest import TEST, People, has, watch
+from .conftest import TEST, People, has
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(TEST)]
 
@@ -23,7 +23,7 @@ def test_the_way_back_leads_to_where_every_row_was(people: People, spark: SparkS
         pytest.skip("the story (test_a_story.py) has started no way back")
     run = str(api.runs("roll_back_flights")[0]["dag_run_id"])
     page.goto(f"{site.url}/evenkeel/dags/roll_back_flights/runs/{quote(run)}")
-    watch(page, "success")
+    people.watch(page, "success")
     has(page, "Approved by op")
     first, now = site.registry.epoch(0).function, site.registry.current()
     assert now.number == 2 and now.plan_digest is not None
