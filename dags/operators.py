@@ -109,7 +109,8 @@ class RollBack(SparkJob):
 
 
 class Approve(ApprovalOperator):
-    """Lets a plan pass under the spec's limit, and asks a person over it.
+    """Lets a plan pass under the spec's limit, and asks a person over it. Tried again, it asks
+    again: an answer that a scheduler lost, or a store that was down, is not taken for read.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ class Approve(ApprovalOperator):
     """
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
-        super().__init__(subject="Move state?", **kwargs)
+        super().__init__(subject="Move state?", **{**RETRIES, **kwargs})
         self.spec = spec
 
     def execute(self, context: Any) -> Any:
@@ -130,7 +131,7 @@ class Approve(ApprovalOperator):
             request = approval.request(self.spec, context["run_id"])
             if request is None:
                 self.log.info("Under the spec's limit: nobody needs to be asked")
-                self._record(context, True, "the spec's limit", datetime.now(UTC))
+                self._record(context, True, "the spec's limit", datetime.now(UTC), asked=False)
                 return None
         self.subject, self.body = request.subject, request.body
         return super().execute(context)
@@ -142,15 +143,14 @@ class Approve(ApprovalOperator):
             user = event.get("responded_by_user") or {}
             by = user.get("name") or user.get("id") or "unknown"
             with one_line():
-                self._record(context, approved, by, event["responded_at"])
+                self._record(context, approved, by, event["responded_at"], asked=True)
         return super().execute_complete(context, event)
 
-    def _record(self, context: Any, approved: bool, by: str, when: datetime) -> None:
+    def _record(self, context: Any, approved: bool, by: str, when: datetime, asked: bool) -> None:
         from evenkeel import approval
 
-        approval.record(
-            self.spec, context["run_id"], approved, by, when.isoformat(timespec="seconds")
-        )
+        at = when.isoformat(timespec="seconds")
+        approval.record(self.spec, context["run_id"], approved, by, at, asked)
 
 
 @task(**RETRIES)

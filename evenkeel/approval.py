@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from evenkeel.folders import Run
 from evenkeel.steps import open_run, read_plan
+from evenkeel.store import shaped
+from partitioning.errors import FenceError
 
 #: Airflow fails a task that is answered before its scheduler has taken in that it asks, a loop or
-#: two later: nobody answers earlier than this.
+#: two later: nobody answers before the scheduler was seen to go on so long after it asked.
 SETTLED = timedelta(seconds=5)
+#: Which plan Airflow has asked about. Asked again in the same run, it goes on showing the first.
+ASKED = "asked.json"
 
 
 @dataclass(frozen=True)
@@ -21,11 +26,18 @@ class Request:
 
 
 def request(spec_path: str, run_id: str) -> Request | None:
-    """What a person must be asked about this run's plan; None where it passes by itself."""
+    """What a person must be asked about this run's plan; None where it passes by itself.
+
+    Raises
+    ------
+    FenceError : a person has been asked about another plan in this run
+    """
     spec, _, run = open_run(spec_path, run_id)
     made = read_plan(run)
     if spec.approve_over is None or made.bytes <= spec.approve_over:
         return None
+    _check_asked(run, made.digest)
+    run.write_json(ASKED, {"digest": made.digest})
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
     rows = [
@@ -46,10 +58,34 @@ def request(spec_path: str, run_id: str) -> Request | None:
     )
 
 
-def record(spec_path: str, run_id: str, approved: bool, by: str, when: str) -> None:
-    """Leave who approved or rejected the plan, and when, in `approval.json`."""
+def record(
+    spec_path: str, run_id: str, approved: bool, by: str, when: str, asked: bool = False
+) -> None:
+    """Leave who approved or rejected the plan, and when, in `approval.json`.
+
+    Parameters
+    ----------
+    asked : a person was asked, and has answered
+
+    Raises
+    ------
+    FenceError : that person was asked about another plan
+    """
     _, _, run = open_run(spec_path, run_id)
+    digest = read_plan(run).digest
+    if asked:
+        _check_asked(run, digest)
     run.write_json(
-        "approval.json",
-        {"approved": approved, "by": by, "when": when, "digest": read_plan(run).digest},
+        "approval.json", {"approved": approved, "by": by, "when": when, "digest": digest}
     )
+
+
+def _check_asked(run: Run, digest: str) -> None:
+    about = shaped(run.read_json(ASKED), run.url, digest=str) if run.exists(ASKED) else {}
+    if about.get("digest", digest) != digest:
+        raise FenceError(
+            f"a person was asked about plan {about['digest'][:12]}, and Airflow shows it still; "
+            f"the plan is {digest[:12]} by now",
+            run.url,
+            "Nothing has moved: start a new run",
+        )

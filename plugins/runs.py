@@ -19,6 +19,7 @@ from airflow.api_fastapi.core_api.datamodels.dag_run import TriggerDAGRunPostBod
 from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
 from airflow.api_fastapi.core_api.routes.public.dag_run import trigger_dag_run
 from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+from airflow.jobs.job import Job
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.log import Log
@@ -93,7 +94,8 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
     for task in session.scalars(tasks):
         states[task.task_id] = str(task.state) if task.state else None
         detail = task.hitl_detail if task.task_id == "approve" else None
-        if detail is not None and not detail.response_received and _settled(task):
+        waits = task.state == "awaiting_input" and detail is not None
+        if waits and not detail.response_received and _settled(session, task):
             asked = detail.body or ""
     return AirflowRun(
         dag=dag,
@@ -142,10 +144,14 @@ def _goes_back(table: Table, name: str) -> bool:
         return False
 
 
-def _settled(task: TaskInstance) -> bool:
-    """Whether it has asked for so long that an answer is safe: only then do we offer to."""
-    since = task.updated_at
-    return since is None or datetime.now(UTC) - since > SETTLED
+def _settled(session: Session, task: TaskInstance) -> bool:
+    """Whether an answer is safe: only then do we offer to. Told by the last loop of the scheduler
+    that queued the task, if that still lives: beside other work one may take long."""
+    alive = select(Job.latest_heartbeat).where(
+        Job.id == task.queued_by_job_id, Job.state == "running"
+    )
+    since, until = task.updated_at, session.scalar(alive) or datetime.now(UTC)
+    return since is None or until - since > SETTLED
 
 
 def start(

@@ -106,6 +106,14 @@ def test_a_watched_table_has_one_dag_more(world: World, monkeypatch: pytest.Monk
         assert dag.get_task(task).retries == 2
 
 
+def test_every_task_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that is down for a moment ends no run: `one_line`."""
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    world.respec(watch={"every": 15})
+    for name, dag in dag_bag().dags.items():
+        assert {t.task_id: t.retries for t in dag.tasks} == dict.fromkeys(dag.task_ids, 2), name
+
+
 @pytest.mark.parametrize("running", [[], ["roll_back_trips"]])
 def test_the_watch_is_told_of_runs_that_move_state(
     world: World, monkeypatch: pytest.MonkeyPatch, running: list[str]
@@ -226,6 +234,39 @@ def test_a_person_is_asked_over_the_limit(
             task.execute_complete(context, answer)
     kept = shop.registry.run("r").read_json("approval.json")
     assert (kept["approved"], kept["by"], kept["digest"]) == (approved, "vic", plan.digest)
+
+
+def test_an_answer_counts_for_the_plan_that_was_shown_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleared with what comes before it, the task asks again; Airflow keeps the first question."""
+    shop = Shop(tmp_path)
+    shop.plan()
+    shop.respec(approve_over=0)
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: None)
+    with DAG("d"):
+        task = Approve(task_id="approve", spec=shop.spec)
+    ti = Mock(map_index=-1)
+    context = {"run_id": "r", "params": {}, "task_instance": ti, "ti": ti, "task": task}
+    for _ in range(2):
+        with pytest.raises(TaskAwaitingInput):
+            task.execute(context)
+    shop.plan(force=True, max_imbalance=1.3)
+    with pytest.raises(AirflowFailException, match="start a new run"):
+        task.execute(context)
+    answer = {
+        "chosen_options": ["Approve"],
+        "params_input": {},
+        "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "responded_by_user": {"id": "1", "name": "vic"},
+    }
+    with pytest.raises(AirflowFailException, match="start a new run"):
+        task.execute_complete(context, answer)
+    assert not shop.registry.run("r").exists("approval.json")
+    # Under the limit nobody need be asked.
+    shop.respec()
+    task.execute(context)
+    assert shop.registry.run("r").read_json("approval.json")["by"] == "the spec's limit"
 
 
 def test_nobody_is_asked_under_the_limit(tmp_path: Path) -> None:

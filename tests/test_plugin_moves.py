@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from markupsafe import escape
@@ -18,6 +18,10 @@ from evenkeel.pages import bytes_text, seconds_text
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.plugin_site import Site, dag_runs, deny, made_site, profile, run_name, token  # noqa: F401  a fixture
+
+if TYPE_CHECKING:
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy.orm import Session
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
@@ -294,13 +298,26 @@ def test_there_is_no_way_back_to_what_is_no_earlier_epoch(site: Site, epoch: str
     assert len(dag_runs("roll_back_words")) == before
 
 
+def approve_of(session: Session) -> TaskInstance:
+    """The task `approve` of the newest run of the rebalance."""
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import select
+    from sqlalchemy.orm import joinedload
+
+    run = dag_runs("rebalance_words")[-1].run_id
+    asked = select(TaskInstance).where(
+        TaskInstance.dag_id == "rebalance_words",
+        TaskInstance.run_id == run,
+        TaskInstance.task_id == "approve",
+    )
+    return session.scalars(asked.options(joinedload(TaskInstance.hitl_detail))).one()
+
+
 @pytest.fixture
 def asking(site: Site) -> Iterator[str]:
     """Name of a run whose plan waits for a person, as its `approve` task leaves it."""
     from airflow.models.hitl import HITLDetail
-    from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
-    from sqlalchemy import select
 
     client = site.client("uma")
     token = csrf(client, f"{HOME}/rebalance")
@@ -312,13 +329,7 @@ def asking(site: Site) -> Iterator[str]:
     request = approval.request(site.shop.spec, name)
     assert request is not None
     with create_session() as session:
-        task = session.scalars(
-            select(TaskInstance).where(
-                TaskInstance.dag_id == "rebalance_words",
-                TaskInstance.run_id == dag_runs("rebalance_words")[-1].run_id,
-                TaskInstance.task_id == "approve",
-            )
-        ).one()
+        task = approve_of(session)
         task.state, task.updated_at = "awaiting_input", datetime.now(UTC) - timedelta(minutes=1)
         session.add(
             HITLDetail(
@@ -338,20 +349,10 @@ def asking(site: Site) -> Iterator[str]:
 
 def chosen(name: str) -> tuple[list[str] | None, str]:
     """What was answered, by Airflow's own record, and the state of the task."""
-    from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
-    from sqlalchemy import select
-    from sqlalchemy.orm import joinedload
 
     with create_session() as session:
-        task = session.scalars(
-            select(TaskInstance)
-            .where(
-                TaskInstance.run_id == dag_runs("rebalance_words")[-1].run_id,
-                TaskInstance.task_id == "approve",
-            )
-            .options(joinedload(TaskInstance.hitl_detail))
-        ).one()
+        task = approve_of(session)
         return task.hitl_detail.chosen_options, str(task.state)
 
 
@@ -367,6 +368,38 @@ def test_a_question_of_this_very_moment_cannot_be_answered_yet(
     data = {"csrf": csrf(client, f"{HOME}/rebalance"), "decision": "approve"}
     assert client.post(f"{path}/answer", data=data).status_code == 409
     assert chosen(asking) == (None, "awaiting_input")
+
+
+def test_a_question_can_be_answered_once_its_scheduler_has_gone_on(site: Site, asking: str) -> None:
+    """Told by its heartbeat, while it lives; a task that has ended asks nothing."""
+    from airflow.jobs.job import Job
+    from airflow.utils.session import create_session
+
+    client, path = site.client("uma"), f"{HOME}/runs/{asking}"
+    now = datetime.now(UTC)
+    with create_session() as session:
+        job = Job(job_type="SchedulerJob", state="running")
+        job.latest_heartbeat = now - timedelta(minutes=2)
+        session.add(job)
+        session.flush()
+        approve_of(session).queued_by_job_id = job.id
+        number = job.id
+    for beat, state, task, offered in (
+        (-120, "running", "awaiting_input", False),
+        (-50, "running", "awaiting_input", True),
+        (-120, "failed", "awaiting_input", True),
+        (-50, "running", "failed", False),
+    ):
+        with create_session() as session:
+            job = session.get(Job, number)
+            assert job is not None
+            job.latest_heartbeat, job.state = now + timedelta(seconds=beat), state
+            found = approve_of(session)
+            found.state, found.updated_at = task, now - timedelta(minutes=1)
+        assert ('value="approve"' in client.get(path).text) == offered, (beat, state, task)
+    data = {"csrf": csrf(client, f"{HOME}/rebalance"), "decision": "approve"}
+    assert client.post(f"{path}/answer", data=data).status_code == 409
+    assert chosen(asking) == (None, "failed")
 
 
 @pytest.mark.parametrize(("decision", "option"), [("approve", "Approve"), ("refuse", "Reject")])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,8 @@ SHOTS = os.environ.get("EVENKEEL_SHOTS")
 HEAVIEST = 200_000
 #: A task's log has such a line where it failed.
 BAD = '"level":"error"'
+#: ... and the scheduler's such a one, where it failed a task that went well.
+KILLED = re.compile("reported that the task instance|without heartbeat|is locked")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -111,10 +114,11 @@ class Site:
             return []
 
     def failures(self) -> str:
-        """The ends of the logs of tasks that failed."""
+        """The ends of the logs of tasks that failed, and what the scheduler says of others."""
         logs = sorted((self.folder / "logs" / "airflow").glob("dag_id=*/**/*.log"))
-        texts = {log: log.read_text() for log in logs}
-        return "\n".join(f"{log}:\n{text[-8000:]}" for log, text in texts.items() if BAD in text)
+        told = [f"{log}:\n{text[-8000:]}" for log in logs if BAD in (text := log.read_text())]
+        scheduler = (self.folder / "logs" / "up" / "scheduler.log").read_text().splitlines()
+        return "\n".join([*told, *(line for line in scheduler if KILLED.search(line))])
 
     def stop(self) -> int:
         """Press Ctrl-C, which reaches make and what it runs; returns make's exit code."""
@@ -226,7 +230,7 @@ class People:
 
     def watch(self, page: Page, state: str) -> None:
         """Wait until the page, which follows its run by itself, tells that it ended so."""
-        ended = page.locator("section[aria-label=Progress] p strong.good, strong.bad")
+        ended = page.locator("section[aria-label=Progress] p :is(strong.good, strong.bad)")
         ended.first.wait_for(timeout=RUN * 1000)
         assert ended.first.inner_text() == state, self.site.failures()
 
