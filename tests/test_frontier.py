@@ -23,7 +23,7 @@ from partitioning.generator import (
     zipf_profile,
 )
 from partitioning.hashing import Hashes, key_hash, slot_of
-from partitioning.metrics import channel_loads, imbalance, moved_shares
+from partitioning.metrics import channel_loads, channel_sums, imbalance, moved_shares
 from partitioning.plan import make_plan
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
@@ -336,6 +336,30 @@ def test_beside_a_key_too_heavy_the_rest_comes_even():
     assert others.max() / others.min() < 1.05
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_memory_of_state_is_a_cap_beside_load(seed):
+    """Keys whose state says nothing of their load: with LB, both are within the aim."""
+    random = np.random.default_rng(seed)
+    load, state = random.pareto(1.5, 5_000) + 0.1, random.pareto(1.5, 5_000) + 0.1
+    profile = profile_of_keys(
+        KEY, hashed_keys(5_000), load, 512, state=state, threshold=load.sum() / 1_000
+    )
+    channels = numbered_channels(8)
+    previous = STRATEGIES["uniform"](profile, None, channels)
+
+    def uneven(function: PartitioningFunction) -> tuple[float, float]:
+        loads = channel_loads(function, profile)
+        held = channel_sums(function, profile, profile.bytes, profile.heavy_bytes)
+        return float(loads.max() / loads.mean()), float(held.max() / held.mean())
+
+    alone, both = (
+        uneven(frontier(profile, previous, channels, max_imbalance=1.02, resources=resources))
+        for resources in ("L", "LB")
+    )
+    assert alone[0] <= 1.02 < alone[1]
+    assert max(both) <= 1.02
+
+
 def test_resources_that_do_not_exist_are_refused():
     profile, previous = by_hand([1, 1], [1, 1], [0, 1], 2)
     with pytest.raises(InputError, match="resources: 'LX' is not made of L, C, Q, B"):
@@ -602,16 +626,19 @@ def test_explicit_keys_that_are_light_by_now_go_back_to_their_slots():
     assert len(idle.explicit_keys) == len(named)
 
 
-def test_out_of_time_it_gives_the_best_so_far():
-    profile = zipf_profile(20_000, 0.8, threshold=0.0005)
+@pytest.mark.parametrize(("z", "splitting"), [(0.8, {}), (1.5, {"splitting": True})])
+def test_out_of_time_it_gives_the_best_so_far(z, splitting):
+    profile = zipf_profile(20_000, z, threshold=0.0005)
     previous = uniform(profile, None, numbered_channels(10))
 
     def even(**options):
-        function = frontier(profile, previous, numbered_channels(11), **options)
+        function = frontier(profile, previous, numbered_channels(11), **splitting, **options)
         return imbalance(channel_loads(function, profile), function.capacities)
 
     start = imbalance(channel_loads(previous, profile), np.ones(10)) * 11 / 10
-    assert even() < even(seconds=1e-9) <= start
+    assert even() <= even(seconds=1e-9) <= start
+    # Weights fill what room there is without a search.
+    assert splitting or even() < even(seconds=1e-9)
     assert even(seconds=60) == even()
 
 
