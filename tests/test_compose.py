@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from evenkeel.spec_file import load_spec
+from spark_jobs.checks import ONE_DRIVER
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -91,6 +92,16 @@ def test_only_connections_differ() -> None:
         places += [part.pop("path") for part in spec["state"].values()]
         assert all(p.startswith(scheme) for p in places)
     assert ours == theirs
+
+
+def test_where_two_drivers_would_overwrite_each_other_one_runs_at_a_time() -> None:
+    defaults = (ROOT / "deploy/spark/spark-defaults.conf").read_text()
+    alone = re.search(rf"^{re.escape(ONE_DRIVER)}\s+true$", defaults, re.M) is not None
+    for name in ("scheduler", "api-server"):
+        environment = SERVICES[name]["environment"]
+        assert environment["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
+        assert alone == (environment.get("AIRFLOW__CORE__PARALLELISM") == "1")
+    assert "replicas" not in SERVICES["scheduler"].get("deploy", {})
 
 
 def test_the_images_take_the_versions_that_are_pinned() -> None:
