@@ -135,8 +135,14 @@ def tables_gate(
     counts["rows_off_allowed"] = np.maximum(rows * ROWS_OFF, 1.0) + [
         float(grown.get(name, 0.0)) for name in counts["table"]
     ]
-    checks = tables_suite(plan.tables or set(tables["table"]), measures)
-    result = validate("after", {"tables": tables, "channels": counts}, checks)
+    checks = tables_suite(plan.tables or set(tables["table"]), measures, plan.budget)
+    frames = {"tables": tables, "channels": counts}
+    if plan.budget is not None:
+        # Half a byte: the plan's own sum of floats may differ in its last digits.
+        most = plan.budget + 0.5 + float(overhead.sum())
+        size = float(tables["bytes_written"].sum())
+        frames["written"] = pd.DataFrame({"budget": [most], "bytes": [size]})
+    result = validate("after", frames, checks)
     return leave_docs(result, store, run, plan)
 
 

@@ -23,9 +23,16 @@ FILE_OVERHEAD = 8192
 ROWS_OFF = 0.01
 
 
-def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """The checks for these state tables; `measures` (as in `gates.tables_gate`) only to tell what
-    was found where all is well."""
+def tables_suite(
+    tables: Collection[str], measures: Sequence[Mapping[str, Any]], budget: float | None = None
+) -> list[Check]:
+    """The checks for these state tables.
+
+    Parameters
+    ----------
+    measures : as in `gates.tables_gate`; only to tell what was found where all is well
+    budget : bytes that might be written, in all tables; None: any number
+    """
 
     def found(text: str) -> str:
         return "; ".join(f"{m['table']}: {text.format(**m)}" for m in measures)
@@ -58,6 +65,22 @@ def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]])
         )
     ]
     footers = f"and {FILE_OVERHEAD:,} bytes a file, for footers; {written}"
+    held = (
+        []
+        if budget is None
+        else [
+            check(
+                "written",
+                "ExpectColumnPairValuesAToBeGreaterThanB",
+                "No more was written than the budget",
+                f"at most {budget:,.0f} bytes",
+                detail=footers,
+                column_A="budget",
+                column_B="bytes",
+                or_equal=True,
+            )
+        ]
+    )
     return [
         check(
             "tables",
@@ -142,6 +165,7 @@ def tables_suite(tables: Collection[str], measures: Sequence[Mapping[str, Any]])
             column_B="rows_off",
             or_equal=True,
         ),
+        *held,
         *(merged if any("merged_changed" in m for m in measures) else []),
         *(copied if any("copies_missing" in m for m in measures) else []),
     ]

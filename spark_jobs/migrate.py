@@ -23,7 +23,7 @@ from spark_jobs.fence import Migration, approved, fence, ours, published, reache
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, check_mergeable
 from spark_jobs.moving import Passage
-from spark_jobs.throttle import throttled
+from spark_jobs.throttle import Throttle, throttled
 
 STEP = "migrate"
 
@@ -52,9 +52,8 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         stops, throttle = throttled(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
-                passage = replace(
-                    forward(spark, migration, name, STEP), stops=stops, throttle=throttle
-                )
+                passage = forward(spark, migration, name, STEP, throttle)
+                passage = replace(passage, stops=stops)
                 passage.move(untouched=passage.loosen())
     record = {
         "digest": migration.plan.digest,
@@ -99,7 +98,13 @@ def begun(migration: Migration) -> None:
     )
 
 
-def forward(spark: SparkSession, migration: Migration, name: str, step: str) -> Passage:
+def forward(
+    spark: SparkSession,
+    migration: Migration,
+    name: str,
+    step: str,
+    throttle: Throttle | None = None,
+) -> Passage:
     """The way of one state table to the plan's epoch."""
     return Passage(
         spark,
@@ -109,6 +114,7 @@ def forward(spark: SparkSession, migration: Migration, name: str, step: str) -> 
         migration.after,
         step,
         lambda: fence(spark, migration, name),
+        throttle=throttle,
     )
 
 

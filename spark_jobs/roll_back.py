@@ -60,7 +60,7 @@ def _back(
     migration: Migration,
     name: str,
     stops: Sequence[PartitioningFunction],
-    throttle: Throttle | None,
+    throttle: Throttle,
 ) -> int:
     passage = Passage(
         spark,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.params import throttle_for
+from evenkeel.tables_suite import FILE_OVERHEAD
 from partitioning.batches import stops
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
@@ -15,8 +17,10 @@ from spark_jobs import commits, state
 from spark_jobs.fence import Migration, ours
 from spark_jobs.job import say
 
-#: Where only a rate is given, a batch is what it lets through in so many seconds.
+#: Where no batch is given, it is what a rate lets through in so many seconds ...
 SECONDS = 60
+#: ... or this share of a budget: what one writes shows what the next will, before it is written.
+SHARE = 1 / 4
 
 
 class Throttle:
@@ -39,7 +43,7 @@ class Throttle:
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
         made = [c for n in names for c in ours(spark, migration, n)]
-        self._rows, self._bytes = sum(c.rows for c in made), sum(c.bytes for c in made)
+        self._rows, self._bytes, self._state = _sums(made)
         self._before, self._began = (self._rows, self._bytes), time.monotonic()
 
     def admit(self, rows: DataFrame, path: str) -> None:
@@ -53,11 +57,11 @@ class Throttle:
         if self._budget is None:
             return
         each = state.table_bytes_per_row(self._spark, path)
-        size = rows.count() * max(each, self._bytes / self._rows if self._rows else 0.0)
+        size = rows.count() * max(each, self._state / self._rows if self._rows else 0.0)
         # Half a byte: sums of floats may differ in their last digits.
-        if self._bytes + size > self._budget + 0.5:
+        if self._state + size > self._budget + 0.5:
             raise FenceError(
-                f"{self._bytes:,} bytes are written, the next batch takes {size:,.0f}, and the "
+                f"{self._state:,} bytes are written, the next batch takes {size:,.0f}, and the "
                 f"budget is {self._budget:,.0f}",
                 path,
                 "Roll back (the DAG does); then plan again, or raise the budget",
@@ -68,8 +72,10 @@ class Throttle:
         until the rate allows more."""
         found = commits.history_since(self._spark, path, since)
         mine = [c for c in found if c.meta.get("digest") == self._digest]
-        self._rows += sum(c.rows for c in mine)
-        self._bytes += sum(c.bytes for c in mine)
+        rows, size, held = _sums(mine)
+        self._rows += rows
+        self._bytes += size
+        self._state += held
         seconds = time.monotonic() - self._began
         if self._rate is not None:
             wait = max(0.0, (self._bytes - self._before[1]) / self._rate - seconds)
@@ -90,9 +96,15 @@ class Throttle:
         self._run.write_json("progress.json", told)
 
 
+def _sums(made: Sequence[commits.Commit]) -> tuple[int, int, int]:
+    """Rows and bytes that commits wrote, and bytes of state among these: files have footers."""
+    state_bytes = sum(max(0, c.bytes - FILE_OVERHEAD * c.files) for c in made)
+    return sum(c.rows for c in made), sum(c.bytes for c in made), state_bytes
+
+
 def throttled(
     spark: SparkSession, migration: Migration, back: bool = False
-) -> tuple[list[PartitioningFunction], Throttle | None]:
+) -> tuple[list[PartitioningFunction], Throttle]:
     """Where a migration stops on its way, and its throttle: as the run asks, or else the spec.
 
     Parameters
@@ -100,8 +112,9 @@ def throttled(
     back : the same stops, the other way
     """
     batch, rate = throttle_for(migration.table.spec, migration.run)
-    if batch is None and rate is None:
-        return [], None
-    most = float(batch if batch is not None else (rate or 0) * SECONDS)
-    way = stops(migration.plan, migration.before, most)
+    sizes = [batch] if batch is not None else []
+    if batch is None:
+        sizes += [rate * SECONDS] if rate is not None else []
+        sizes += [migration.plan.budget * SHARE] if migration.plan.budget is not None else []
+    way = stops(migration.plan, migration.before, float(min(sizes))) if sizes else []
     return way[::-1] if back else way, Throttle(spark, migration, rate, back)

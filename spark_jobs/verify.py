@@ -31,6 +31,7 @@ from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, Joining, of_keys_sql
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.moving import SWEEPS
+from spark_jobs.throttle import throttled
 
 STEP = "verify"
 
@@ -41,22 +42,23 @@ def measure(
     """Measures of one state table as `tables_gate` takes them, and its rows by channel.
 
     What was there before and after is compared over the commits that moved rows: what others
-    wrote between two of them counts on neither side.
+    wrote between two of them counts on neither side. Batches that follow one another are one.
 
     Parameters
     ----------
     record : the table's part of migration.json
     """
-    path, commits = migration.path(name), record["commits"]
+    path = migration.path(name)
     newest = state.table_version(spark, path)
-    wanted = {newest, *commits, *(v - 1 for v in commits)}
+    moved = spans(record["commits"]) or [(newest, newest)]
+    wanted = {newest, *(v for span in moved for v in span)}
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
     shared = shared_keys(migration.before, migration.after)
     width = width_sql(migration.table.spec.state[name])
     channels = {v: content(rows, migration.after, shared, width) for v, rows in versions.items()}
     totals = {v: total(found.values()) for v, found in channels.items()}
-    before = [totals[v - 1] for v in commits] or [totals[newest]]
-    after = [totals[v] for v in commits] or [totals[newest]]
+    before, after = ([totals[v] for v in ends] for ends in zip(*moved, strict=True))
+    misplaced = sum(b.misplaced - a.misplaced for b, a in zip(before, after, strict=True))
     measures = {
         "table": name,
         "rows_before": sum(b.rows for b in before) - sum(a.rows for a in after[:-1]),
@@ -68,24 +70,37 @@ def measure(
         "misplaced": totals[newest].misplaced,
         "duplicates": duplicates(versions[newest], migration.after),
         # Rows with large values weigh more than the mean row.
-        "bytes_predicted": sum(b.misplaced * record["bytes_per_row"] + b.wide for b in before),
+        "bytes_predicted": misplaced * record["bytes_per_row"] + sum(b.wide for b in before),
         "bytes_written": record["bytes"],
         "files_written": record["files"],
     }
     if len(shared):
         parts = {v: r.where(of_keys_sql(migration.after, shared)) for v, r in versions.items()}
         spec = migration.table.spec
-        measures["merged_changed"] = sum(
-            changed(parts[v - 1], parts[v], spec, name) for v in commits
-        )
+        measures["merged_changed"] = sum(changed(parts[b], parts[a], spec, name) for b, a in moved)
         if spec.state[name].copied:
             due = {v: _due(spark, migration, name, shared, v) for v in versions}
             measures["copies_missing"] = due[newest][0]
             # A copy that leaves is not written; one that comes stood nowhere.
-            measures["bytes_predicted"] += record["bytes_per_row"] * sum(
-                come - leave for come, leave in (due[v - 1] for v in commits)
-            )
+            more = {v: come - leave for v, (come, leave) in due.items()}
+            copied = sum(more[b] - more[a] for b, a in moved)
+            measures["bytes_predicted"] += record["bytes_per_row"] * copied
     return measures, {channel: c.rows for channel, c in channels[newest].items()}
+
+
+def spans(commits: Sequence[int]) -> list[tuple[int, int]]:
+    """Versions before and after each run of commits between which nobody else wrote.
+
+    Parameters
+    ----------
+    commits : versions, ascending
+    """
+    found: list[tuple[int, int]] = []
+    for version in commits:
+        follows = bool(found) and found[-1][1] == version - 1
+        first = found.pop()[0] if follows else version - 1
+        found.append((first, version))
+    return found
 
 
 def _due(
@@ -147,7 +162,9 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     if published(migration):
         say(f"epoch {migration.after.epoch} is published: nothing to do")
         return dict(migration.run.read_json("verify.json"))
-    passages = {name: forward(spark, migration, name, STEP) for name in names}
+    # What a sweep moves counts in the budget, too.
+    _, throttle = throttled(spark, migration)
+    passages = {name: forward(spark, migration, name, STEP, throttle) for name in names}
     moved = _moved(migration)
     for _ in range(SWEEPS):
         for name, passage in passages.items():

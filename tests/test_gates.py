@@ -316,6 +316,17 @@ WARNINGS = {
 }
 
 
+def test_the_budget_is_asked_of_what_all_tables_have_written() -> None:
+    what = "No more was written than the budget"
+    two = [MEASURE, {**MEASURE, "table": "birds"}]
+    counts = [*COUNTS, *({**c, "table": "birds"} for c in COUNTS)]
+    footers = sum(m["files_written"] for m in two) * FILE_OVERHEAD
+    exact = 2 * MEASURE["bytes_written"] - footers
+    for budget, over in ((exact, set()), (exact - 1, {what})):
+        plan = replace(PLAN, tables={"words": 1, "birds": 1}, budget=float(budget))
+        assert failing(tables_gate(two, counts, plan)) == over
+
+
 def test_good_tables_pass() -> None:
     gate = tables_gate([MEASURE], COUNTS, PLAN)
     assert failing(gate) == set()

@@ -16,7 +16,7 @@ from spark_jobs import state
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate, record_of
 from spark_jobs.moving import Passage
-from spark_jobs.verify import content, main, measure, total, verify
+from spark_jobs.verify import content, main, measure, spans, total, verify
 from tests.placed import (
     KEYS,
     SLOTS,
@@ -185,6 +185,28 @@ def test_lost_rows_and_changed_values_are_seen(
     record["commits"] = [home.version(spark)]
     lost, _ = measure(spark, migration, "visits", record)
     assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
+
+
+@pytest.mark.parametrize(
+    ("commits", "found"),
+    [([], []), ([4], [(3, 4)]), ([4, 5, 6], [(3, 6)]), ([4, 6, 7], [(3, 4), (5, 7)])],
+)
+def test_commits_that_follow_one_another_are_one(
+    commits: list[int], found: list[tuple[int, int]]
+) -> None:
+    assert spans(commits) == found
+
+
+def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    migration.run.write_json("params.json", {"batch": round(migration.plan.bytes / 3)})
+    migrate(spark, migration)
+    record = record_of(spark, migration, "visits")
+    assert len(record["commits"]) >= 3
+    found, _ = measure(spark, migration, "visits", record)
+    assert found["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
+    assert found["checksum_before"] == found["checksum_after"]
 
 
 def test_the_checksum_is_the_sum_of_all_hashes(
