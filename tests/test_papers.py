@@ -7,6 +7,8 @@ from itertools import takewhile
 import numpy as np
 import pytest
 
+from benchmarks.papers import __main__ as papers
+from benchmarks.papers import data as data_files
 from benchmarks.papers import (
     flexd,
     flexd_data,
@@ -17,6 +19,7 @@ from benchmarks.papers import (
     gedik_steps,
     guo_zhou,
     lossy,
+    real_data,
     reshape_more,
     rivetti,
     rivetti_many,
@@ -25,8 +28,10 @@ from benchmarks.papers.__main__ import QUICK, filled, timed, to_go
 from benchmarks.papers.pictures import PAPERS, main
 from benchmarks.papers.queues import TWEETS, Run, tweets
 from evenkeel.flights import write_flights
+from evenkeel.windows import read_series
 from partitioning.generator import zipf
 from partitioning.metrics import rivetti_lambda
+from partitioning.strategies import WHOLE
 
 WITHOUT_PICTURE = {
     "lossy",
@@ -37,6 +42,7 @@ WITHOUT_PICTURE = {
     "rivetti_many",
     "reshape_more",
     "watch_cost",
+    "real_data",
 }
 
 
@@ -381,11 +387,35 @@ def test_flexd_on_what_stands_in_for_real_data(tmp_path, monkeypatch):
     assert 1 < found["flexd"][1] < found["dalton"][1] < found["pstream"][1]
     told = list(flexd_data.orderings({k: [v] for k, v in found.items()}, voters.told))
     assert told[2] == "  gamma of flexd below pstream's: N = 24"
-    monkeypatch.setattr(flexd_data, "DATA", tmp_path)
+    monkeypatch.setattr(data_files, "DATA", tmp_path)
     words = next(s for s in flexd_data.SOURCES if s.paper == "WikiText")
     assert flexd_data.read(words, 10, tmp_path) is None
     (tmp_path / "words.txt").write_text("a\nb\na\nc\n" * 10)
     read = flexd_data.read(words, 10, tmp_path)
     assert read is not None and len(read.windows) == 5
+    assert data_files.find(data_files.PURCHASES) is None
     even = flexd_data.read(flexd_data.SOURCES[-1], 10_000, tmp_path)
     assert even is not None and max(w.load.max() for w in even.windows) < 10
+
+
+def test_without_its_data_an_experiment_leaves_the_page_alone(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "PAPERS.md"
+    before = "<!-- real_data -->\n```text\nold\n```\n<!-- end -->\n"
+    page.write_text(before)
+    monkeypatch.setattr(papers, "PAPERS", page)
+    monkeypatch.setattr(papers, "draw_all", lambda: None)
+    monkeypatch.setenv("EVENKEEL_DATA", str(tmp_path))
+    assert papers.main(["real_data"]) == 0
+    assert "lacked data" in capsys.readouterr().out and page.read_text() == before
+
+
+def test_on_stand_ins_for_real_data_the_forecast_and_the_oracle_are_told_apart(tmp_path):
+    random = np.random.default_rng(7)
+    words = random.choice(2_000, size=40_000, p=zipf(2_000, 0.5))
+    (tmp_path / "words.txt").write_text("".join(f"w{n}\n" for n in words))
+    data = read_series(str(tmp_path / "words.txt"), ["line"], rows=8_000)
+    found = real_data.measure(data)
+    assert set(found) == {*WHOLE, *(label for label, *_ in real_data.VARIANTS)}
+    assert found["frontier, oracle"][0] < 1.01 < found["frontier"][0] < found["uniform"][0]
+    assert found["frontier, aim 1.05"][1] < found["frontier, learned"][1]
+    assert found["uniform"][1] == 0

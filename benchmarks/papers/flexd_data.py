@@ -15,15 +15,14 @@ Workers: 8, 24 and 96; the cluster had 8 nodes of 12 cores, and one slot each. W
 the orderings that the paper tells, which stand below each table. `frontier` has 2 s for a plan.
 
 Flights come with the demo's package. The other files are looked for in the folder EVENKEEL_DATA,
-by default shared/data beside the project; docs/PAPERS.md tells how to make them, and what is not
-there is left out and said to be.
+by default shared/data beside the project; docs/PAPERS.md tells how to make them. Where one is not
+there, that is said, and what the page has stays.
 
     python -m benchmarks.papers.flexd_data [rows]
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -33,12 +32,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers.data import LACKING, PURCHASES, WORDS, find
 from benchmarks.papers.flexd import series
 from evenkeel.backtest import backtest
 from evenkeel.flights import write_flights
 from evenkeel.windows import Series, read_series
 
-DATA = Path(os.environ.get("EVENKEEL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 CHANNELS, KEYS = (8, 24, 96), 30_000
 #: Rows read of each, and the windows that they make.
 ROWS, WINDOWS = 250_000, 5
@@ -64,12 +63,11 @@ class Source:
 
 
 SOURCES = (
-    Source("Amazon", "purchases by product",
-           (("retail.parquet", "StockCode"), ("online_retail.parquet", "StockCode")),
+    Source("Amazon", "purchases by product", PURCHASES,
            ("flexd lowest", "pstream like dalton", "dalton fewer copies")),
     Source("Voters", "flights by destination", (("flights.parquet", "dest"),),
            ("flexd lowest", "flexd like pstream", "flexd fewer copies")),
-    Source("WikiText", "words of novels", (("words.txt", "line"), ("novel_words.parquet", "word")),
+    Source("WikiText", "words of novels", WORDS,
            ("flexd lowest", "hash over flexd", "dalton over flexd")),
     Source("T4SA", "an even stream", (), ("flexd lowest", "hash as good")),
 )  # fmt: skip
@@ -113,11 +111,8 @@ def read(source: Source, rows: int, folder: Path) -> Series | None:
     """So many rows in windows; None where no file of it is there."""
     if not source.files:
         return series(0.0, rows // WINDOWS, keys=KEYS, count=WINDOWS)
-    for name, key in source.files:
-        for path in (folder / name, DATA / name):
-            if path.exists():
-                return read_series(str(path), [key], rows=rows // WINDOWS, limit=rows)
-    return None
+    at = find(source.files, (folder,))
+    return at and read_series(str(at[0]), [at[1]], rows=rows // WINDOWS, limit=rows)
 
 
 def measure(data: Series) -> Rows:
@@ -148,7 +143,9 @@ def orderings(found: Rows, told: tuple[str, ...]) -> Iterator[str]:
         yield f"  {what}: " + (f"N = {', '.join(where)}" if where else "nowhere")
 
 
-def main(rows: int = ROWS) -> None:
+def main(rows: int = ROWS) -> int:
+    """Print a table for each; returns the exit code, `LACKING` where data are not there."""
+    lacking = 0
     with tempfile.TemporaryDirectory() as folder:
         write_flights(Path(folder) / "flights.parquet")
         for source in SOURCES:
@@ -156,6 +153,7 @@ def main(rows: int = ROWS) -> None:
             if data is None:
                 names = " or ".join(name for name, _ in source.files)
                 print(f"{source.stands} for {source.paper}: EVENKEEL_DATA has no {names}\n")
+                lacking = LACKING
                 continue
             first = np.mean([w.load.max() / w.load.sum() for w in data.windows])
             cut = f"{len(data.windows)} windows of {data.windows[0].rows:,} rows"
@@ -170,7 +168,8 @@ def main(rows: int = ROWS) -> None:
                 cells = "".join(f"{a:>10.1%}{b:>8.3f}" for a, b in values)
                 print(f"{label:20}{cells}", flush=True)
             print("\n".join(orderings(found, source.told)), end="\n\n")
+    return lacking
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,0 +1,87 @@
+"""Every strategy that splits no key on real data, scored on the window after the one it is for.
+
+Not from a paper. Words are those of two novels in reading order, purchases those of UCI's Online
+Retail by stock code, on 10 channels; means over all windows. `frontier` plans for a forecast made
+of 7 sketches a window, without an aim. The last rows are variants of it: with the aim that specs
+have by default, under which it moves as little as keeps it, for the load foretold alone, as a spec
+with `decay: auto` does; for the window learned; for a forecast from whole windows; and told the
+next window.
+
+The files are looked for in the folder EVENKEEL_DATA, by default shared/data beside the project.
+
+    python -m benchmarks.papers.real_data [rows]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.data import LACKING, PURCHASES, WORDS, find
+from evenkeel.backtest import PIECES, Forecasts, Score, backtest
+from evenkeel.windows import Series, read_series
+from partitioning.strategies import WHOLE
+
+CHANNELS = 10
+#: (name, files, how it is cut into windows)
+SERIES: tuple[tuple[str, tuple[tuple[str, str], ...], dict[str, Any]], ...] = (
+    ("words, 100,000", WORDS, {"rows": 100_000}),
+    ("purchases, by week", PURCHASES, {"time": "InvoiceDate", "every": "1w"}),
+    ("purchases, by day", PURCHASES, {"time": "InvoiceDate", "every": "1d"}),
+)
+#: Variants of frontier: label, options, who plans for a forecast, sketches a window.
+VARIANTS: tuple[tuple[str, dict[str, Any], Forecasts, int], ...] = (
+    ("frontier, aim 1.05", {"max_imbalance": 1.05}, Forecasts.own, PIECES),
+    ("frontier, learned", {}, Forecasts.none, PIECES),
+    ("frontier, whole", {}, Forecasts.own, 1),
+    ("frontier, oracle", {}, Forecasts.oracle, PIECES),
+)
+
+
+def means(scores: Iterable[Score]) -> tuple[float, float]:
+    """Imbalance of the next window and, after the first function, share of the load moved."""
+    pairs = np.array([(s.imbalance, s.moved) for s in scores])
+    return float(pairs[:, 0].mean()), float(pairs[1:, 1].mean())
+
+
+def measure(data: Series) -> dict[str, tuple[float, float]]:
+    """`means` of each strategy, the evenest first, then of each variant."""
+    scores = list(backtest(data, list(WHOLE), [CHANNELS]))
+    found = {name: means(s for s in scores if s.strategy == name) for name in WHOLE}
+    found = dict(sorted(found.items(), key=lambda item: item[1]))
+    for label, options, forecasts, pieces in VARIANTS:
+        told = backtest(
+            data,
+            ["frontier"],
+            [CHANNELS],
+            {"frontier": options},
+            forecasts=forecasts,
+            pieces=pieces,
+        )
+        found[label] = means(told)
+    return found
+
+
+def main(limit: int | None = None) -> int:
+    """Print a table for each series; returns the exit code, `LACKING` where one is not there."""
+    lacking = 0
+    for name, files, cut in SERIES:
+        at = find(files)
+        if at is None:
+            print(f"{name}: EVENKEEL_DATA has no {' or '.join(f for f, _ in files)}\n")
+            lacking = LACKING
+            continue
+        data = read_series(str(at[0]), [at[1]], limit=limit, **cut)
+        print(f"{name}: {len(data.windows)} windows, {data.keys:,} keys")
+        print(f"{'':20}{'imbalance':>10}{'moved':>8}")
+        for label, (imbalance, moved) in measure(data).items():
+            print(f"{label:20}{imbalance:>10.4f}{moved:>8.1%}", flush=True)
+        print()
+    return lacking
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
