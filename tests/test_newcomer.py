@@ -55,7 +55,7 @@ def run(*command: str, code: int = 0, **variables: str) -> str:
     return done.stderr if code else done.stdout
 
 
-def replay(folder: Path, *more: str, code: int = 0) -> str:
+def replay(folder: Path, *more: str, code: int = 0, **secrets: str) -> str:
     """`make run` with the README's words for own data, one week long."""
     asked = re.search(r"make run DATA=sales\.parquet (KEY=\w+) (TIME=\w+)", TEXT)
     assert asked is not None
@@ -63,13 +63,23 @@ def replay(folder: Path, *more: str, code: int = 0) -> str:
     data = str(sales(folder / "sales.parquet", 14))
     where = ("--rounds", "1", "--days", "7", "--folder", str(folder / "run"), "--format", "json")
     words = (sys.executable, "-m", "evenkeel.replay", *where, *more)
-    return run(*words, code=code, DATA=data, **variables)
+    return run(*words, code=code, DATA=data, **variables, **secrets)
 
 
 @pytest.mark.airflow
 def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
     assert "events have a null in the key (product)" in replay(tmp_path, code=1)
-    told: dict[str, Any] = json.loads(replay(tmp_path, "--null-keys", "drop"))
+    # What a store's secret would be is in no log, plan or report that the run leaves.
+    planted = "wJalrXUtnFEMI-planted-bPxRfiCY"
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": planted,
+        "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "aws", "password": planted}),
+    }
+    said = replay(tmp_path, "--null-keys", "drop", **secrets)
+    left = [f for f in (tmp_path / "run").rglob("*") if f.is_file()]
+    assert len(left) > 50 and [f for f in left if planted.encode() in f.read_bytes()] == []
+    assert planted not in said
+    told: dict[str, Any] = json.loads(said)
     ((line,),) = (table["lines"] for table in told["tables"])
     assert told["tables"][0]["passed"] and line["gates"]
     assert (line["epoch"], line["window_end"]) == (1, str(FIRST + timedelta(days=14)))
