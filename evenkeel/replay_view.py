@@ -131,6 +131,7 @@ _COLUMNS: dict[str, Callable[[Line], str]] = {
     "floor": lambda line: _number(line.floor),
     "next window": lambda line: _number(line.next),
     "bytes moved": lambda line: f"{line.bytes:,.0f}",
+    "written": lambda line: f"{line.written:,}",
     "of state": lambda line: f"{line.share:.1%}",
     "migrate s": lambda line: _number(line.migrate_seconds, 1),
     "round s": lambda line: _number(line.seconds, 0),
@@ -149,7 +150,8 @@ def print_tables(found: list[Outcome], seconds: float) -> None:
             title_justify="left",
         )
         for name in _COLUMNS:
-            grid.add_column(name, justify="right")
+            # Headings may wrap, values not.
+            grid.add_column(name.replace(" ", "\n"), justify="right")
         for line in each.lines:
             grid.add_row(*(shown(line) for shown in _COLUMNS.values()))
         console.print()
