@@ -136,13 +136,14 @@ class Registry:
             data = self.store.read(name)
         except FileNotFoundError:
             known = self.numbers()
-            if number in known[:-1]:
+            # Epochs have no gaps: one of whose folder nothing is left was there, too.
+            if known and 0 <= number < known[-1]:
                 raise DamagedError(
                     f"is missing: epoch {number} was published, as {known[-1]} was after it",
                     self.store.path(name),
                     RESTORE,
                 ) from None
-            span = f"{known[0]} to {known[-1]}" if known else "none"
+            span = f"0 to {known[-1]}" if known else "none"
             raise InputError(
                 f"there is no epoch {number}", self.url, f"Published: {span}"
             ) from None
@@ -191,8 +192,11 @@ class Registry:
         return epoch
 
     def published(self, number: int, plan_digest: str) -> bool:
-        """Whether epoch `number` is published, and by the plan of that digest."""
-        return number in self.numbers() and self.epoch(number).plan_digest == plan_digest
+        """Whether epoch `number` is published, and by the plan of that digest; DamagedError as for
+        `epoch`."""
+        known = self.numbers()
+        there = bool(known) and number <= known[-1]
+        return there and self.epoch(number).plan_digest == plan_digest
 
     def run(self, name: str) -> Run:
         """The folder of a run, whether or not anything is in it yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from evenkeel.epochs import Registry, TableVersion
 from evenkeel.steps import ROLLED_BACK, read_rolled_back
 from evenkeel.store import Store, StoreError
-from partitioning.errors import DamagedError
+from partitioning.errors import DamagedError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 
 
@@ -101,6 +102,22 @@ def test_an_older_epoch_without_its_file_is_told_when_it_is_read(tmp_path: Path)
             registry.epoch(1)
         with pytest.raises(DamagedError):
             registry.published(1, "d1")
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_an_older_epoch_without_its_folder_is_no_epoch_that_never_was(
+    tmp_path: Path, gone: int
+) -> None:
+    registry = published(tmp_path, 4)
+    shutil.rmtree(tmp_path / f"epochs/{gone:08d}")
+    assert registry.current().number == 3
+    with pytest.raises(DamagedError, match=rf"{gone:08d}/.*: is missing: epoch {gone} was"):
+        registry.epoch(gone)
+    with pytest.raises(DamagedError):
+        registry.published(gone, f"d{gone}")
+    for never in (-1, 4):
+        with pytest.raises(InputError, match=r"there is no epoch .*Published: 0 to 3"):
+            registry.epoch(never)
 
 
 @pytest.mark.slow
