@@ -85,26 +85,31 @@ def input_days(table: Table) -> tuple[date, date]:
 
     Raises
     ------
-    InputError : its column of time cannot be read as dates, or holds none up to today
+    InputError : its column of time is no date, timestamp or text of a CSV, cannot be read as
+        dates, or holds none up to today
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
+
+    from evenkeel.inputs import FAR
 
     source, column = table.spec.input, table.spec.input.time
     try:
         data = ds.dataset(source.path, format=source.format)
         scanned = data.to_table(columns=[column])
         kind = scanned[column].type
-        if source.format == "parquet" and (
-            pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        ):
-            raise InputError(
-                f"{column} is text", source.path, "Store it as a date or timestamp, or use CSV"
-            )
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        of_days = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        if not (of_days or pa.types.is_null(kind) or (text and source.format == "csv")):
+            if source.format == "csv":
+                fix = "Write it as 2013-01-31 or 2013-01-31T05:00:00"
+            else:
+                fix = "Store it as a date or timestamp" + (", or use CSV" if text else "")
+            raise InputError(f"{column} is {'text' if text else kind}", source.path, fix)
         times = scanned[column]
         tomorrow = datetime.now(UTC).date() + timedelta(days=1)
-        if pa.types.is_temporal(kind):
+        if of_days:
             zone = UTC if getattr(kind, "tz", None) else None
             midnight = datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone)
             ahead = tomorrow if pa.types.is_date(kind) else midnight
@@ -113,6 +118,8 @@ def input_days(table: Table) -> tuple[date, date]:
                 raise InputError(f"{column} has no day up to today (UTC)", source.path)
         ends = pc.min_max(times).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))
+    except OverflowError as error:
+        raise InputError(f"{column}: {FAR}", source.path) from error
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error

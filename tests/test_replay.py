@@ -114,6 +114,12 @@ def test_a_day_to_come_is_not_the_last(tmp_path: Path, values: Any) -> None:
         (pa.array(["2024-05-06", "2024-05-04"], pa.large_string()), "at", "at is text"),
         (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
         (pa.nulls(2, pa.date32()), "at", "at holds no dates"),
+        (pa.nulls(2), "at", "at holds no dates"),
+        ([1_700_000_000, 1_700_086_400], "at", "at is int64. Store it as a date or timestamp$"),
+        (pa.array([1.5, 2.5]), "at", "at is double. Store it"),
+        (pa.array([1, 2], pa.time64("us")), "at", r"at is time64\[us\]. Store it"),
+        (pa.array([-(2**62), 0], pa.timestamp("us")), "at", "outside of the years 1 to 9999"),
+        (pa.array([-(10**7), 0], pa.date32()), "at", "outside of the years 1 to 9999"),
     ],
 )
 def test_own_data_without_days_is_refused(
@@ -142,9 +148,13 @@ def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
     table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
     assert table.spec.input.format == "csv"
     assert input_days(table)[0] == date(2024, 5, 4)
-    (tmp_path / "sales" / "1.csv").write_text("sku,at\na,soon\nb,later\n")
-    with pytest.raises(InputError, match="at cannot be read as dates"):
-        input_days(table)
+    for wrong, said in (
+        ("sku,at\na,soon\nb,later\n", "at cannot be read as dates"),
+        ("sku,at\na,1700000000\n", "at is int64. Write it as 2013-01-31 or"),
+    ):
+        (tmp_path / "sales" / "1.csv").write_text(wrong)
+        with pytest.raises(InputError, match=said):
+            input_days(table)
 
 
 @pytest.mark.parametrize(("key", "time"), [(None, "at"), ("sku", None)])
