@@ -22,8 +22,9 @@ T = TypeVar("T")
 DECISION = {"rebalance": bool, "reason": str} | dict.fromkeys(
     ("imbalance", "reachable", "floor", "bytes"), int | float
 )
-#: How far the commits of a throttled migration have come, of which plan; `left` is in seconds.
-PROGRESS = {"digest": str, "back": bool} | dict.fromkeys(
+#: How far the commits of a throttled migration have come, of which plan; `left` is in seconds. Of
+#: the way `back` earlier versions said nothing.
+PROGRESS = {"digest": str, "back": bool | None} | dict.fromkeys(
     ("rows", "planned", "bytes", "left"), int | float
 )
 
@@ -37,7 +38,7 @@ class RunParts:
     table, run : names of the table and the run
     epoch : number of the epoch that the run started from
     params, decision, plan, gate_plan, approval, migration, gate_tables : as in the run's files
-    progress : `PROGRESS` of this plan
+    progress : `PROGRESS` of this plan, `back` False where the file does not say
     rolled_back : whether roll_back began (False) or ended (True); None: neither
     published : number of the epoch that the run published
     timings : seconds of each step, in order
@@ -82,7 +83,7 @@ def read_run(
     plan = left("plan", Plan.from_dict)
     profile = left("profile", learned_from)
     migration = left("migration", migrated)
-    progress = left("progress", partial(shaped, **PROGRESS))
+    progress = left("progress", lambda *file: {"back": False} | shaped(*file, **PROGRESS))
     published = rolled_back = None
     if plan is not None:
         if registry.published(plan.function.epoch, plan.digest):

@@ -242,6 +242,21 @@ def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
     assert read_run("words", registry, run).rolled_back is True
 
 
+def test_how_far_a_migration_has_come_is_read_with_or_without_the_way(tmp_path: Path) -> None:
+    """An earlier version's file, in a run that the update comes into, has no `back`."""
+    registry = Registry(str(tmp_path))
+    run = registry.run("r")
+    run.write_json("plan.json", PLAN.to_dict())
+    told = {"digest": PLAN.digest, "rows": 3, "planned": 7.0, "bytes": 90, "left": 2.5}
+    for way, back in (({}, False), ({"back": False}, False), ({"back": True}, True)):
+        run.write_json("progress.json", told | way)
+        assert read_run("words", registry, run).progress == {**told, "back": back}
+    for wrong in ({"back": 1}, {"rows": "3"}, {"digest": None}):
+        run.write_json("progress.json", told | wrong)
+        with pytest.raises(DamagedError, match=r"progress\.json: .* of a wrong type"):
+            read_run("words", registry, run)
+
+
 @pytest.mark.parametrize("left", [{}, [], [1], None, 7, {"tables": {"words": 3}}])
 @pytest.mark.parametrize(
     "name",
