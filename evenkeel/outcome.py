@@ -18,8 +18,9 @@ from partitioning.errors import EvenkeelError
 from partitioning.plan import Plan
 
 T = TypeVar("T")
-#: What people are told of a decision.
-DECISION = {"rebalance": bool, "reason": str} | dict.fromkeys(
+#: What people are told of a decision, and the `worth` that `plan` goes by; null or missing: the
+#: spec's.
+DECISION = {"rebalance": bool, "reason": str, "worth": int | float | None} | dict.fromkeys(
     ("imbalance", "reachable", "floor", "bytes"), int | float
 )
 #: How far the commits of a throttled migration have come, of which plan; `left` is in seconds. Of

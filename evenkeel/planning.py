@@ -54,7 +54,7 @@ def plan_next(
     Parameters
     ----------
     row : column by which keys may be split, as it was learned
-    worth : of a partial, as it was decided; None: the spec's
+    worth : of a partial, where `decide` chose another than the spec's; None: the spec's
 
     Raises
     ------

@@ -12,6 +12,7 @@ from typing import Any
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.folders import Run
 from evenkeel.light_epoch import plan_mitigation
+from evenkeel.outcome import DECISION
 from evenkeel.params import Params, goes_back, spec_channels, spec_channels_file
 from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.spec import TableSpec
@@ -85,11 +86,14 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     InputError : an unknown strategy or option, channels that cannot be
     FenceError : an epoch was published since the profile was learned, or the run has begun to
         carry out another plan
+    DamagedError : what was decided is torn
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables, row = _learned(registry, run)
-    decided = run.read_json("decision.json") if run.exists("decision.json") else {}
-    worth = decided.get("worth")
+    worth = None
+    if run.exists("decision.json"):
+        decided = shaped(run.read_json("decision.json"), run.path("decision.json"), **DECISION)
+        worth = decided.get("worth")
     made = plan_next(spec, registry, epoch, profile, params, tables, row, worth)
     return _leave(registry, run, made)
 

@@ -64,7 +64,7 @@ class Policy:
 @dataclass(frozen=True)
 class Decision:
     """The answer and what it rests on; seconds are over the horizon, None where unmeasured. `worth`
-    is that of the policy, or 0 where only that pays."""
+    is 0 where only that pays; None: the policy's."""
 
     rebalance: bool
     reason: str
@@ -74,7 +74,7 @@ class Decision:
     bytes: float
     saved_seconds: float | None
     cost_seconds: float | None
-    worth: float = WORTH
+    worth: float | None = None
 
     @property
     def pays(self) -> bool:
@@ -104,7 +104,7 @@ def decide(
     if found.rebalance or found.pays or found.imbalance <= policy.trigger or not policy.splitting:
         return found
     free = _decided(profile, function, channels, replace(policy, worth=0.0), force)
-    return free if free.rebalance else found
+    return replace(free, worth=0.0) if free.rebalance else found
 
 
 def _decided(
@@ -132,7 +132,7 @@ def _decided(
     def answer(rebalance: bool, reason: str) -> Decision:
         return replace(found, rebalance=rebalance, reason=reason)
 
-    found = Decision(False, "", now, reachable, least, size, saved, cost, policy.worth)
+    found = Decision(False, "", now, reachable, least, size, saved, cost)
     if tuple(channels) != function.channels:
         return answer(
             True,

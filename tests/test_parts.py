@@ -21,7 +21,6 @@ from partitioning.moves import moves_between
 from partitioning.parts import flows
 from partitioning.plan import Plan, make_plan, plan_for
 from partitioning.profile import Profile, profile_of_keys
-from partitioning.strategies.frontier import WORTH
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.sharing import afforded
 
@@ -300,14 +299,14 @@ def test_where_room_for_a_key_costs_more_than_it_saves_it_is_shared_without():
     profile, before = hot()
     saving = Policy(1.1, 1.02, 28, 1e-6, Pace(1e9), splitting=True)
     found = decide(profile, before, before.channels, saving)
-    assert found.rebalance and found.worth == WORTH and found.bytes > 0
+    assert found.rebalance and found.worth is None and found.bytes > 0
     dear = replace(saving, pace=Pace(1.0))
     found = decide(profile, before, before.channels, dear)
     assert found.rebalance and found.worth == 0.0 and found.bytes == 0
     # Where nothing that it could do pays, it does nothing; nor under the trigger.
     idle = replace(dear, pace=Pace(1.0, least_seconds=1e9))
     found = decide(profile, before, before.channels, idle)
-    assert not found.rebalance and found.worth == WORTH and "saves" in found.reason
+    assert not found.rebalance and found.worth is None and "saves" in found.reason
     assert not decide(profile, before, before.channels, replace(dear, trigger=9.0)).rebalance
 
 

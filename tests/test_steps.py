@@ -154,6 +154,7 @@ def test_what_is_no_record_of_a_run_is_damaged(shop: Shop, left: object) -> None
     run, spec = shop.registry.run("r"), load_spec(shop.spec)
     readers: dict[str, Any] = {
         "profile.json": lambda: steps.decide(shop.spec, "r", Params()),
+        "decision.json": lambda: steps.plan(shop.spec, "r", Params()),
         "params.json": lambda: throttle_for(spec, run),
     }
     for file, read in readers.items():
@@ -165,6 +166,36 @@ def test_what_is_no_record_of_a_run_is_damaged(shop: Shop, left: object) -> None
     run.write_json("params.json", {"batch": "much"})
     with pytest.raises(DamagedError, match="batch is missing or of a wrong type"):
         throttle_for(spec, run)
+
+
+def test_the_price_of_a_partial_is_the_specs_unless_decide_chose_another(shop: Shop) -> None:
+    load = np.append(1e4, np.full(300, 30.0))
+    hashes = key_hash([[f"word {i}" for i in range(301)]], ["string"])
+    hot = profile_of_keys(KEY, hashes, load, 64, state=np.full(301, 50.0), threshold=100)
+    shop.respec(split={"by": "id"})
+    shop.learn("r", hot)
+    run = shop.registry.run("r")
+    row = {"name": "id", "type": "bigint"}
+    run.write_json("profile.json", {**run.read_json("profile.json"), "row": row})
+
+    def moved() -> float:
+        steps.plan(shop.spec, "r", Params())
+        return steps.read_plan(run).bytes
+
+    decided = steps.decide(shop.spec, "r", Params.of({"force": True})).to_dict()
+    assert moved() > 0
+    # Edited since: the task `plan` was cleared alone.
+    shop.respec(split={"by": "id", "worth": 0})
+    assert moved() == 0
+    shop.respec(split={"by": "id"})
+    run.write_json("decision.json", {**decided, "worth": 0.0})
+    assert moved() == 0
+    # As before splitting without slots was weighed.
+    run.write_json("decision.json", {k: v for k, v in decided.items() if k != "worth"})
+    assert moved() > 0
+    run.write_json("decision.json", {**decided, "worth": "abc"})
+    with pytest.raises(DamagedError, match=r"decision\.json: worth is missing or of a wrong type"):
+        moved()
 
 
 @pytest.mark.parametrize("left", [[], [1], None, {}, [{"name": "0"}]])
