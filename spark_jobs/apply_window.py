@@ -71,7 +71,12 @@ def merge_window(
 ) -> None:
     """MERGE a folded window into one state table, by slot and key, and of keys that the window's
     function splits by channel. A row keeps its channel; a new key, or a new owner's partial, starts
-    at the channel that the function gave it; a copy goes to every owner."""
+    at the channel that the function gave it; a copy goes to every owner.
+
+    Raises
+    ------
+    FenceError : the table stands under another function by now, or a migration is under way
+    """
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
@@ -85,18 +90,25 @@ def merge_window(
                 state.CHANNEL, F.explode(F.expr(owners_sql(function, state.SLOT)))
             )
             rows = rows.where(~split).unionByName(every)
-        # Not all keys by channel: one that has moved since the window was routed has its one row
-        # elsewhere.
+        # Not all keys by channel: one that has moved since the window was routed would seem new.
         rows = rows.withColumn(_SPLIT, split)
         same.append(f"(NOT w.{_SPLIT} OR s.{state.CHANNEL} = w.{state.CHANNEL})")
-    (
+    merge = (
         DeltaTable.forPath(spark, table.path)
         .alias("s")
         .merge(rows.alias("w"), " AND ".join(same))
+        # The key has moved or been split since: refused as a whole, by the constraint, lest a sum
+        # be added to each of its partials.
+        .whenMatchedUpdate(
+            f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NOWHERE)}
+        )
         .whenMatchedUpdate(set={quoted(c): v for c, v in merged_sql(table, "s", "w").items()})
         .whenNotMatchedInsert(values=starts)
-        .execute()
     )
+    # What changes from here on is a conflict, unless it does before Delta reads the table.
+    constraints.check_unchanged(spark, table.path, function)
+    with constraints.refusing(table.path, function.epoch):
+        merge.execute()
 
 
 def apply_window(
@@ -147,10 +159,7 @@ def apply_window(
             meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
             app = commits.app_id(spec.table, commits.WINDOWS)
             mine = {**meta, "epoch": function.epoch}
-            with (
-                constraints.refusing(spec.state[name].path, function.epoch),
-                commits.commit_conf(spark, app, day_number(end), mine),
-            ):
+            with commits.commit_conf(spark, app, day_number(end), mine):
                 merge_window(spark, spec, name, window, function)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:

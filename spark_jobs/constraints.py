@@ -21,6 +21,11 @@ from spark_jobs.state import CHANNEL, SLOT, properties, sql_name
 OURS = "evenkeel_"
 #: Delta's answer to a row that a constraint does not admit.
 REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+#: What to do where a table has gone over to another epoch.
+AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
+#: A channel that no constraint admits: none has it, and -1 is what `check_sql` answers where a
+#: split key's row stands on no owner.
+NOWHERE = -2
 _CONSTRAINT = "delta.constraints."
 
 
@@ -94,17 +99,43 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
     ------
     FenceError : a migration is under way, or the tables are of another epoch
     """
-    sql, name = rule(function), epoch_name(function.epoch)
     for state in spec.state.values():
-        found = {n: s for n, s in of(spark, state.path).items() if n.startswith(OURS)}
-        if set(found) != {name} or not same_sql(found[name], sql):
-            stands = ", ".join(sorted(found)) or "no constraint"
+        stands = _other(spark, state.path, function)
+        if stands is not None:
             raise FenceError(
                 f"stands under {stands}, not under epoch {function.epoch} alone",
                 state.path,
                 f"A migration {last_plan(spark, state.path)}is under way or was broken off: let "
                 "its DAG finish, or run the job roll_back for it",
             )
+
+
+def check_unchanged(spark: SparkSession, path: str, function: PartitioningFunction) -> None:
+    """Refuse to write what was routed by `function` to a table that no longer admits it alone.
+
+    The constraint itself does not always: it sees one row at a time, and of a key that is split by
+    now it lets pass what comes to any owner.
+
+    Raises
+    ------
+    FenceError : a migration has begun, or has ended, since `check_admits`
+    """
+    stands = _other(spark, path, function)
+    if stands is not None:
+        raise FenceError(
+            f"stands under {stands} by now, no longer under epoch {function.epoch} alone",
+            path,
+            AGAIN,
+        )
+
+
+def _other(spark: SparkSession, path: str, function: PartitioningFunction) -> str | None:
+    """What a table stands under, by name; None: `function` and nothing else."""
+    sql, name = rule(function), epoch_name(function.epoch)
+    found = {n: s for n, s in of(spark, path).items() if n.startswith(OURS)}
+    if set(found) == {name} and same_sql(found[name], sql):
+        return None
+    return ", ".join(sorted(found)) or "no constraint"
 
 
 @contextmanager
@@ -124,5 +155,5 @@ def refusing(path: str, epoch: int) -> Iterator[None]:
         raise FenceError(
             f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed",
             path,
-            "Run it again: it goes by the current epoch, and counts nothing twice",
+            AGAIN,
         ) from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from pyspark.sql import functions as F
 
 from evenkeel.epochs import Registry, TableVersion
 from partitioning.errors import FenceError, InputError
@@ -183,23 +185,50 @@ def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World,
     apply_window(spark, table, day(6), day(7))
 
 
-def split(spark, world: World, key: str) -> PartitioningFunction:
-    """Publish an epoch in which the key is shared by its channel and the next, by `miles`."""
+def owners(world: World, key: str, count: int) -> list[int]:
+    """The key's own channel and those that follow it."""
+    (here,) = world.table.epoch().function.unsplit.lookup([key]).tolist()
+    return [(here + i) % 4 for i in range(count)]
+
+
+def split(spark, world: World, shared: dict[str, int]) -> PartitioningFunction:
+    """Publish an epoch in which each of these keys is shared by so many `owners`, by `miles`; of
+    build sides each of them gets a copy."""
     epoch = world.table.epoch()
-    (h,), (here,) = key_hash([[key]], ["string"]).tolist(), epoch.lookup([key]).tolist()
+    hashes = key_hash([list(shared)], ["string"]).tolist()
+    has = {key: owners(world, key, count) for key, count in shared.items()}
     function = replace(
         epoch.function,
-        split=Split.of({h: {here: 2.0, (here + 1) % 4: 1.0}}),
+        split=Split.of(
+            {
+                h: {c: 1.0 + (i == 0) for i, c in enumerate(its)}
+                for h, its in zip(hashes, has.values(), strict=True)
+            }
+        ),
         row=KeyColumn("miles", "int"),
-        epoch=1,
+        epoch=epoch.number + 1,
         parent=epoch.function.digest,
     )
-    path = world.table.spec.state["totals"].path
-    constraints.add(spark, path, constraints.epoch_name(1), constraints.rule(function))
-    constraints.drop(spark, path, constraints.epoch_name(0))
-    version = TableVersion(path, state.table_version(spark, path))
-    world.table.registry.publish(function, {"totals": version})
+    versions = {}
+    for name, part in world.table.spec.state.items():
+        rule, path = constraints.rule(function), part.path
+        constraints.drop(spark, path, constraints.epoch_name(epoch.number))
+        constraints.add(spark, path, constraints.epoch_name(function.epoch), rule)
+        for key, its in has.items() if part.copied else ():
+            there = spark.read.format("delta").load(path).where(f"dest = '{key}'")
+            put(spark, path, key, sorted({*its} - {r["channel"] for r in there.collect()}))
+        versions[name] = TableVersion(path, state.table_version(spark, path))
+    world.table.registry.publish(function, versions)
     return function
+
+
+def put(spark, path: str, key: str, channels: list[int], **values: int) -> None:
+    """Write a key's row to these channels, too, with other values."""
+    there = spark.read.format("delta").load(path).where(f"dest = '{key}'").limit(1)
+    for channel in channels:
+        given = {name: F.lit(v).cast(there.schema[name].dataType) for name, v in values.items()}
+        row = there.withColumns({**given, "channel": F.lit(channel)})
+        row.write.format("delta").mode("append").save(path)
 
 
 def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, ready: World):
@@ -207,7 +236,7 @@ def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, read
     events["miles"] = events["miles"].astype("Int32").mask(events.index % 3 == 0)
     events.loc[events["dest"] == "D001", "miles"] = None
     ready.write_events(events)
-    function = split(spark, ready, "D000")
+    function = split(spark, ready, {"D000": 2})
     record = apply_window(spark, ready.table, day(8), day(10))
     apply_window(spark, ready.table, day(10), day(15))
     path = ready.table.spec.state["totals"].path
@@ -231,7 +260,7 @@ def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, read
 
 def test_a_row_column_of_another_type_is_refused(spark, ready: World):
     """It would split a window that is applied again in another way."""
-    split(spark, ready, "D000")
+    split(spark, ready, {"D000": 2})
     before = versions(spark, ready)
     for change, message in (
         (lambda e: e.assign(miles=e["miles"].astype("int64")), "is bigint, keys are split by it"),
@@ -388,9 +417,35 @@ def turned(spark, world: World) -> None:
     world.table.registry.publish(function, versions)
 
 
-@pytest.mark.parametrize("after", [0, 1], ids=["before the first table", "between two tables"])
+WHENS = ["before the check", "right after it"]
+
+
+def hooked(patch: pytest.MonkeyPatch, when: str, tables: int, act: Callable[[], object]) -> None:
+    """Somebody acts as the window is merged into a table, so many tables after the first."""
+    merge, check, seen = job.merge_window, constraints.check_unchanged, []
+
+    def at(this: str) -> None:
+        if when == this:
+            seen.append(this)
+            if len(seen) == tables + 1:
+                act()
+
+    def merging(*args):
+        at(WHENS[0])
+        merge(*args)
+
+    def checking(*args):
+        check(*args)
+        at(WHENS[1])
+
+    patch.setattr(job, "merge_window", merging)
+    patch.setattr(constraints, "check_unchanged", checking)
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("after", [0, 1], ids=["first table", "second table"])
 def test_a_migration_from_fold_to_merge_is_one_line(
-    spark, world: World, capsys, monkeypatch, after: int
+    spark, world: World, capsys, monkeypatch, after: int, when: str
 ):
     world.with_seen()
     bootstrap(spark, world.table, day(8))
@@ -398,21 +453,16 @@ def test_a_migration_from_fold_to_merge_is_one_line(
     new = events["at"].between("2013-01-08", "2013-01-09") & (events.index % 9 == 0)
     events.loc[new, "dest"] = [f"NEW{i}" for i in range(new.sum())]
     world.write_events(events)
-    real, merged = job.merge_window, []
-
-    def meanwhile(spark, spec, name, *window):
-        if len(merged) == after:
-            # By another session: this one writes under the transaction id of the window.
-            turned(spark.newSession(), world)
-        merged.append(name)
-        real(spark, spec, name, *window)
-
     with monkeypatch.context() as patch:
-        patch.setattr(job, "merge_window", meanwhile)
+        # By another session: this one writes under the transaction id of the window.
+        hooked(patch, when, after, lambda: turned(spark.newSession(), world))
         arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
         assert job.main(arguments) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "epoch 0 was replaced meanwhile: evenkeel_epoch_1 refuses what it routed" in line
+    assert {
+        WHENS[0]: "stands under evenkeel_epoch_1 by now, no longer under epoch 0 alone",
+        WHENS[1]: "epoch 0 was replaced meanwhile: evenkeel_epoch_1 refuses what it routed",
+    }[when] in line
     assert line.endswith("Run it again: it goes by the current epoch, and counts nothing twice")
     assert not (world.folder / "registry/windows").exists()
     assert job.main(arguments) == 0
@@ -421,6 +471,46 @@ def test_a_migration_from_fold_to_merge_is_one_line(
     for name in ("totals", "seen"):
         found = rows(spark, world, name)
         assert (found["channel"] == world.table.epoch().lookup(found.index)).all()
+
+
+@pytest.mark.parametrize(
+    ("when", "after"),
+    [(WHENS[0], 0), (WHENS[1], 0), (WHENS[0], 1)],
+    ids=["partials", "partials right after the check", "copies"],
+)
+def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
+    spark, world: World, capsys, monkeypatch, when: str, after: int
+):
+    """The constraint admits a split key's row on any owner, whoever wrote it."""
+    events = world.events
+    events["city"] = ("City of " + events["dest"]).where(events["at"] >= "2013-01-08", None)
+    dims = {"path": "state/dims", "columns": {"city": {"merge": "copy", "of": "city"}}}
+    world.write_events(events)
+    world.respec(state={**SPEC["state"], "dims": dims}, split={"by": "miles"})
+    bootstrap(spark, world.table, day(8))
+    split(spark, world, {"D000": 2})
+    path = world.table.spec.state["totals"].path
+    left = {}
+
+    def theirs() -> None:
+        other = spark.newSession()
+        split(other, world, {"D000": 3, "D001": 2})
+        put(other, path, "D001", owners(world, "D001", 2)[1:], trips=1000)
+        left.update(versions(other, world))
+
+    with monkeypatch.context() as patch:
+        hooked(patch, when, after, theirs)
+        arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+        assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "evenkeel_epoch_2" in line and line.endswith("and counts nothing twice")
+    assert versions(spark, world) == left
+    assert job.main(arguments) == 0
+    whole = world.table.state("totals", spark=spark).toPandas().set_index("dest")["trips"]
+    counts = events[events["at"] < "2013-01-10"].groupby("dest").size()
+    assert whole.to_dict() == (counts + 1000 * (counts.index == "D001")).to_dict()
+    cities = rows(spark, world, "dims").loc["D000"].set_index("channel")["city"].to_dict()
+    assert cities == dict.fromkeys(owners(world, "D000", 3), "City of D000")
 
 
 def test_a_concurrent_write_is_one_line(spark, ready: World, capsys, monkeypatch):
