@@ -22,7 +22,7 @@ from evenkeel.folders import Kept, Run
 from evenkeel.store import RESTORE, Store, parsed_json
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction, canonical_json, digest
-from partitioning.sql import channel_sql
+from partitioning.sql import bigint_sql, channel_sql, hash_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -61,6 +61,19 @@ class Epoch:
         from pyspark.sql import functions
 
         return functions.expr(channel_sql(self.function, columns or None, row))
+
+    def is_split(self, *columns: str) -> Column:
+        """Whether each row's key is split (BOOLEAN), as one native Spark Column.
+
+        Parameters
+        ----------
+        columns : as in `route`
+        """
+        from pyspark.sql import functions
+
+        h = hash_sql(self.function.key, columns or None)
+        keys = ", ".join(map(bigint_sql, self.function.split.keys.tolist()))
+        return functions.expr(f"{h} IN ({keys})" if keys else "false")
 
     def lookup(self, *columns: Any, row: Any = None) -> npt.NDArray[np.int32]:
         """Channel of each row, int32 (n,): one array-like of shape (n,) for each key column, and

@@ -111,12 +111,14 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
         .withColumn("named otherwise", F.col("the row"))
         .withColumn("channel", epoch.route("k", "n", row="named otherwise"))
         .withColumn("again", epoch.route())
+        .withColumn("split", epoch.is_split("k", "n"))
         .withColumn("slot", F.expr(slot_sql(key, slots)))
         .withColumn("elsewhere", F.expr(f"pmod(channel + 1, {channels})"))
     )
     found = routed.select(
         "channel",
         "again",
+        "split",
         F.expr(check_sql(function, "slot")).alias("checked"),
         F.expr(check_sql(function, "slot", "elsewhere")).alias("other"),
         F.expr(settled_sql(function, "slot", "elsewhere")).alias("settled"),
@@ -126,6 +128,7 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
     assert [r.checked for r in found] == [r.channel for r in found]
     # One channel further is right where that is another owner of the row's split key.
     split, key_of = function.split, function.split.find(key_hash(columns, types))
+    assert [r.split for r in found] == (key_of >= 0).tolist()
     owners = [set(c.tolist()) for c in np.split(split.channels, split.starts[1:-1])]
     for r, k in zip(found, key_of.tolist(), strict=True):
         further = (r.channel + 1) % channels
@@ -141,6 +144,7 @@ def test_routing_takes_columns_of_other_names_and_types(spark):
     )
     epoch = Epoch(0, function, None, {}, "")
     rows = spark.createDataFrame([(i,) for i in range(-50, 50)], "other int")
+    assert not any(r[0] for r in rows.select(epoch.is_split("other")).collect())
     found = [r[0] for r in rows.select(epoch.route("other")).collect()]
     assert found == epoch.lookup(list(range(-50, 50))).tolist()
 
