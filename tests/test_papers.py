@@ -377,6 +377,16 @@ def test_flexd_over_time_begins_without_knowledge():
 def test_flexd_on_what_stands_in_for_real_data(tmp_path, monkeypatch):
     """Flights are there wherever the demo is; files of other data may be missing."""
     monkeypatch.setattr(flexd_data, "CHANNELS", (24,))
+    # How even frontier gets in 2 s depends on the machine; how even it is asked to be does not.
+    timed, aimed = flexd_data.TIMED, {"max_imbalance": 1.3}
+    runs = [
+        (label, name, aimed | {k: v for k, v in options.items() if k not in timed})
+        if options.keys() & timed
+        else (label, name, options)
+        for label, name, options in flexd_data.RUNS
+    ]
+    assert "seconds" in timed and sum(aimed.items() <= given.items() for *_, given in runs) == 2
+    monkeypatch.setattr(flexd_data, "RUNS", runs)
     write_flights(tmp_path / "flights.parquet")
     voters = next(s for s in flexd_data.SOURCES if s.paper == "Voters")
     data = flexd_data.read(voters, 25_000, tmp_path)
