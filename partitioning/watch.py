@@ -71,6 +71,9 @@ class Watch:
             watch, weights = watch._held(key, now, batch, limits)
             if weights is not None:
                 decided[key] = weights
+        if decided:
+            # Not before: all of them are asked what came until now.
+            watch = replace(watch, sample=Sample())
         if not decided and not any(m.catching for m in watch.spread.values()):
             watch, decided = watch._met(batch, limits, homes)
         moved = {k: tuple(n for n in at if n > batch.number - limits.within)
@@ -95,7 +98,7 @@ class Watch:
             if ahead * now.catching > 0:
                 return self, None
             after = self.evened(key, now, limits)
-            return replace(self, spread={**self.spread, key: after}, sample=Sample()), after.weights
+            return replace(self, spread={**self.spread, key: after}), after.weights
         if len(self.sample) < limits.memory:
             return self, None
         speed = limits.speed(len(batch.loads))
@@ -105,7 +108,7 @@ class Watch:
         calm = limits.calm * float((loads * speed).sum() / speed.sum())
         if loads[now.home] <= others.max(initial=calm):
             spread = {k: m for k, m in self.spread.items() if k != key}
-            return replace(self, spread=spread, sample=Sample()), {now.home: 1.0}
+            return replace(self, spread=spread), {now.home: 1.0}
         return self, None
 
     def evened(self, key: int, now: Mitigation, limits: Limits) -> Mitigation:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioning.mitigation import Batch, Limits, Weights
@@ -37,10 +37,11 @@ class Stream:
     changes: list[tuple[int, int]] = field(default_factory=list)  # batch, key
     even: list[float] = field(default_factory=list)  # imbalance of each batch
 
-    def run(self, hot: Iterable[float], **more: Any) -> Stream:
+    def run(self, hot: Iterable[float], at: Iterable[int] = (HOT,), **more: Any) -> Stream:
         for load in hot:
             keys = dict.fromkeys(range(KEYS), LIGHT)
-            keys[HOT] += load * MEAN
+            for key in at:
+                keys[key] += load * MEAN
             loads = np.zeros(CHANNELS)
             for key, came in keys.items():
                 whole = sum(self.weights[key].values())
@@ -88,6 +89,18 @@ def test_without_a_first_phase_it_shares_at_once() -> None:
     assert stream.even[-1] == pytest.approx(1, abs=0.01)
 
 
+def test_keys_that_turn_hot_together_are_made_even_and_handed_back_together() -> None:
+    pair = (HOT, HOT + 1)
+    stream = Stream(replace(LIMITS, copies=2)).run([4.0] * 10, at=pair)
+    assert stream.changes[:4] == [(0, HOT), (0, HOT + 1), (1, HOT), (1, HOT + 1)]
+    # Each shares with one channel, and whole keys go from all four to the others.
+    assert stream.even[-1] < 1.05
+    assert [stream.watch.spread[key].catching for key in pair] == [0, 0]
+    stream.run([0.0] * 20, at=pair)
+    assert [stream.weights[key] for key in pair] == [{key: 1.0} for key in pair]
+    assert stream.changes[-2:] == [(22, HOT), (22, HOT + 1)]
+
+
 FLIPS: dict[str, Callable[[int], float]] = {
     "every batch": lambda i: 4.0 * (i % 2),
     "every third": lambda i: 4.0 * (i % 3 == 0),
@@ -107,6 +120,22 @@ def test_a_load_that_flips_moves_no_key_more_than_twice_in_twenty(flips: str) ->
 @given(st.lists(st.sampled_from([0.0, 1.0, 4.0, 20.0]), min_size=40, max_size=80))
 def test_whatever_comes_no_key_moves_more_than_twice_in_twenty(hot: list[float]) -> None:
     assert_calm(Stream().run(hot))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sets(st.integers(0, 2 * CHANNELS - 1), min_size=2, max_size=4),
+    st.lists(st.tuples(st.sampled_from([0.0, 1.0, 4.0]), st.integers(1, 25)), max_size=4),
+    st.sampled_from([None, 2, 3]),
+    st.sampled_from([1, 5, 20]),
+)
+def test_however_many_keys_turn_hot_together(
+    keys: set[int], phases: list[tuple[float, int]], copies: int | None, memory: int
+) -> None:
+    stream = Stream(replace(LIMITS, copies=copies, memory=memory, calm=1.1))
+    for load, batches in phases:
+        stream.run([load] * batches, at=sorted(keys))
+    assert_calm(stream)
 
 
 def assert_calm(stream: Stream) -> None:
