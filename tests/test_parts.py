@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from partitioning.batches import stops
 from partitioning.decide import Pace, Policy, decide
 from partitioning.errors import InputError
-from partitioning.function import KeyColumn, numbered_channels, successor
+from partitioning.function import Channel, KeyColumn, numbered_channels, successor
 from partitioning.generator import KEY, hashed_keys, zipf
 from partitioning.metrics import channel_loads, imbalance, placements
 from partitioning.moves import moves_between
 from partitioning.parts import flows
 from partitioning.plan import Plan, make_plan, plan_for
 from partitioning.profile import Profile, profile_of_keys
+from partitioning.strategies.frontier import frontier
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.sharing import afforded
 
@@ -251,7 +252,14 @@ weights = st.lists(st.sampled_from([0.0, 1e-4, 1.0, 2.0]), min_size=4, max_size=
 
 @given(
     st.lists(
-        st.tuples(weights, weights.filter(any), st.floats(1, 9), st.floats(0, 9), st.floats(0, 9)),
+        st.tuples(
+            weights,
+            weights.filter(any),
+            st.floats(1, 9),
+            st.floats(0, 9),
+            st.floats(0, 9),
+            st.integers(0, 2),
+        ),
         min_size=1,
         max_size=4,
     ),
@@ -262,17 +270,57 @@ def test_what_is_afforded_costs_no_more_than_the_budget(keys, budget):
     before /= np.maximum(before.sum(axis=1, keepdims=True), 1.0)
     before = np.where(before.sum(axis=1, keepdims=True) > 0.99, before, 0.0)
     after /= after.sum(axis=1, keepdims=True)
-    loads, copies, partials = (np.array([k[i] for k in keys]) for i in range(2, 5))
+    loads, copies, partials, closing = (np.array([k[i] for k in keys]) for i in range(2, 6))
     owners = np.count_nonzero(before, axis=1)
-    sizes = np.maximum(owners, 1) * (copies + partials)
-    found = afforded(before, after, loads, sizes, copies, budget)
+    had = np.maximum(owners + closing, 1)
+    sizes = had * (copies + partials)
+    found = afforded(before, after, had, loads, sizes, copies, budget)
     assert found.sum(axis=1) == pytest.approx(1.0) and found.min() >= 0
     new = np.count_nonzero((before == 0) & (found > 0), axis=1)
     gone = np.count_nonzero((before > 0) & (found == 0), axis=1)
-    # A key whose channels all close moves at any price: a partial, and the first of its copies.
+    # What is on channels that close moves at any price; where all do, so does the first copy.
     closed = owners == 0
+    forced = float(partials @ (had - owners) + copies @ closed)
     paid = float(copies @ (new - closed) + partials @ gone)
-    assert paid <= max(budget - float(sizes @ closed), 0.0) + 1e-9
+    assert paid <= max(budget - forced, 0.0) + 1e-9
+
+
+@pytest.mark.parametrize("copy", [0.0, 400.0])
+@pytest.mark.parametrize("aim", [None, 1.5])
+def test_the_partial_of_an_owner_that_closes_is_paid_for_first(copy, aim):
+    """A key of 4,000 bytes is on four channels: each has 1,000, however small its share."""
+    hashes, channels = np.arange(1, 400) * 7919, numbered_channels(4)
+    load, state = np.append(400.0, np.ones(398)), np.append(4000.0, np.ones(398))
+    profile = profile_of_keys(KEY, hashes, load, 64, state=state, threshold=20.0)
+    one = profile.heavy == hashes[0]
+    profile = replace(profile, heavy_copy_bytes=np.where(one, copy, 0.0))
+    even = uniform(profile, None, channels).slots
+    slots = np.where(even == 3, 0, even)
+    shares = {int(hashes[0]): {0: 50.0, 1: 40.0, 2: 9.0, 3: 1.0}}
+    now = successor(KEY, uniform(profile, None, channels), channels, slots, "x", None, {}, shares)
+    drained = (*channels[:3], Channel("3", 0.0))
+    for budget in (0, 1000 - copy - 10):
+        with pytest.raises(InputError, match="emptying the channels that go takes"):
+            make_plan("t", profile, now, drained, max_imbalance=aim, row=ROW, budget=budget)
+    for budget in (1000 - copy, 1100, 3000):
+        plan = make_plan("t", profile, now, drained, max_imbalance=aim, row=ROW, budget=budget)
+        assert 1000 - copy <= plan.bytes <= budget
+
+
+def test_a_key_that_must_be_whole_or_leave_all_its_channels_is_paid_for_in_full():
+    profile, before = hot()
+    (h,) = profile.heavy[profile.heavy_load == profile.heavy_load.max()].tolist()
+    shares = {h: {6: 3.0, 7: 1.0}}
+    slots = before.slots % 6
+    now = successor(KEY, before, before.channels, slots, "x", None, {}, shares)
+    fewer = before.channels[:6]
+    for options, forced in (({}, 40.0), ({"pinned": {"0": "2"}}, 40.0)):
+        for budget in (0, forced - 1):
+            with pytest.raises(InputError, match="emptying the channels that go takes 40 bytes"):
+                frontier(profile, now, fewer, budget=budget, splitting=True, **options)
+        after = frontier(profile, now, fewer, budget=forced, splitting=True, **options)
+        moves = moves_between(now, after, profile)
+        assert sum(m.bytes for m in moves) == pytest.approx(forced)
 
 
 def test_without_a_row_column_no_key_is_split():

@@ -103,10 +103,10 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
         # One key may set the worst of all: the rest is still to come even.
         prices = PRICES if several else [WORTH]
         path = task.even_out(prices, budget * (1 + ROUNDING), task.surprises)
-        _check_affordable(path, budget)
+        check_forced(float(path.bytes[0]), budget)
         return path.at(len(path.moves) - 1)
     path = whole_path(task)
-    _check_affordable(path, budget)
+    check_forced(float(path.bytes[0]), budget)
     budget *= 1 + ROUNDING
     goal = max_imbalance or 0.0
     aim = max(goal, task.floor)
@@ -199,10 +199,11 @@ def _thrifty(task: Task, at: Ints, goal: float) -> Ints:
     return thriftier(task.load, charged, task.home, at, limit, loose)
 
 
-def _check_affordable(path: Path, budget: float) -> None:
-    if path.bytes[0] > budget * (1 + ROUNDING):
+def check_forced(forced: float, budget: float) -> None:
+    """InputError where what moves as channels close is over the budget, both in bytes."""
+    if forced > budget * (1 + ROUNDING):
         raise InputError(
-            f"emptying the channels that go takes {path.bytes[0]:.0f} bytes, over {budget:.0f}",
+            f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",
             "budget",
             "Raise the budget or keep the channels",
         )

@@ -75,7 +75,7 @@ def frontier(
     splitting : keys too heavy to stay whole are shared by several channels, by weights that fill
         the room that slots and whole keys leave; none where whole keys reach `max_imbalance`. To
         the budget a key counts as if its state moved with its share, which is more than it does,
-        and a new owner's copy in full
+        and a new owner's copy and the partial on a channel that closes in full
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
         None: any number
     worth : state, as a part of a channel's mean, that may move for each partial fewer: slots make
@@ -159,7 +159,7 @@ def frontier(
         return filled(*whole(task), {})
     if len(set(resources)) > 1:
         raise InputError("splitting evens out one resource", "resources", "Give one, say L")
-    if max_imbalance is not None:
+    if max_imbalance is not None and task.forced <= limit:
         # What whole keys reach, they reach.
         unsplit = filled(*whole(task), {})
         reached = imbalance(channel_loads(unsplit, profile), unsplit.capacities)

@@ -145,28 +145,42 @@ def largest(shares: Floats, copies: int) -> Floats:
     return kept / kept.sum(axis=1, keepdims=True)
 
 
+def emptied(before: Floats, had: Indices, sizes: Floats, copies: Floats) -> Floats:
+    """Bytes of each key that move as channels close, float64 (F,): the partials there, and, where
+    no owner is left, a copy; parameters as in `afforded`."""
+    owners = np.count_nonzero(before, axis=1)
+    partial = np.maximum(sizes / had - copies, 0.0)
+    return np.where(had > owners, (had - owners) * partial + (owners == 0) * copies, 0.0)
+
+
 def afforded(
-    before: Floats, after: Floats, loads: Floats, sizes: Floats, copies: Floats, budget: float
+    before: Floats,
+    after: Floats,
+    had: Indices,
+    loads: Floats,
+    sizes: Floats,
+    copies: Floats,
+    budget: float,
 ) -> Floats:
     """As far from `before` to `after`, shares (F, N), as a budget goes; what is on channels that
-    close moves anyway, to one owner at least. New owners' copies come first; where the rest does
-    not pay for the partials of owners that leave, none does.
+    close moves anyway (`emptied`), and is paid for first, then new owners' copies; where the rest
+    does not pay for the partials of owners that leave, none does.
 
     Parameters
     ----------
+    had : int64 (F,): owners now, 1 or more, with those that close, which `before` leaves out
     loads, sizes, copies : float64 (F,): each key's load, the bytes of all its state, and those that
         each new owner gets a copy of
     """
-    spare = max(budget - float((1.0 - before.sum(axis=1)) @ sizes), 0.0)
-    owners = np.count_nonzero(before, axis=1)
-    stays = owners > 0
+    spare = max(budget - float(emptied(before, had, sizes, copies).sum()), 0.0)
+    stays = np.count_nonzero(before, axis=1) > 0
     before = np.where(stays[:, None], before, np.eye(before.shape[1])[after.argmax(axis=1)])
     before = before / before.sum(axis=1, keepdims=True)
     after = _copied(before, after, loads, copies, spare)
     spare -= float(np.count_nonzero((before <= 0) & (after > 0), axis=1) @ copies)
-    sizes = np.where(stays, np.maximum(sizes - copies * owners, 0.0), 0.0)
+    sizes = np.where(stays, np.maximum(sizes - copies * had, 0.0), 0.0)
     gone = (before > 0) & (after <= 0)
-    partials = np.count_nonzero(gone, axis=1) / np.maximum(owners, 1)
+    partials = np.count_nonzero(gone, axis=1) / had
     if float(partials @ sizes) > spare:
         after = after + np.where(gone, np.minimum(before, STAYING), 0.0)
         after /= after.sum(axis=1, keepdims=True)

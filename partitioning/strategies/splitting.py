@@ -12,10 +12,18 @@ from partitioning.metrics import Indices, imbalance, placements
 from partitioning.profile import Floats, sums_by
 from partitioning.split import PARTS
 from partitioning.strategies.assignment import Ints
-from partitioning.strategies.curve import CLOSE, cleared, picked
+from partitioning.strategies.curve import CLOSE, check_forced, cleared, picked
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import Task
-from partitioning.strategies.sharing import Owners, afforded, evenly, largest, owned, shared
+from partitioning.strategies.sharing import (
+    Owners,
+    afforded,
+    emptied,
+    evenly,
+    largest,
+    owned,
+    shared,
+)
 
 #: The imbalance that is reached, where each item goes, and the share of each channel of each split
 #: key, by its hash.
@@ -46,6 +54,9 @@ class Cut:
     loads : float64 (F,)
     before : float64 (F, N): share of each on each channel now; that on channels that close is
         missing
+    had : int64 (F,): owners of each now, 1 or more, with those that close
+    sizes, copies : as in `afforded`
+    made_whole : bytes more than items count of keys that are split now and shall not be
     whole : float64 (n,): load of each item, 0 of these keys
     stays, resting, limit : as in `owned`
     """
@@ -53,6 +64,10 @@ class Cut:
     items: Indices
     loads: Floats
     before: Floats
+    had: Indices
+    sizes: Floats
+    copies: Floats
+    made_whole: float
     whole: Floats
     stays: Floats
     resting: Floats
@@ -62,6 +77,12 @@ class Cut:
     def hot(self) -> int:
         """How many of the keys, the first ones, fit on no channel."""
         return int(np.count_nonzero(self.loads > self.limit.max()))
+
+    @property
+    def forced(self) -> float:
+        """Bytes that move before any search, beside those of items: as in `Task.forced`."""
+        closing = emptied(self.before, self.had, self.sizes, self.copies)
+        return self.made_whole + float(closing.sum())
 
     def owners(self, depth: float, copies: int | None) -> dict[int, Owners]:
         """As `owned`."""
@@ -82,20 +103,44 @@ def cut(task: Task, previous: PartitioningFunction | None, goal: float, part: fl
     items = np.flatnonzero(split)
     items = items[np.argsort(-load[items], kind="stable")]
     whole = np.where(split, 0.0, task.load)
-    before = np.zeros((len(items), len(task.fair)))
+    before, had = np.zeros((len(items), len(task.fair))), np.ones(len(items), dtype=np.intp)
+    heavy = items - task.profile.slots
     if previous is not None:
-        item, channel, share = placements(previous, task.profile.heavy[items - task.profile.slots])
+        item, channel, share = placements(previous, task.profile.heavy[heavy])
+        had = np.bincount(item, minlength=len(items))
         open_ = channel < len(task.fair)
         np.add.at(before, (item[open_], channel[open_]), share[open_])
     return Cut(
         items,
         load[items],
         before * (task.fair > 0),
+        had,
+        task.sizes[items],
+        task.profile.heavy_copy_bytes[heavy],
+        _made_whole(task, previous),
         whole,
         sums_by(task.start, whole * task.fixed, len(task.fair)),
         sums_by(task.start, whole, len(task.fair)),
         goal * task.fair,
     )
+
+
+def _made_whole(task: Task, previous: PartitioningFunction | None) -> float:
+    """Bytes of keys that are split now and are fixed, whole, beside what items count of them."""
+    if previous is None:
+        return 0.0
+    profile, count = task.profile, task.profile.slots
+    keys = np.flatnonzero((previous.split.find(profile.heavy) >= 0) & task.fixed[count:])
+    item, channel, _ = placements(previous, profile.heavy[keys])
+    had, items, copies = (
+        np.bincount(item, minlength=len(keys)),
+        count + keys,
+        profile.heavy_copy_bytes,
+    )
+    there = np.bincount(item[channel == task.start[items][item]], minlength=len(keys))
+    partial = np.maximum(task.sizes[items] / had - copies[keys], 0.0)
+    paid = (had - there) * partial + (1 - there) * copies[keys]
+    return float((paid - task.sizes[items] * (task.start[items] != task.home[items])).sum())
 
 
 def left(task: Task, keys: Cut, owners: Mapping[int, Owners], layout: str) -> Task:
@@ -148,8 +193,13 @@ def shared_plan(
     budget : bytes that may move
     copies : most channels that a key has; None: any number
     worth : channels' mean state that may move for each partial that is spared
+
+    Raises
+    ------
+    InputError : a budget that does not empty the channels that close
     """
     keys, count = cut(task, previous, goal, 1.0), int(np.count_nonzero(task.fair))
+    check_forced(left(task, keys, {}, FULL).forced + keys.forced, budget)
     price = worth * float(task.sizes.sum()) / count
     # What a plan may cost: as over all channels, where what must move anyway does so, too.
     found, least = None, (count - 1) * price + task.forced
@@ -160,7 +210,7 @@ def shared_plan(
             rest = left(task, keys, owners, layout)
             for exact in (False, True):
                 # Quickly at first; the best then for as few bytes as can be.
-                at = cleared(rest, goal, min(budget, least - partials), exact)
+                at = cleared(rest, goal, min(budget - keys.forced, least - partials), exact)
                 if at is None:
                     break
                 done = _carried_out(task, keys, owners, rest, at, goal, budget, copies)
@@ -176,7 +226,7 @@ def shared_plan(
         keys = cut(task, previous, goal, part)
         owners = keys.owners(depth, copies)
         rest = left(task, keys, owners, ALIKE)
-        at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget)
+        at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
         tried.append(_carried_out(task, keys, owners, rest, at, goal, budget, copies))
         if tried[-1][0] <= goal * (1 + ROUNDING):
             return tried[-1]
@@ -195,17 +245,16 @@ def _carried_out(
     copies: int | None,
 ) -> Shared:
     """`shared_plan`'s answer, what was left being `at`."""
-    spare, at = budget - rest.moved(at), at[: len(task.load)]
-    loads, sizes = sums_by(at, keys.whole, len(task.fair)), task.sizes[keys.items]
+    spare, at = budget - keys.made_whole - rest.moved(at), at[: len(task.load)]
+    loads = sums_by(at, keys.whole, len(task.fair))
     after = shared(loads, task.fair, keys.loads, keys.before, goal, owners)
     if copies is not None:
         after = largest(after, copies)
     # A split rounds each share to whole parts.
-    rounding = len(task.fair) / PARTS * float(sizes.sum())
-    heavy = keys.items - task.profile.slots
-    copies_of = task.profile.heavy_copy_bytes[heavy]
-    after = afforded(keys.before, after, keys.loads, sizes, copies_of, spare - rounding)
-    hashes = task.profile.heavy[heavy].tolist()
+    rounding = len(task.fair) / PARTS * float(keys.sizes.sum())
+    weights = keys.had, keys.loads, keys.sizes, keys.copies
+    after = afforded(keys.before, after, *weights, spare - rounding)
+    hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
     shares = {
         h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
         for h, s in zip(hashes, after, strict=True)
