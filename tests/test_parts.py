@@ -285,6 +285,23 @@ def test_what_is_afforded_costs_no_more_than_the_budget(keys, budget):
     assert paid <= max(budget - forced, 0.0) + 1e-9
 
 
+@pytest.mark.parametrize("budget", [0, 200, 1500, 2000, 2200, None])
+def test_on_the_way_to_fewer_copies_no_plan_is_worse_than_what_is(budget):
+    """A key of 4,000 bytes is on four channels, and is to be on two."""
+    hashes, channels = np.arange(1, 400) * 7919, numbered_channels(4)
+    load, state = np.append(260.0, np.ones(398)), np.append(4000.0, np.ones(398))
+    profile = profile_of_keys(KEY, hashes, load, 64, state=state, threshold=20.0)
+    slots = uniform(profile, None, channels).slots
+    four = {int(hashes[0]): dict.fromkeys(range(4), 1.0)}
+    now = successor(KEY, None, channels, slots, "x", None, {}, four)
+    plan = make_plan(
+        "t", profile, now, channels, max_imbalance=1.1, row=ROW, budget=budget, copies=2
+    )
+    reached = len(plan.function.split.channels) == 2
+    assert reached == (budget in (2200, None))
+    assert plan.imbalance_before < plan.imbalance_after <= 1.1 if reached else plan.moves == ()
+
+
 @pytest.mark.parametrize("copy", [0.0, 400.0])
 @pytest.mark.parametrize("aim", [None, 1.5])
 def test_the_partial_of_an_owner_that_closes_is_paid_for_first(copy, aim):

@@ -168,30 +168,43 @@ def frontier(
     # Shares are rounded.
     goal = 1 + CLOSE if max_imbalance is None else max(1.0, max_imbalance * (1 - SHARED))
 
-    level = np.inf
+    level, tried, stays = np.inf, list[Shared](), None
     if previous is not None and previous.channels == tuple(channels):
         level = imbalance(channel_loads(previous, profile), previous.capacities)
         named = previous.split.find(task.profile.heavy[task.fixed[count:]]) >= 0
-        most = np.diff(previous.split.starts).max(initial=1)
-        free = (task.start == task.home).all() and not named.any() and most <= (copies or most)
-        if level <= goal * (1 + SHARED) and free:
-            return filled(task, task.home.copy(), previous.split.weights)
-    tried: list[Shared] = []
+        few = copies is None or np.diff(previous.split.starts).max(initial=1) <= copies
+        if (task.start == task.home).all() and not named.any():
+            stays = level, task.home.copy(), previous.split.weights
+            if level <= goal * (1 + SHARED) and few:
+                return filled(task, *stays[1:])
+            # More copies than are allowed stay only where a budget ends the way to fewer.
+            stays = stays if few or limit < np.inf else None
 
     def within(goal: float) -> tuple[float, Shared] | None:
         found = shared_plan(task, previous, goal, limit, copies, worth)
         tried.append(found)
         return (found[0], found) if found[0] <= goal * (1 + SHARED) else None
 
-    within(goal)
-    reached = tried[0][0]
+    found = within(goal)
+    if stays is not None:
+        fewer = found is not None and _copies(found[1]) < _copies(stays)
+        if stays[0] <= goal * (1 + SHARED) and not fewer:
+            return filled(task, *stays[1:])
+        if found is None:
+            tried.append(stays)
+    reached = min(map(itemgetter(0), tried))
     if limit < np.inf and reached > goal * (1 + SHARED):
         # A budget too small for the goal is spent before all channels have had of it.
-        if level < reached:
+        if level < tried[0][0]:
             within(level * (1 + SHARED))
         lowest(goal, min(map(itemgetter(0), tried)), within, until)
     # What misses its aim may still be the most even.
     return filled(task, *min(tried, key=itemgetter(0))[1:])
+
+
+def _copies(shared: Shared) -> int:
+    """Owners of all split keys."""
+    return sum(map(len, shared[2].values()))
 
 
 def _joined(
