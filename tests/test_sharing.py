@@ -1,6 +1,7 @@
 """frontier with splitting: keys too heavy to stay whole fill the room that the others leave."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from evenkeel.backtest_runs import placed
 from evenkeel.windows import Series, Window
 from partitioning.bounds import least_copies
 from partitioning.errors import InputError
-from partitioning.function import Channel, numbered_channels
+from partitioning.function import Channel, numbered_channels, successor
 from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.metrics import channel_loads, imbalance, moved_shares
+from partitioning.moves import moves_between
 from partitioning.profile import profile_of_keys
 from partitioning.strategies import SPLITTING, STRATEGIES
 from partitioning.strategies.curve import CLOSE
@@ -218,6 +220,36 @@ def test_slots_make_room_for_what_it_is_worth():
         strict=True,
     )
     assert owners == (8, 6, 4) and slots[0] == 0 < slots[1] < slots[2]
+
+
+@pytest.mark.parametrize("worth", [0.0, 0.1, 2.0, 4.0])
+@pytest.mark.parametrize("copied", [0.0, 1.0])
+def test_partials_that_are_gathered_and_copies_that_come_count_against_worth(worth, copied):
+    """A key of 1.4 channels' load and most of the state is on 6 of 20 channels."""
+    hashes, channels = hashed_keys(4000), numbered_channels(20)
+    load, state = np.append(300.0, np.ones(3999)), np.append(40_000.0, np.ones(3999))
+    profile = profile_of_keys(KEY, hashes, load, 1024, state=state, threshold=30.0)
+    one = profile.heavy_load == 300.0
+    mean, key = float(profile.bytes.sum()) / 20, int(profile.heavy[one][0])
+    aims = {"max_imbalance": 1.02, "splitting": True, "worth": worth}
+    # Its state is partials, or a build side's row, that each owner has all of.
+    weighed = replace(profile, heavy_copy_bytes=np.where(one, copied * 40_000.0 / 6, 0.0))
+    other = replace(weighed, load=profile.tail(profile.load, profile.heavy_load))
+    light = replace(other, heavy_load=np.where(one, 0.0, profile.heavy_load))
+    even = frontier(light, uniform(profile, None, channels), channels, max_imbalance=1.01)
+    shares = {key: dict.fromkeys(range(6), 1.0)}
+    now = successor(KEY, even, channels, even.slots, "x", None, {}, shares)
+    after = frontier(weighed, now, channels, **aims)
+    assert reached(weighed, after) <= 1.02
+    size = sum(m.bytes for m in moves_between(now, after, weighed))
+    # No more than over all channels, where no slot moves, but copies come to 14.
+    fewer = 20 - len(after.split.channels)
+    assert size <= fewer * worth * mean + copied * 14 * 40_000.0 / 6
+    if not copied:
+        # Nor than as it is now, where slots make some room.
+        few = (6 - len(after.split.channels)) * worth * mean
+        assert worth == 0 or size <= few + 0.2 * mean
+        assert (len(after.split.channels) < 6) == (worth == 4)
 
 
 def test_what_must_move_anyway_is_not_weighed_against_copies():

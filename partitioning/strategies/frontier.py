@@ -79,7 +79,8 @@ def frontier(
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
         None: any number
     worth : state, as a part of a channel's mean, that may move for each partial fewer: slots make
-        room for a key so that few channels hold it; 0: none does, and all that have room share it
+        room for a key so that few channels hold it, and what it has elsewhere is gathered; 0: no
+        slot makes room, and all that have room share it
 
     Raises
     ------
