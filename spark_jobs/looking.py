@@ -75,7 +75,8 @@ def look(
         if known.decided is not None:
             say(f"{known.told}: still to be carried out")
             return known.decided
-        batches = [b for b in batches if b.number > known.watch.last][-asked.memory :]
+        # All of them, however many are remembered: what came beyond a channel's speed waits.
+        batches = [b for b in batches if b.number > known.watch.last]
         if not batches:
             say("no micro-batch that is new")
             write(registry, known)

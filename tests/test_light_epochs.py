@@ -210,6 +210,25 @@ def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_pat
     assert plan.bytes > 0 and sum(m.rows for m in plan.moves) == len(owners) - 1
 
 
+def test_micro_batches_that_came_while_nobody_looked_wait_too(
+    spark: SparkSession, live: Live
+) -> None:
+    """More than are remembered."""
+    home = int(live.table.epoch().lookup([HOT])[0])
+    begun = live.known
+    for number in range(1, 6):
+        live.batch(number, 8.0)
+    assert not live.look(spark, 5, busy="rebalance_trips is running")
+    assert len(live.known.watch.sample) == live.watching.memory == 2
+    waiting = begun.backlog[home]
+    totals = [FAIR * CHANNELS + int(0.1 * FAIR), *[FAIR * (CHANNELS + 8)] * 5]
+    for number in range(1, 6):
+        # A mean channel's load of those that are remembered, and of the new one.
+        usual = np.mean(totals[max(number - 2, 0) : number + 1]) / CHANNELS
+        waiting += 9 * FAIR - live.watching.speed * usual
+    assert live.known.backlog[home] == pytest.approx(waiting)
+
+
 def test_a_key_turns_hot_is_split_and_handed_back(
     spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
