@@ -6,11 +6,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+import numpy as np
+
 from partitioning.decide import Pace
-from partitioning.profile import Floats
+from partitioning.function import PartitioningFunction
+from partitioning.metrics import placements
+from partitioning.moves import moves_between
+from partitioning.profile import Floats, Profile
 
 #: What a day counts against the same weekday a week after it.
 DECAY = 0.85
@@ -93,6 +98,7 @@ def weigh_waiting(
     seconds_per_load: float | None,
     pace: Pace | None,
     migration: float = 0.0,
+    back: float | None = None,
 ) -> Waiting:
     """Whether a skew is better left to the daily run.
 
@@ -106,7 +112,7 @@ def weigh_waiting(
     batches : until the daily run; infinite: there is none
     usual : load of a batch, as the last ones had it
     load : that all of them are expected to bring; None: as the last ones did
-    size : bytes of state to move
+    size, back : bytes of state to move, there and back; None: back as much
     seconds_per_load, pace : measured, as in `decide.Policy`
     migration : batches that pass until state has moved
     """
@@ -117,4 +123,24 @@ def weigh_waiting(
         each *= load / (usual * batches)
     left = max(batches - migration, 0.0)
     saved = each * left if each > 0 else 0.0
-    return Waiting(saved, 2 * pace.seconds(size))
+    return Waiting(saved, pace.seconds(size) + pace.seconds(size if back is None else back))
+
+
+def bytes_back(
+    current: PartitioningFunction, function: PartitioningFunction, profile: Profile
+) -> float:
+    """Bytes that will move as what `function` has spread goes back to where `current` has it.
+
+    A helper's partial is taken to weigh then what one of an owner of now does: its rows have the
+    same columns. Copies are only deleted.
+
+    Parameters
+    ----------
+    profile : what state weighs now; it must list the explicit and split keys of both
+    """
+    had, has = (
+        np.bincount(placements(f, profile.heavy)[0], minlength=len(profile.heavy))
+        for f in (current, function)
+    )
+    then = replace(profile, heavy_bytes=profile.heavy_bytes / had * has)
+    return float(sum(m.bytes for m in moves_between(function, current, then)))

@@ -56,10 +56,16 @@ def weighed(
     decided: Mapping[int, Weights],
     profile: Profile,
     size: float,
+    back: float,
     limits: Limits,
     now: datetime,
 ) -> Waiting | None:
-    """Waiting against beginning to mitigate; None: what began already only goes on, or back."""
+    """Waiting against beginning to mitigate; None: what began already only goes on, or back.
+
+    Parameters
+    ----------
+    size, back : bytes of state that move, there and back
+    """
     if any(key in known.watch.spread for key in decided):
         return None
     spec, asked = table.spec, need_watch(table.spec)
@@ -80,6 +86,7 @@ def weighed(
         seconds_per_load(table.registry, profile),
         pace(table.registry),
         limits.migration(1),
+        back,
     )
 
 

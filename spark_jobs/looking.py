@@ -30,6 +30,7 @@ from partitioning.decide import Pace
 from partitioning.errors import FenceError
 from partitioning.mitigation import Batch, Limits
 from partitioning.moves import moves_between
+from partitioning.waiting import bytes_back
 from spark_jobs import constraints
 from spark_jobs.events import read_events, row_column
 from spark_jobs.fence import reached
@@ -137,15 +138,20 @@ def _newest(
     function = mitigated(current.function, weights, newest.number, row)
     profile, versions = profile_of(spark, table, current, newest.sketch, weights)
     listed = np.concatenate([f.explicit_keys for f in (current.function, function)])
-    moves = moves_between(current.function, function, profile.listing(np.unique(listed)))
-    size = float(sum(m.bytes for m in moves))
-    waiting = weighed(table, known, after, decided, profile, size, limits, now)
+    known_of = profile.listing(np.unique(listed))
+    size = float(sum(m.bytes for m in moves_between(current.function, function, known_of)))
+    # What has begun is on its way; what begins must be able to go back.
+    begins = known.watch.spread.keys().isdisjoint(decided)
+    back = bytes_back(current.function, function, known_of) if begins else 0.0
+    waiting = weighed(table, known, after, decided, profile, size, back, limits, now)
     if waiting is not None:
         why = f"{why}; {waiting}"
         if waiting.cheaper:
             return replace(seen, told=f"not now: {why}")
-    if spec.budget is not None and size > spec.budget + 0.5:
-        over = f"{size:,.0f} bytes would move, the budget is {spec.budget:,}"
+    if spec.budget is not None and max(size, back) > spec.budget + 0.5:
+        way = "" if size > spec.budget + 0.5 else " to hand it back"
+        over = f"{size if not way else back:,.0f} bytes would move{way}"
+        over = f"{over}, the budget is {spec.budget:,}"
         return replace(seen, told=f"not now: {why}; {over}")
     folder = table.registry.run(run)
     leave(folder, newest.number, weights, why)

@@ -210,6 +210,15 @@ def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_pat
     assert plan.bytes > 0 and sum(m.rows for m in plan.moves) == len(owners) - 1
 
 
+def test_no_key_is_shared_that_the_budget_does_not_pay_to_hand_back(
+    spark: SparkSession, live: Live
+) -> None:
+    live.batch(2, 4.0).apply(spark, 0, 2)
+    live.respec(budget=0)
+    assert not live.look(spark, 2)
+    assert "bytes would move to hand it back, the budget is 0" in live.known.told
+
+
 def test_micro_batches_that_came_while_nobody_looked_wait_too(
     spark: SparkSession, live: Live
 ) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pytest
 
 from partitioning.decide import Pace
-from partitioning.waiting import expected_load, weigh_waiting
+from partitioning.function import numbered_channels, successor
+from partitioning.generator import KEY, hashed_keys
+from partitioning.moves import moves_between
+from partitioning.profile import profile_of_keys
+from partitioning.strategies.hashing import uniform
+from partitioning.waiting import bytes_back, expected_load, weigh_waiting
 
 #: A Thursday.
 TODAY = date(2026, 1, 29)
@@ -57,6 +63,8 @@ def test_waiting_is_weighed_against_moving_there_and_back() -> None:
     # A load of 800 a batch is that, however fast the channels are that it is told over.
     slow = weigh_waiting(BEFORE * 2, AFTER * 2, 10.0, 800.0, 8000.0, 0.0, 0.01, Pace(100.0))
     assert slow.saved == pytest.approx(60)
+    # To share a key moves nothing, its partials go back: 4,000 bytes.
+    assert weighed(size=0.0, back=4000.0).cost == 2 + 40
     # Nothing moves, and still it takes its time.
     assert weighed(size=0.0).cost == 4
     assert not weighed(batches=math.inf).cheaper
@@ -64,3 +72,21 @@ def test_waiting_is_weighed_against_moving_there_and_back() -> None:
     assert not unknown.cheaper and "nothing is measured yet" in str(unknown)
     # What would not help is not worth anything, for ever.
     assert weigh_waiting(AFTER, BEFORE, math.inf, 800.0, None, 0.0, 1.0, Pace(1.0)).cheaper
+
+
+@pytest.mark.parametrize(("copy", "there", "back"), [(0.0, 0, 120), (30.0, 90, 30), (40.0, 120, 0)])
+def test_partials_of_helpers_come_back_and_copies_do_not(copy, there, back) -> None:
+    """A key of 40 bytes, shared by three helpers: what they have of it has the same columns."""
+    profile = profile_of_keys(
+        KEY, hashed_keys(5), np.ones(5), 64, threshold=0.5, state=np.full(5, 40.0)
+    )
+    profile = replace(profile, heavy_copy_bytes=np.full(5, copy))
+    before, (key, other) = uniform(profile, None, numbered_channels(4)), profile.heavy[:2].tolist()
+    shares = {key: dict.fromkeys(range(4), 1.0)}
+    shared = successor(KEY, before, before.channels, before.slots, "x", None, {}, shares)
+    assert sum(m.bytes for m in moves_between(before, shared, profile)) == there
+    assert bytes_back(before, shared, profile) == back
+    # A whole key's way back is the way there; what was shared before is on neither.
+    away = (int(before.lookup_hashes(np.array([other]))[0]) + 1) % 4
+    moved = successor(KEY, shared, before.channels, before.slots, "x", None, {other: away}, shares)
+    assert bytes_back(shared, moved, profile) == 40
