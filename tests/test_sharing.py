@@ -300,6 +300,20 @@ def test_keys_that_do_not_pack_are_split_too():
     assert len(after.split) == 1
 
 
+@pytest.mark.parametrize(
+    ("keys", "capacities"),
+    [(7, (1, 1, 4)), (10, (0.5, 1, 1, 2, 0.5, 1)), (21, (0.5, 1, 1, 2, 0.5, 1)), (7, (1, 0, 1, 4))],
+)
+def test_keys_that_are_coarse_beside_the_least_channel_only_are_split_too(keys, capacities):
+    """Each is light beside the best channel."""
+    profile = profile_of_keys(KEY, hashed_keys(keys), np.ones(keys), 4096, threshold=0.1)
+    channels = tuple(Channel(str(i), float(c)) for i, c in enumerate(capacities))
+    before = uniform(profile, None, channels)
+    assert reached(profile, frontier(profile, before, channels, max_imbalance=1.02)) > 1.07
+    after = frontier(profile, before, channels, max_imbalance=1.02, splitting=True)
+    assert reached(profile, after) <= 1.02 and 0 < len(after.split) < keys
+
+
 def test_it_is_for_one_resource():
     profile = zipf_profile(20, 1.0, slots=64)
     with pytest.raises(InputError, match="resources: splitting evens out one"):

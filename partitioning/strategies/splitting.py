@@ -69,7 +69,11 @@ def shared_plan(
     tried = list[Shared]()
     # Where a key may not have as many channels as hold it, others need no more than they did.
     again = [(1.0, FEWEST)] if copies else []
-    for part, depth in ((1.0, 0.0), *again, (HARD, 0.0)):
+    # Keys that are light beside the best channel may be coarse beside the least.
+    fair = task.fair[task.fair > 0]
+    least = float(fair.min() / fair.max())
+    coarse = [(HARD * least, 0.0)] if least < 1 else []
+    for part, depth in ((1.0, 0.0), *again, (HARD, 0.0), *coarse):
         keys = cut(task, previous, goal, part)
         owners = keys.owners(depth, copies)
         rest = left(task, keys, owners, ALIKE)
