@@ -88,6 +88,7 @@ def test_half_of_the_load_on_one_key_comes_even_by_splitting_it_alone(limits, ow
     # As few as can hold it, for which slots must move; or as many as have room, for which none has.
     assert len(plan.function.split.channels) == owners
     assert any(m.kind == "slot" for m in plan.moves) == (owners < 8)
+    assert plan.bytes <= (0.5 if owners < 8 else 0.0) * float(profile.bytes.sum())
     assert plan.function.row == ROW
     shares = [m for m in plan.moves if m.kind == "share"]
     assert {m.item for m in shares} == {h}
