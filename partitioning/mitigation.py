@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -74,6 +74,23 @@ class Limits:
     def speed(self, channels: int) -> Floats:
         """That of each channel, float64 (N,)."""
         return np.ones(channels) if self.speeds is None else self.speeds
+
+    def affording(
+        self, copy: float, partial: float, budget: float | None, moving: Callable[[float], float]
+    ) -> Limits:
+        """These for a key of which each helper gets a copy, in its time, and hands back a partial:
+        no more helpers than the budget pays for. Where it pays for none, any number is as dear.
+
+        Parameters
+        ----------
+        copy, partial, budget : bytes; a budget of None: no limit
+        moving : batches that moving so many bytes takes
+        """
+        each, copies = max(copy, partial), self.copies
+        if budget is not None and budget >= each > 0:
+            most = 1 + int(budget / each)
+            copies = min(copies or most, most)
+        return replace(self, copies=copies, migration=lambda helpers: moving(helpers * copy))
 
 
 @dataclass(frozen=True)

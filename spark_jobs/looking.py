@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -30,6 +31,7 @@ from partitioning.decide import Pace
 from partitioning.errors import FenceError
 from partitioning.mitigation import Batch, Limits
 from partitioning.moves import moves_between
+from partitioning.profile import Profile
 from partitioning.waiting import bytes_back
 from spark_jobs import constraints
 from spark_jobs.events import read_events, row_column
@@ -123,6 +125,15 @@ def _newest(
     busy = busy or _busy(spark, table, current, limits.left)
     if busy is not None:
         return replace(seen, told=f"{count}, stepping back: {busy}")
+    started = time.monotonic()
+    row = row_column(read_events(spark, spec), spec)
+    profile, versions = profile_of(spark, table, current, newest.sketch, decided)
+    begun = after.watch.spread.keys() & decided.keys() - known.watch.spread.keys()
+    if begun:
+        limits = _affordable(table, limits, profile, begun)
+        seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
+        if not decided:
+            return replace(seen, told=f"{count}, nothing to decide: copies take too long")
     weights = owners(decided, after.watch)
     named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
     why = reason(
@@ -133,10 +144,7 @@ def _newest(
         channel=lambda c: current.function.channels[c].name,
         key=lambda h: named.get(h, str(h)),
     )
-    started = time.monotonic()
-    row = row_column(read_events(spark, spec), spec)
     function = mitigated(current.function, weights, newest.number, row)
-    profile, versions = profile_of(spark, table, current, newest.sketch, weights)
     listed = np.concatenate([f.explicit_keys for f in (current.function, function)])
     known_of = profile.listing(np.unique(listed))
     size = float(sum(m.bytes for m in moves_between(current.function, function, known_of)))
@@ -189,6 +197,16 @@ def _limits(table: Table, now: datetime) -> Limits:
         splitting=spec.split is not None,
         calm=spec.trigger,
         copies=spec.split and spec.split.copies,
+    )
+
+
+def _affordable(table: Table, limits: Limits, profile: Profile, begun: Collection[int]) -> Limits:
+    """Limits for keys that begin to be shared, now that their state is weighed."""
+    keys = np.isin(profile.heavy, list(begun))
+    copy, size = (float(b[keys].sum()) for b in (profile.heavy_copy_bytes, profile.heavy_bytes))
+    way, every = pace(table.registry) or Pace(math.inf), need_watch(table.spec).every
+    return limits.affording(
+        copy, size - copy, table.spec.budget, lambda size: way.seconds(size) / 60 / every
     )
 
 

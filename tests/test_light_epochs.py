@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -210,13 +211,20 @@ def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_pat
     assert plan.bytes > 0 and sum(m.rows for m in plan.moves) == len(owners) - 1
 
 
-def test_no_key_is_shared_that_the_budget_does_not_pay_to_hand_back(
-    spark: SparkSession, live: Live
+def test_no_more_share_a_key_than_the_budget_pays_to_hand_back(
+    spark: SparkSession, live: Live, tmp_path: Path
 ) -> None:
     live.batch(2, 4.0).apply(spark, 0, 2)
+    other = Live(tmp_path / "other")
+    shutil.copytree(live.folder, other.folder)
     live.respec(budget=0)
     assert not live.look(spark, 2)
-    assert "bytes would move to hand it back, the budget is 0" in live.known.told
+    (size,) = re.findall(r"([0-9,]+) bytes would move to hand it back", live.known.told)
+    assert "hand it back, the budget is 0" in live.known.told
+    # It pays for two helpers of three.
+    other.respec(budget=int(size.replace(",", "")) * 2 // 3 + 1)
+    assert other.turn(spark, 2) == 1
+    assert len(other.table.epoch().function.split.channels) == 3
 
 
 def test_micro_batches_that_came_while_nobody_looked_wait_too(

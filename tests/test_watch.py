@@ -221,3 +221,25 @@ def test_moving_must_pay_and_begins_early() -> None:
     few = decided(MEAN, left=36 * MEAN, migration=lambda n: 0.4 * n)
     many = decided(MEAN, left=36 * MEAN)
     assert 1 <= len(few[HOT]) < len(many[HOT])
+
+
+def test_no_more_help_than_the_budget_pays_for_and_copies_take_their_time() -> None:
+    loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
+    batch = Batch(0, 0, loads, loads, {HOT: 4 * MEAN})
+    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+
+    def helpers(copy: float, partial: float, budget: float | None, **limits: Any) -> int:
+        asked = replace(LIMITS, left=36 * MEAN, **limits)
+        asked = asked.affording(copy, partial, budget, lambda size: size / 100)
+        decided = watch.fold(batch, 0, asked, {HOT: HOT})[1]
+        return len(decided[HOT]) if decided else 0
+
+    free = helpers(0, 0, 0)
+    assert free == helpers(0, 10, None) > 3
+    # Each hands back 10 bytes, or gets 1: the budget pays for two, or three.
+    assert helpers(0, 10, 29) == 2 and helpers(1, 0.5, 3.5) == 3
+    assert helpers(0, 10, 1000) == free and helpers(0, 10, 29, copies=2) == 1
+    # It pays for none: then all is held against it as it was.
+    assert helpers(0, 10, 9) == free
+    # A copy that takes .4 batches each; and one that takes longer than there is load.
+    assert 1 <= helpers(40, 0, None) < free and helpers(400, 0, None) == 0
