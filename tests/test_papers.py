@@ -249,6 +249,20 @@ def test_rivetti_on_few_runs():
     assert with_them < 0.9 * without
 
 
+def test_rivetti_where_a_key_has_a_fifth():
+    alpha = rivetti.skew_of(rivetti.CELLS, rivetti.FIRST)
+    assert zipf(rivetti.CELLS, alpha)[0] == pytest.approx(0.2)
+    even = {
+        (name, k): rivetti.imbalances(name, alpha, k, 3, items=rivetti.CELLS).mean()
+        for name in ("oapx", "dkg", "uniform", "frontier")
+        for k in (4, 8)
+    }
+    assert even["oapx", 4] < 0.1 and even["frontier", 4] < 3 < even["dkg", 4]
+    assert even["dkg", 4] < even["uniform", 4] / 3
+    # A channel's share is 1/8: a fifth is 60% over it.
+    assert all(even[name, 8] == pytest.approx(60, abs=4) for name in ("oapx", "dkg", "frontier"))
+
+
 def test_rivetti_worst_cases_of_many_runs():
     """What learns nothing spreads far over the runs; what learns hardly does."""
     lam = {k: [rivetti_lambda(x) for x in v] for k, v in rivetti_many.of_universal(200).items()}

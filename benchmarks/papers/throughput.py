@@ -36,6 +36,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.papers.rivetti import CELLS, FIRST, skew_of
 from evenkeel.epochs import Epoch
 from partitioning.function import (
     DEFAULT_SLOTS,
@@ -43,7 +44,7 @@ from partitioning.function import (
     PartitioningFunction,
     numbered_channels,
 )
-from partitioning.generator import KEY, zipf
+from partitioning.generator import KEY
 from partitioning.hashing import key_hash
 from partitioning.metrics import imbalance
 from partitioning.profile import Profile, profile_of_keys
@@ -196,15 +197,6 @@ def typical(runs: Sequence[Measured]) -> Measured:
     return sorted(runs, key=lambda m: m.throughput)[len(runs) // 2]
 
 
-def skew_of(keys: int, first: float) -> float:
-    """The Zipf exponent at which the first of so many keys has this share."""
-    low, high = 0.0, 4.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if zipf(keys, middle)[0] > first else (middle, high)
-    return low
-
-
 def rivetti(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int]) -> None:
     """DKG over Modulo."""
     print("DKG over Modulo: throughput, median (least-most) over namings; first key 1/5")
@@ -268,8 +260,7 @@ def main(quick: bool = False) -> None:
         def made(name: str, keys: int, z: float, names: int) -> Sample:
             return sample(spark, f"{folder}/{name}-{names}", rows, keys, z, names)
 
-        cells = sum(8 * 13 * 4**i for i in range(4))
-        trace = [made("trace", cells, skew_of(cells, 0.2), i) for i in range(namings)]
+        trace = [made("trace", CELLS, skew_of(CELLS, FIRST), i) for i in range(namings)]
         for label in EVERY:  # what is compiled first is slow
             run(spark, trace[0], function(trace[0], 4, *EVERY[label]))
         rivetti(spark, trace, (4,) if quick else (4, 5, 6, 8, 10))
