@@ -84,6 +84,17 @@ def test_sliding_counts_the_last_rows_alone(epsilon, parts, half):
     holds(sliding.current, Counter(stream[len(stream) - rows :]))
 
 
+@given(epsilons, st.lists(batches, min_size=1, max_size=4), st.integers(1, 12))
+def test_the_last_rows_of_parts_merge(epsilon, streams, half):
+    last, truth = [], Counter[int]()
+    for parts in streams:
+        sliding = fed(lambda e: SlidingLossyCounting(e, 2 * half), epsilon, parts)
+        stream = [k for part in parts for k in part]
+        truth.update(stream[len(stream) - sliding.current.rows :])
+        last.append(sliding.current)
+    holds(LossyCounting.merged(last), truth)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_count_as_load_and_sketches_merge_with_exact_ones(kind):
     random = np.random.default_rng(3)
