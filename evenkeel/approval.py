@@ -37,6 +37,8 @@ def request(spec_path: str, run_id: str) -> Request | None:
     if spec.approve_over is None or made.bytes <= spec.approve_over:
         return None
     _check_asked(run, made.digest)
+    # What was answered before counts no more.
+    run.remove("approval.json")
     run.write_json(ASKED, {"digest": made.digest})
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
@@ -84,8 +86,8 @@ def _check_asked(run: Run, digest: str) -> None:
     about = shaped(run.read_json(ASKED), run.url, digest=str) if run.exists(ASKED) else {}
     if about.get("digest", digest) != digest:
         raise FenceError(
-            f"a person was asked about plan {about['digest'][:12]}, and Airflow shows it still; "
-            f"the plan is {digest[:12]} by now",
+            f"a person may have been asked about plan {about['digest'][:12]}, and Airflow shows it "
+            f"still; the plan is {digest[:12]} by now",
             run.url,
             "Nothing has moved: start a new run",
         )

@@ -17,6 +17,7 @@ import numpy as np
 
 from evenkeel.data_docs import leave_docs
 from evenkeel.expectations import GateResult, validate
+from evenkeel.params import write_budget
 from evenkeel.plan_frames import channels as channels_frame
 from evenkeel.plan_frames import moves, placement, summary
 from evenkeel.plan_suite import plan_suite
@@ -135,11 +136,12 @@ def tables_gate(
     counts["rows_off_allowed"] = np.maximum(rows * ROWS_OFF, 1.0) + [
         float(grown.get(name, 0.0)) for name in counts["table"]
     ]
-    checks = tables_suite(plan.tables or set(tables["table"]), measures, plan.budget)
+    budget = write_budget(plan)
+    checks = tables_suite(plan.tables or set(tables["table"]), measures, budget)
     frames = {"tables": tables, "channels": counts}
-    if plan.budget is not None:
+    if budget is not None:
         # Half a byte: the plan's own sum of floats may differ in its last digits.
-        most = plan.budget + 0.5 + float(overhead.sum())
+        most = budget + 0.5 + float(overhead.sum())
         size = float(tables["bytes_written"].sum())
         frames["written"] = pd.DataFrame({"budget": [most], "bytes": [size]})
     result = validate("after", frames, checks)

@@ -12,6 +12,7 @@ from croniter import croniter
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.folders import Run
 from evenkeel.outcome import read_run
+from evenkeel.params import plan_budget
 from evenkeel.spec import TableSpec
 from evenkeel.store import RESTORE, shaped
 from evenkeel.watch_file import weights_dict, weights_of
@@ -127,7 +128,7 @@ def plan_mitigation(
         profile,
         epoch.function,
         mitigated(epoch.function, weights, left["number"], row),
-        budget=spec.budget,
+        budget=plan_budget(spec.budget),
         tables=tables,
         reason=left["reason"],
         splitting=spec.split is not None,

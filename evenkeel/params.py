@@ -20,8 +20,10 @@ from evenkeel.epochs import Epoch, Registry
 from evenkeel.folders import Run
 from evenkeel.spec import TableSpec
 from evenkeel.store import RESTORE, shaped
+from evenkeel.tables_suite import CLOSE
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import Channel
+from partitioning.plan import Plan
 from partitioning.strategies import WHOLE
 
 
@@ -141,6 +143,16 @@ def channels_for(
     for channel in then:
         shaped(channel, where, name=str, capacity=int | float)
     return now if then == spec_channels(spec) else told
+
+
+def plan_budget(budget: float | None) -> float | None:
+    """Bytes of state that a plan may move, so that what Delta writes for them is in the budget."""
+    return None if budget is None else budget / (1 + CLOSE)
+
+
+def write_budget(plan: Plan) -> float | None:
+    """Bytes that may be written for a plan, but for files' footers: the budget that it is of."""
+    return None if plan.budget is None else plan.budget * (1 + CLOSE)
 
 
 def throttle_for(spec: TableSpec, run: Run) -> tuple[int | None, int | None]:

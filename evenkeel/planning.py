@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from evenkeel.costs import pace, seconds_per_load
 from evenkeel.epochs import Epoch, Registry
-from evenkeel.params import Params, channels_for
+from evenkeel.params import Params, channels_for, plan_budget
 from evenkeel.spec import TableSpec
 from partitioning.decide import Decision, Policy
 from partitioning.decide import decide as decide_on
@@ -78,7 +78,7 @@ def plan_next(
         # Options belong to the spec's own strategy.
         options=spec.options if strategy == spec.strategy else {},
         max_imbalance=_aim(spec, params),
-        budget=spec.budget if params.budget is None else params.budget,
+        budget=plan_budget(spec.budget if params.budget is None else params.budget),
         tables=tables,
         row=row if split is not None else None,
         **(split.limits if split else {}) | ({} if worth is None else {"worth": worth}),

@@ -16,6 +16,7 @@ from evenkeel.epochs import Registry
 from evenkeel.folders import Run
 from evenkeel.outcome import RunParts, headline, read_run
 from evenkeel.pages import bytes_text, imbalance_text, percent_text, template
+from evenkeel.params import write_budget
 from evenkeel.spec import TableSpec
 from partitioning.plan import Plan
 
@@ -67,7 +68,8 @@ def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
     """What a plan amounts to: name, value and note of each figure."""
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
     target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
-    budget = f"budget {bytes_text(plan.budget)}" if plan.budget is not None else "no budget"
+    most = write_budget(plan)
+    budget = "no budget" if most is None else f"budget {bytes_text(most)}"
     keys = sum(m.kind == "key" for m in plan.moves)
     split = plan.function.split
     copies = np.diff(split.starts)

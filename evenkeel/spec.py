@@ -90,7 +90,12 @@ class TableSpec(Strict):
     options: dict[str, Any] = Field({}, description="options of the strategy")
     trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
     max_imbalance: float = Field(1.05, ge=1, description="imbalance that a rebalance aims at")
-    budget: int | None = Field(None, ge=0, description="bytes of state that a run may move")
+    budget: int | None = Field(
+        None,
+        ge=0,
+        description="bytes that a run may write to move state, but for footers of files; plans "
+        "leave 2% of it for what Delta adds",
+    )
     batch: int | None = Field(
         None, ge=1, description="bytes of state that one commit may move; none: all at once"
     )

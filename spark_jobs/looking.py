@@ -24,6 +24,7 @@ from evenkeel.light_epoch import (
     planned,
     reason,
 )
+from evenkeel.params import plan_budget
 from evenkeel.table import Table
 from evenkeel.watch_file import read, write
 from evenkeel.watching import WATCHED, Decided, Watched, begun
@@ -156,8 +157,9 @@ def _newest(
         why = f"{why}; {waiting}"
         if waiting.cheaper:
             return replace(seen, told=f"not now: {why}")
-    if spec.budget is not None and max(size, back) > spec.budget + 0.5:
-        way = "" if size > spec.budget + 0.5 else " to hand it back"
+    most = plan_budget(spec.budget)
+    if most is not None and max(size, back) > most + 0.5:
+        way = "" if size > most + 0.5 else " to hand it back"
         over = f"{size if not way else back:,.0f} bytes would move{way}"
         over = f"{over}, the budget is {spec.budget:,}"
         return replace(seen, told=f"not now: {why}; {over}")
@@ -206,7 +208,10 @@ def _affordable(table: Table, limits: Limits, profile: Profile, begun: Collectio
     copy, size = (float(b[keys].sum()) for b in (profile.heavy_copy_bytes, profile.heavy_bytes))
     way, every = pace(table.registry) or Pace(math.inf), need_watch(table.spec).every
     return limits.affording(
-        copy, size - copy, table.spec.budget, lambda size: way.seconds(size) / 60 / every
+        copy,
+        size - copy,
+        plan_budget(table.spec.budget),
+        lambda size: way.seconds(size) / 60 / every,
     )
 
 

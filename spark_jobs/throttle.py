@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from evenkeel.params import throttle_for
+from evenkeel.params import throttle_for, write_budget
 from evenkeel.tables_suite import FILE_OVERHEAD
 from partitioning.batches import stops
 from partitioning.errors import FenceError
@@ -21,6 +22,24 @@ from spark_jobs.job import say
 SECONDS = 60
 #: ... or this share of a budget: what one writes shows what the next will, before it is written.
 SHARE = 1 / 4
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Rows and bytes that commits wrote, and bytes of state among these: files have footers."""
+
+    rows: int = 0
+    bytes: int = 0
+    state: int = 0
+
+    @classmethod
+    def of(cls, made: Iterable[commits.Commit]) -> _Sums:
+        """All of these commits."""
+        each = ((c.rows, c.bytes, max(0, c.bytes - FILE_OVERHEAD * c.files)) for c in made)
+        return sum((cls(*one) for one in each), cls())
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(self.rows + other.rows, self.bytes + other.bytes, self.state + other.state)
 
 
 class Throttle:
@@ -39,12 +58,16 @@ class Throttle:
         self._spark, self._digest, self._rate = spark, plan.digest, rate
         self._run, self._back = migration.run, back
         self._planned = sum(m.rows for m in plan.moves)
-        self._budget = None if back else plan.budget
+        self._budget = None if back else write_budget(plan)
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
-        made = [c for n in names for c in ours(spark, migration, n)]
-        self._rows, self._bytes, self._state = _sums(made)
-        self._before, self._began = (self._rows, self._bytes), time.monotonic()
+        self._of = {migration.path(n): _Sums.of(ours(spark, migration, n)) for n in names}
+        self._before, self._began = self._all, time.monotonic()
+
+    @property
+    def _all(self) -> _Sums:
+        """Of all tables."""
+        return sum(self._of.values(), _Sums())
 
     def admit(self, rows: DataFrame, path: str) -> None:
         """Weigh the rows that a batch moves, before it does.
@@ -56,12 +79,13 @@ class Throttle:
         """
         if self._budget is None:
             return
-        each = state.table_bytes_per_row(self._spark, path)
-        size = rows.count() * max(each, self._state / self._rows if self._rows else 0.0)
+        each, here = state.table_bytes_per_row(self._spark, path), self._of.get(path, _Sums())
+        size = rows.count() * max(each, here.state / here.rows if here.rows else 0.0)
+        written = self._all.state
         # Half a byte: sums of floats may differ in their last digits.
-        if self._state + size > self._budget + 0.5:
+        if written + size > self._budget + 0.5:
             raise FenceError(
-                f"{self._state:,} bytes are written, the next batch takes {size:,.0f}, and the "
+                f"{written:,} bytes are written, the next batch takes {size:,.0f}, and the "
                 f"budget is {self._budget:,.0f}",
                 path,
                 "Roll back (the DAG does); then plan again, or raise the budget",
@@ -72,34 +96,25 @@ class Throttle:
         until the rate allows more."""
         found = commits.history_since(self._spark, path, since)
         mine = [c for c in found if c.meta.get("digest") == self._digest]
-        rows, size, held = _sums(mine)
-        self._rows += rows
-        self._bytes += size
-        self._state += held
-        seconds = time.monotonic() - self._began
+        self._of[path] = self._of.get(path, _Sums()) + _Sums.of(mine)
+        now, seconds = self._all, time.monotonic() - self._began
         if self._rate is not None:
-            wait = max(0.0, (self._bytes - self._before[1]) / self._rate - seconds)
+            wait = max(0.0, (now.bytes - self._before.bytes) / self._rate - seconds)
             time.sleep(wait)
             seconds += wait
-        left = max(0.0, self._planned - self._rows) / max(1, self._rows - self._before[0]) * seconds
+        left = max(0.0, self._planned - now.rows) / max(1, now.rows - self._before.rows) * seconds
         say(
-            f"{self._rows:,} of {self._planned:,.0f} rows moved, {self._bytes:,} bytes written; "
+            f"{now.rows:,} of {self._planned:,.0f} rows moved, {now.bytes:,} bytes written; "
             f"about {left:,.0f} s left"
         )
         told: dict[str, Any] = {
-            "rows": self._rows,
+            "rows": now.rows,
             "planned": self._planned,
-            "bytes": self._bytes,
+            "bytes": now.bytes,
             "left": left,
         }
         told |= {"digest": self._digest, "back": self._back}
         self._run.write_json("progress.json", told)
-
-
-def _sums(made: Sequence[commits.Commit]) -> tuple[int, int, int]:
-    """Rows and bytes that commits wrote, and bytes of state among these: files have footers."""
-    state_bytes = sum(max(0, c.bytes - FILE_OVERHEAD * c.files) for c in made)
-    return sum(c.rows for c in made), sum(c.bytes for c in made), state_bytes
 
 
 def throttled(

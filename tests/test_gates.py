@@ -18,6 +18,7 @@ from markupsafe import escape
 from evenkeel.data_docs import leave_docs, pages
 from evenkeel.expectations import GateResult, check, validate
 from evenkeel.gates import plan_gate, tables_gate
+from evenkeel.params import plan_budget, write_budget
 from evenkeel.plan_suite import balance_limit
 from evenkeel.store import Store
 from evenkeel.tables_suite import FILE_OVERHEAD
@@ -322,8 +323,9 @@ def test_the_budget_is_asked_of_what_all_tables_have_written() -> None:
     counts = [*COUNTS, *({**c, "table": "birds"} for c in COUNTS)]
     footers = sum(m["files_written"] for m in two) * FILE_OVERHEAD
     exact = 2 * MEASURE["bytes_written"] - footers
-    for budget, over in ((exact, set()), (exact - 1, {what})):
-        plan = replace(PLAN, tables={"words": 1, "birds": 1}, budget=float(budget))
+    for most, over in ((exact, set()), (exact - 1, {what})):
+        plan = replace(PLAN, tables={"words": 1, "birds": 1}, budget=plan_budget(most))
+        assert write_budget(plan) == pytest.approx(most)
         assert failing(tables_gate(two, counts, plan)) == over
 
 

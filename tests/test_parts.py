@@ -193,6 +193,19 @@ def test_a_light_key_is_whole_again_by_the_next_plan_and_other_strategies_are_he
     assert len(other.function.split) and other.imbalance_after > other.curve[-1].imbalance
 
 
+@pytest.mark.parametrize("budget", [0, 100])
+def test_without_a_previous_function_no_budget_binds(budget):
+    load = np.append(300.0, np.ones(200))
+    profile = profile_of_keys(KEY, hashed_keys(201), load, 64, state=load, threshold=2)
+    channels = numbered_channels(4)
+    free, held = (
+        frontier(profile, None, channels, max_imbalance=1.02, splitting=True, budget=b)
+        for b in (None, budget)
+    )
+    assert np.array_equal(free.slots, held.slots)
+    assert free.split.weights == held.split.weights and len(held.split)
+
+
 @pytest.mark.parametrize("budget", [0, 6, 7, 100])
 def test_no_partial_moves_that_the_budget_does_not_pay_for(budget):
     """A share is counted for less than the partial that moves with the last of it."""

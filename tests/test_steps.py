@@ -15,7 +15,7 @@ from evenkeel import approval, steps
 from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.measures import measures
-from evenkeel.params import Params, channels_for, spec_channels_file, throttle_for
+from evenkeel.params import Params, channels_for, spec_channels_file, throttle_for, write_budget
 from evenkeel.quality import over_epochs
 from evenkeel.spec_file import load_spec
 from partitioning.decide import Pace
@@ -145,7 +145,9 @@ def test_a_kept_file_that_was_edited_or_torn_is_told(shop: Shop) -> None:
 def test_params_take_the_place_of_the_spec(shop: Shop) -> None:
     shop.plan(max_imbalance=1.5, budget=10**6, strategy="readj")
     made = steps.read_plan(shop.registry.run("r"))
-    assert (made.max_imbalance, made.budget, made.function.strategy) == (1.5, 10**6, "readj")
+    assert (made.max_imbalance, made.function.strategy) == (1.5, "readj")
+    # What Delta adds is to be in the budget, too.
+    assert (made.budget, write_budget(made)) == (10**6 / 1.02, pytest.approx(10**6))
 
 
 @pytest.mark.parametrize("left", [[], [1], None, "text"])

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,7 +15,7 @@ from partitioning.errors import FenceError
 from spark_jobs import commits
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
-from tests.placed import append, crashing_at, placed, planned
+from tests.placed import append, crashing_at, placed, planned, state_rows
 
 pytestmark = pytest.mark.spark
 
@@ -88,3 +89,22 @@ def test_the_budget_is_kept_by_what_was_written(
     assert 0 < written <= exact
     roll_back(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
+
+
+def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path: Path) -> None:
+    """A wide table moves first, and a narrow one is in the budget all the same."""
+    home = placed(spark, tmp_path, ("wide", "narrow"))
+    random = np.random.default_rng(5)
+    long = {random.bytes(500).hex(): 1 for _ in range(1_000)}
+    rows = state_rows(spark, home.table.epoch().function, long)
+    rows.write.format("delta").mode("append").save(home.path("wide"))
+    free = planned(spark, home, "free")
+    written = migrate(spark, free)["tables"]
+    assert written["wide"]["bytes"] > 5 * written["narrow"]["bytes"]
+    roll_back(spark, free)
+    budget = 1.3 * sum(table["bytes"] for table in written.values())
+    bound = planned(spark, home, "bound", budget=budget)
+    bound.run.write_json("params.json", {"batch": round(bound.plan.bytes / 3)})
+    written = migrate(spark, bound)["tables"]
+    assert len(written["wide"]["commits"]) > 1
+    assert sum(table["bytes"] for table in written.values()) <= budget

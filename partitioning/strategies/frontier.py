@@ -107,7 +107,8 @@ def frontier(
         task = task_of(profile, previous, tuple(channels), resources, *named)
         return task if seconds is None else replace(task, deadline=until)
 
-    limit = np.inf if budget is None else budget
+    # Without a previous function nothing moves.
+    limit = np.inf if budget is None or previous is None else budget
     known = np.setdiff1d(profile.heavy, [*put, *stay])
     count = profile.slots
 
