@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,7 +15,8 @@ from partitioning.errors import FenceError
 from spark_jobs import commits
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
-from tests.placed import append, crashing_at, placed, planned, state_rows
+from spark_jobs.throttle import Throttle
+from tests.placed import append, crashing_at, placed, planned
 
 pytestmark = pytest.mark.spark
 
@@ -91,20 +92,19 @@ def test_the_budget_is_kept_by_what_was_written(
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
 
 
-def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path: Path) -> None:
-    """A wide table moves first, and a narrow one is in the budget all the same."""
-    home = placed(spark, tmp_path, ("wide", "narrow"))
-    random = np.random.default_rng(5)
-    long = {random.bytes(500).hex(): 1 for _ in range(3_000)}
-    rows = state_rows(spark, home.table.epoch().function, long)
-    rows.write.format("delta").mode("append").save(home.path("wide"))
-    free = planned(spark, home, "free")
-    written = migrate(spark, free)["tables"]
-    assert written["wide"]["bytes"] > 5 * written["narrow"]["bytes"]
-    roll_back(spark, free)
-    budget = 1.2 * sum(table["bytes"] for table in written.values())
-    bound = planned(spark, home, "bound", budget=budget)
-    bound.run.write_json("params.json", {"batch": round(bound.plan.bytes / 3)})
-    written = migrate(spark, bound)["tables"]
-    assert len(written["wide"]["commits"]) > 1
-    assert sum(table["bytes"] for table in written.values()) <= budget
+def test_rows_of_one_table_say_nothing_of_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide table has moved, of 1,000 bytes a row; a narrow one, of 20, is in the budget yet."""
+    metrics = {"numUpdatedRows": 100_000, "numAddedBytes": 10**8 + 8192, "numAddedFiles": 1}
+    made = {"wide": [commits.Commit(1, "UPDATE", 0.0, metrics=metrics)], "narrow": []}
+    monkeypatch.setattr("spark_jobs.throttle.ours", lambda _spark, _migration, name: made[name])
+    monkeypatch.setattr("spark_jobs.state.table_bytes_per_row", lambda _spark, _path: 20.0)
+    plan = SimpleNamespace(digest="d", moves=(), budget=110e6 / 1.02)
+    table = SimpleNamespace(spec=SimpleNamespace(state=made))
+    migration: Any = SimpleNamespace(plan=plan, run=None, table=table, path=str)
+    throttle = Throttle(cast(SparkSession, None), migration, None, back=False)
+    batch: Any = SimpleNamespace(count=lambda: 25_000)
+    throttle.admit(batch, "narrow")
+    with pytest.raises(
+        FenceError, match="100,000,000 bytes are written, the next batch takes 25,0"
+    ):
+        throttle.admit(batch, "wide")
