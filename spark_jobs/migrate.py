@@ -23,7 +23,7 @@ from spark_jobs.fence import Migration, approved, fence, ours, published, reache
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, check_mergeable
 from spark_jobs.moving import Passage
-from spark_jobs.throttle import Throttle, throttled
+from spark_jobs.throttle import Throttle, way
 
 STEP = "migrate"
 
@@ -49,7 +49,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         migration.table.registry.store.check_exclusive()
         reached("weighed")
         begun(migration)
-        stops, throttle = throttled(spark, migration)
+        stops, throttle = way(migration), Throttle(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
                 passage = forward(spark, migration, name, STEP, throttle)

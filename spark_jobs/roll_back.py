@@ -20,7 +20,7 @@ from spark_jobs import commits, state
 from spark_jobs.fence import Migration, approved, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
-from spark_jobs.throttle import Throttle, throttled
+from spark_jobs.throttle import Throttle, way
 
 STEP = "roll_back"
 
@@ -43,9 +43,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
         return {}
     moved = {}
-    way = throttled(spark, migration, back=True)
+    stops, throttle = way(migration, back=True), Throttle(spark, migration, back=True)
     for name in migration.table.spec.state:
-        moved[name] = _back(spark, migration, name, *way)
+        moved[name] = _back(spark, migration, name, stops, throttle)
         say(f"{name}: {moved[name]:,} rows moved back")
     _mark(migration, done=True)
     return moved

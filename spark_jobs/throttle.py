@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -43,25 +44,25 @@ class _Sums:
 
 
 class Throttle:
-    """What a migration's commits have moved and written, against the plan, budget and rate.
+    """What a migration's commits have moved and written, against the plan, and the budget and rate
+    that the run asks for, or else the spec.
 
     Parameters
     ----------
-    rate : bytes a second; None: no limit
     back : the way back, which no budget holds up
     """
 
-    def __init__(
-        self, spark: SparkSession, migration: Migration, rate: float | None, back: bool
-    ) -> None:
+    def __init__(self, spark: SparkSession, migration: Migration, back: bool = False) -> None:
         plan = migration.plan
-        self._spark, self._digest, self._rate = spark, plan.digest, rate
+        _, self._rate = throttle_for(migration.table.spec, migration.run)
+        self._spark, self._digest = spark, plan.digest
         self._run, self._back = migration.run, back
         self._planned = sum(m.rows for m in plan.moves)
         self._budget = None if back else write_budget(plan)
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
-        self._of = {migration.path(n): _Sums.of(ours(spark, migration, n)) for n in names}
+        found = {migration.path(n): _Sums.of(ours(spark, migration, n)) for n in names}
+        self._of = defaultdict(_Sums, found)
         self._before, self._began = self._all, time.monotonic()
 
     @property
@@ -79,7 +80,7 @@ class Throttle:
         """
         if self._budget is None:
             return
-        each, here = state.table_bytes_per_row(self._spark, path), self._of.get(path, _Sums())
+        each, here = state.table_bytes_per_row(self._spark, path), self._of[path]
         size = rows.count() * max(each, here.state / here.rows if here.rows else 0.0)
         written = self._all.state
         # Half a byte: sums of floats may differ in their last digits.
@@ -96,7 +97,7 @@ class Throttle:
         until the rate allows more."""
         found = commits.history_since(self._spark, path, since)
         mine = [c for c in found if c.meta.get("digest") == self._digest]
-        self._of[path] = self._of.get(path, _Sums()) + _Sums.of(mine)
+        self._of[path] += _Sums.of(mine)
         now, seconds = self._all, time.monotonic() - self._began
         if self._rate is not None:
             wait = max(0.0, (now.bytes - self._before.bytes) / self._rate - seconds)
@@ -117,10 +118,8 @@ class Throttle:
         self._run.write_json("progress.json", told)
 
 
-def throttled(
-    spark: SparkSession, migration: Migration, back: bool = False
-) -> tuple[list[PartitioningFunction], Throttle]:
-    """Where a migration stops on its way, and its throttle: as the run asks, or else the spec.
+def way(migration: Migration, back: bool = False) -> list[PartitioningFunction]:
+    """Where a migration stops: after each batch, as the run asks for them, or else the spec.
 
     Parameters
     ----------
@@ -131,5 +130,5 @@ def throttled(
     if batch is None:
         sizes += [rate * SECONDS] if rate is not None else []
         sizes += [migration.plan.budget * SHARE] if migration.plan.budget is not None else []
-    way = stops(migration.plan, migration.before, float(min(sizes))) if sizes else []
-    return way[::-1] if back else way, Throttle(spark, migration, rate, back)
+    found = stops(migration.plan, migration.before, float(min(sizes))) if sizes else []
+    return found[::-1] if back else found

@@ -31,7 +31,7 @@ from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, Joining, of_keys_sql
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.moving import SWEEPS
-from spark_jobs.throttle import throttled
+from spark_jobs.throttle import Throttle
 
 STEP = "verify"
 
@@ -163,7 +163,7 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         say(f"epoch {migration.after.epoch} is published: nothing to do")
         return dict(migration.run.read_json("verify.json"))
     # What a sweep moves counts in the budget, too.
-    _, throttle = throttled(spark, migration)
+    throttle = Throttle(spark, migration)
     passages = {name: forward(spark, migration, name, STEP, throttle) for name in names}
     moved = _moved(migration)
     for _ in range(SWEEPS):

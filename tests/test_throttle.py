@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,7 +16,7 @@ from spark_jobs import commits
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
 from spark_jobs.throttle import Throttle
-from tests.placed import append, crashing_at, placed, planned
+from tests.placed import append, crashing_at, placed, planned, state_rows
 
 pytestmark = pytest.mark.spark
 
@@ -92,19 +92,20 @@ def test_the_budget_is_kept_by_what_was_written(
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
 
 
-def test_rows_of_one_table_say_nothing_of_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wide table has moved, of 1,000 bytes a row; a narrow one, of 20, is in the budget yet."""
-    metrics = {"numUpdatedRows": 100_000, "numAddedBytes": 10**8 + 8192, "numAddedFiles": 1}
-    made = {"wide": [commits.Commit(1, "UPDATE", 0.0, metrics=metrics)], "narrow": []}
-    monkeypatch.setattr("spark_jobs.throttle.ours", lambda _spark, _migration, name: made[name])
-    monkeypatch.setattr("spark_jobs.state.table_bytes_per_row", lambda _spark, _path: 20.0)
-    plan = SimpleNamespace(digest="d", moves=(), budget=110e6 / 1.02)
-    table = SimpleNamespace(spec=SimpleNamespace(state=made))
-    migration: Any = SimpleNamespace(plan=plan, run=None, table=table, path=str)
-    throttle = Throttle(cast(SparkSession, None), migration, None, back=False)
-    batch: Any = SimpleNamespace(count=lambda: 25_000)
-    throttle.admit(batch, "narrow")
-    with pytest.raises(
-        FenceError, match="100,000,000 bytes are written, the next batch takes 25,0"
-    ):
-        throttle.admit(batch, "wide")
+def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path: Path) -> None:
+    """A wide table has moved, and as many rows of a narrow one are in the budget all the same."""
+    home = placed(spark, tmp_path, ("wide", "narrow"))
+    function, random = home.table.epoch().function, np.random.default_rng(5)
+    for name, key in (("wide", random.bytes(4_000_000).hex()), ("narrow", "key")):
+        width = len(key) // 8_000
+        keys = [f"{key[i * width : (i + 1) * width]}{i}" for i in range(8_000)]
+        rows = state_rows(spark, function, dict.fromkeys(keys, 1))
+        rows.write.format("delta").mode("append").save(home.path(name))
+    migration = planned(spark, home, budget=1e8)
+    written = migrate(spark, migration)["tables"]
+    wide, narrow = (written[name]["bytes"] / written[name]["rows"] for name in ("wide", "narrow"))
+    assert wide > 10 * narrow
+    throttle, batch = Throttle(spark, migration), spark.range(1_000_000)
+    throttle.admit(batch, home.path("narrow"))
+    with pytest.raises(FenceError, match="bytes are written, the next batch takes"):
+        throttle.admit(batch, home.path("wide"))
