@@ -133,6 +133,7 @@ class Approve(ApprovalOperator):
                 self.log.info("Under the spec's limit: nobody needs to be asked")
                 self._record(context, True, "the spec's limit", datetime.now(UTC), asked=False)
                 return None
+            approval.ask(self.spec, context["run_id"])
         self.subject, self.body = request.subject, request.body
         return super().execute(context)
 

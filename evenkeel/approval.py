@@ -26,20 +26,11 @@ class Request:
 
 
 def request(spec_path: str, run_id: str) -> Request | None:
-    """What a person must be asked about this run's plan; None where it passes by itself.
-
-    Raises
-    ------
-    FenceError : a person has been asked about another plan in this run
-    """
+    """What a person must be asked about this run's plan; None where it passes by itself."""
     spec, _, run = open_run(spec_path, run_id)
     made = read_plan(run)
     if spec.approve_over is None or made.bytes <= spec.approve_over:
         return None
-    _check_asked(run, made.digest)
-    # What was answered before counts no more.
-    run.remove("approval.json")
-    run.write_json(ASKED, {"digest": made.digest})
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
     rows = [
@@ -58,6 +49,20 @@ def request(spec_path: str, run_id: str) -> Request | None:
         subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
         body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
     )
+
+
+def ask(spec_path: str, run_id: str) -> None:
+    """Keep which plan a person is about to be asked about; what was answered before counts no more.
+
+    Raises
+    ------
+    FenceError : a person has been asked about another plan in this run
+    """
+    _, _, run = open_run(spec_path, run_id)
+    digest = read_plan(run).digest
+    _check_asked(run, digest)
+    run.remove("approval.json")
+    run.write_json(ASKED, {"digest": digest})
 
 
 def record(
