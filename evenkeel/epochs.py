@@ -22,7 +22,7 @@ from evenkeel.folders import Kept, Run
 from evenkeel.store import RESTORE, Store, parsed_json
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction, canonical_json, digest
-from partitioning.sql import bigint_sql, channel_sql, hash_sql
+from partitioning.sql import among_sql, channel_sql, hash_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -72,8 +72,7 @@ class Epoch:
         from pyspark.sql import functions
 
         h = hash_sql(self.function.key, columns or None)
-        keys = ", ".join(map(bigint_sql, self.function.split.keys.tolist()))
-        return functions.expr(f"{h} IN ({keys})" if keys else "false")
+        return functions.expr(among_sql(h, self.function.split.keys.tolist()))
 
     def lookup(self, *columns: Any, row: Any = None) -> npt.NDArray[np.int32]:
         """Channel of each row, int32 (n,): one array-like of shape (n,) for each key column, and

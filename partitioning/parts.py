@@ -15,7 +15,7 @@ import numpy as np
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes, slot_of
 from partitioning.metrics import placements
-from partitioning.sql import bigint_sql, channel_sql, hash_sql, quoted
+from partitioning.sql import among_sql, channel_sql, hash_sql, quoted
 
 
 def shared_keys(*functions: PartitioningFunction) -> Hashes:
@@ -33,8 +33,7 @@ def listed_sql(key: Sequence[KeyColumn], slots: int, hashes: Hashes, slot: str) 
     slot : name of the column with the key's slot: files without such a slot need not be read
     """
     near = ", ".join(map(str, np.unique(slot_of(hashes, slots)).tolist()))
-    exact = ", ".join(map(bigint_sql, hashes.tolist()))
-    return f"({quoted(slot)} IN ({near}) AND {hash_sql(key)} IN ({exact}))"
+    return f"({quoted(slot)} IN ({near}) AND {among_sql(hash_sql(key), hashes.tolist())})"
 
 
 def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
@@ -80,10 +79,7 @@ def _by_owners(
         its = ", ".join(map(str, sorted(channels.tolist())))
         said.setdefault(shared(its, home), []).append(key)
     h = hash_sql(function.key)
-    cases = " ".join(
-        f"WHEN {h} IN ({', '.join(map(bigint_sql, keys))}) THEN {stands}"
-        for stands, keys in said.items()
-    )
+    cases = " ".join(f"WHEN {among_sql(h, keys)} THEN {stands}" for stands, keys in said.items())
     # Asked first of all keys at once: few rows come to the cases, of which there may be hundreds.
     listed = listed_sql(function.key, len(function.slots), split.keys, slot)
     return f"CASE WHEN {listed} THEN CASE {cases} END ELSE {whole} END"

@@ -7,7 +7,7 @@ the heavy keys in two more. `check_sql` says the same for CHECK constraints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +140,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
         its = ", ".join(map(str, sorted(channels.tolist())))
         named.setdefault(f"IF({quoted(channel)} IN ({its}), {quoted(channel)}, -1)", []).append(h)
     cases = " ".join(
-        f"WHEN {hash_sql(function.key)} IN ({', '.join(map(bigint_sql, keys))}) THEN {said}"
+        f"WHEN {among_sql(hash_sql(function.key), keys)} THEN {said}"
         for said, keys in named.items()
     )
     return f"IF({_bytes(marked, index)} = 1, CASE {cases} ELSE {owner} END, {owner})"
@@ -235,6 +235,12 @@ def _bytes(values: npt.NDArray[np.integer[Any]], index: str) -> str:
     """SQL (INT) for entry `index` of `values`, each 0 to 127."""
     literal = values.astype(np.uint8).tobytes().hex()
     return f"ascii(CAST(substring(X'{literal}', {index}, 1) AS STRING))"
+
+
+def among_sql(value: str, those: Iterable[int]) -> str:
+    """SQL (BOOLEAN) for whether a BIGINT is one of these."""
+    listed = ", ".join(map(bigint_sql, those))
+    return f"{value} IN ({listed})" if listed else "false"
 
 
 def bigint_sql(value: int) -> str:
