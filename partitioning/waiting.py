@@ -97,8 +97,8 @@ def weigh_waiting(
     size: float,
     seconds_per_load: float | None,
     pace: Pace | None,
-    migration: float = 0.0,
-    back: float | None = None,
+    migration: float,
+    back: float,
 ) -> Waiting:
     """Whether a skew is better left to the daily run.
 
@@ -112,7 +112,7 @@ def weigh_waiting(
     batches : until the daily run; infinite: there is none
     usual : load of a batch, as the last ones had it
     load : that all of them are expected to bring; None: as the last ones did
-    size, back : bytes of state to move, there and back; None: back as much
+    size, back : bytes of state to move, there and back
     seconds_per_load, pace : measured, as in `decide.Policy`
     migration : batches that pass until state has moved
     """
@@ -123,7 +123,7 @@ def weigh_waiting(
         each *= load / (usual * batches)
     left = max(batches - migration, 0.0)
     saved = each * left if each > 0 else 0.0
-    return Waiting(saved, pace.seconds(size) + pace.seconds(size if back is None else back))
+    return Waiting(saved, pace.seconds(size) + pace.seconds(back))
 
 
 def bytes_back(

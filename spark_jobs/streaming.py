@@ -50,10 +50,9 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             migrate(spark, migration)
             verify(spark, migration)
             number = steps.publish(spec, run)
-        except UnreachableError:
-            raise
-        except (EvenkeelError, *CONFLICTS):
-            roll_back(spark, migration)
+        except (EvenkeelError, *CONFLICTS) as error:
+            if not isinstance(error, UnreachableError):
+                roll_back(spark, migration)
             raise
         steps.report(spec, run)
     except UnreachableError:

@@ -48,8 +48,10 @@ def test_waiting_is_weighed_against_moving_there_and_back() -> None:
             "size": 1000.0,
             "seconds_per_load": 0.01,
             "pace": Pace(100.0, 2.0),
+            "migration": 0.0,
         }
-        return weigh_waiting(BEFORE, AFTER, batches, **{**asked, **more})
+        asked |= {"back": 1000.0, **more}
+        return weigh_waiting(BEFORE, AFTER, batches, **asked)
 
     # 300 more than needed on the fullest, 10 times; 1,000 bytes at 100 a second, twice.
     found = weighed()
@@ -61,17 +63,17 @@ def test_waiting_is_weighed_against_moving_there_and_back() -> None:
     # Half as much comes as of late: the rest of the day is quiet.
     assert weighed(load=4000.0).saved == pytest.approx(15)
     # A load of 800 a batch is that, however fast the channels are that it is told over.
-    slow = weigh_waiting(BEFORE * 2, AFTER * 2, 10.0, 800.0, 8000.0, 0.0, 0.01, Pace(100.0))
+    slow = weigh_waiting(BEFORE * 2, AFTER * 2, 10.0, 800.0, 8000.0, 0.0, 0.01, Pace(100.0), 0, 0)
     assert slow.saved == pytest.approx(60)
     # To share a key moves nothing, its partials go back: 4,000 bytes.
     assert weighed(size=0.0, back=4000.0).cost == 2 + 40
     # Nothing moves, and still it takes its time.
-    assert weighed(size=0.0).cost == 4
+    assert weighed(size=0.0, back=0.0).cost == 4
     assert not weighed(batches=math.inf).cheaper
-    unknown = weigh_waiting(BEFORE, AFTER, 10.0, 800.0, None, 1000.0, None, None)
+    unknown = weigh_waiting(BEFORE, AFTER, 10.0, 800.0, None, 1000.0, None, None, 0, 0)
     assert not unknown.cheaper and "nothing is measured yet" in str(unknown)
     # What would not help is not worth anything, for ever.
-    assert weigh_waiting(AFTER, BEFORE, math.inf, 800.0, None, 0.0, 1.0, Pace(1.0)).cheaper
+    assert weigh_waiting(AFTER, BEFORE, math.inf, 800.0, None, 0.0, 1.0, Pace(1.0), 0, 0).cheaper
 
 
 @pytest.mark.parametrize(("copy", "there", "back"), [(0.0, 0, 120), (30.0, 90, 30), (40.0, 120, 0)])

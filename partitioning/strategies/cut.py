@@ -130,14 +130,11 @@ def _made_whole(task: Task, previous: PartitioningFunction | None) -> float:
     profile, count = task.profile, task.profile.slots
     keys = np.flatnonzero((previous.split.find(profile.heavy) >= 0) & task.fixed[count:])
     item, channel, _ = placements(previous, profile.heavy[keys])
-    had, items, copies = (
-        np.bincount(item, minlength=len(keys)),
-        count + keys,
-        profile.heavy_copy_bytes,
-    )
+    had, items = np.bincount(item, minlength=len(keys)), count + keys
+    copies = profile.heavy_copy_bytes[keys]
     there = np.bincount(item[channel == task.start[items][item]], minlength=len(keys))
-    partial = np.maximum(task.sizes[items] / had - copies[keys], 0.0)
-    paid = (had - there) * partial + (1 - there) * copies[keys]
+    partial = np.maximum(task.sizes[items] / had - copies, 0.0)
+    paid = (had - there) * partial + (1 - there) * copies
     return float((paid - task.sizes[items] * (task.start[items] != task.home[items])).sum())
 
 
