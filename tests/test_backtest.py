@@ -1,6 +1,9 @@
 """`evenkeel backtest`: scores against a slow count by hand, and one clear error for bad input."""
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 from dataclasses import replace
@@ -417,6 +420,29 @@ def test_the_console_answers_in_lines_and_in_a_table(words):
     assert answer.stderr == "evenkeel: the last 200 rows fill no window and are left out\n"
     table = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "imbalance" in table.stdout and table.stdout.count("uniform") == 2
+    assert table.stderr == answer.stderr, "no bar where no terminal is"
+
+
+def test_on_a_terminal_a_bar_goes_ahead_of_the_table_and_the_page_is_written(words, tmp_path):
+    """The real command on a pseudo-terminal."""
+    page, (ours, its) = tmp_path / "page.html", pty.openpty()
+    command = [sys.executable, "-c", "from evenkeel.cli import main; main()", "backtest", words]
+    command += ["--key", "word", "--rows", "700", "--channels", "3", "--strategy", "scan,uniform"]
+    with subprocess.Popen(
+        [*command, "--html", str(page)], stdout=subprocess.PIPE, stderr=its, text=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as running:  # fmt: skip
+        os.close(its)
+        shown = ""
+        # The end of a pseudo-terminal is an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                shown += part.decode(errors="replace")
+        table = running.communicate(timeout=60)[0]
+    os.close(ours)
+    assert running.returncode == 0 and table.count("uniform") == 1
+    assert "uniform, 3 channels" in shown and "100%" in shown
+    assert page.read_text().count("<svg") == 2 * 2
 
 
 def test_the_console_passes_a_gap_over_and_refuses_what_cannot_be(tmp_path):

@@ -77,6 +77,26 @@ def test_zipf_2_is_optimal_and_better_than_a_hash():
         assert rivetti_lambda(loads) == pytest.approx(100 * (k * heaviest - 1), abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("z", "theta", "heavy"),
+    [(1.0, 0.05, 2), (1.0, 0.02, 5), (0.5, 0.125, 0), (1.0, 0.125, 0)],
+)
+def test_where_no_key_is_over_the_mean_the_mean_error_is_within_its_bound(z, theta, heavy):
+    """Cases 2 and 3 of Theorem 4.2, with theta at most 1/k and mu at least 1/theta: by the proof's
+    own bounds, and, as "(1 + theta)-optimal" may be read, by theta alone."""
+    profile, k, mu = zipf_profile(10_000, z, threshold=1e-3), 8, round(1 / theta)
+    share = profile.heavy_load[profile.heavy_load >= theta]
+    assert len(share) == heavy and profile.heavy_load.max() <= 1 / k
+    found = []
+    for seed in range(30):
+        function = dkg(profile, None, numbered_channels(k), theta=theta, mu=mu, seed=seed)
+        found.append(rivetti_lambda(channel_loads(function, profile)) / 100)
+    sparse = 1 - float(share.sum())
+    bound = (mu + 1) / mu * sparse if heavy else 1 / mu + k * theta
+    # The best mapping's lambda is at least 0.
+    assert 0 < np.mean(found) <= theta < bound <= 1 + theta + 1e-9
+
+
 @pytest.mark.parametrize("z", [0.5, 1.0])
 def test_more_buckets_are_more_even(z):
     profile = zipf_profile(10_000, z, threshold=1e-4)
