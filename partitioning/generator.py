@@ -241,16 +241,20 @@ def keys_of_window(stream: Stream, window: int) -> Ints:
 
 
 #: Streams by name. gedik*: the defaults of Gedik 2014, section 5.1: a million keys, z = 1. dkg:
-#: Rivetti et al. 2015, section 5.1, Zipf-2, 80,000 tuples to learn from, and as many more. flexd:
-#: as `benchmarks.papers.flexd`, at the middle of its skews. guo-zhou: `benchmarks.papers.guo_zhou`
-#: says which of its numbers are the paper's; a minute there is a day here.
+#: Rivetti et al. 2015, section 5.1, Zipf-2, 80,000 tuples to learn from, and as many more; -trace
+#: stands in for its DEBS trace: the first of 8,504 cells has a fifth. flexd: as
+#: `benchmarks.papers.flexd`, at the middle of its skews. guo-zhou: `benchmarks.papers.guo_zhou`
+#: says which of its numbers are the paper's; a minute there is a day here; -synthetic: its stream
+#: by a Zipf law, as `benchmarks.papers.gauss_zipf`.
 PRESETS: dict[str, Stream] = {
     "small": Stream(rows=100_000, keys=10_000, windows=2),
     "gedik": Stream(rows=10_000_000, keys=1_000_000),
     "gedik-low-skew": Stream(rows=10_000_000, keys=1_000_000, z=0.5),
     "dkg": Stream(rows=80_000, keys=10_000, z=2.0, windows=2),
+    "dkg-trace": Stream(rows=400_000, keys=8_504, z=1.1838, windows=2),
     "flexd": Stream(rows=500_000, keys=10_000, z=2.0, windows=2),
     "guo-zhou": Stream(rows=6_100, keys=100, z=0.5, windows=120, wander=(0.85, 0.5), days=1),
+    "guo-zhou-synthetic": Stream(rows=600_000, keys=100, z=0.5, windows=120, days=1),
     "drift": Stream(windows=4, churn=0.1),
     "hot": Stream(windows=4, hot=(2, 0.2)),
     "vanish": Stream(windows=4, vanish=2),
