@@ -16,6 +16,7 @@ from partitioning.bounds import least_copies
 from partitioning.errors import InputError
 from partitioning.function import Channel, numbered_channels, successor
 from partitioning.generator import KEY, hashed_keys, zipf, zipf_profile
+from partitioning.hashing import slot_of
 from partitioning.metrics import channel_loads, imbalance, moved_shares
 from partitioning.moves import moves_between
 from partitioning.profile import profile_of_keys
@@ -73,6 +74,24 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
         several += len(tried) > 1
         assert reached(profile, after) <= min(tried) * (1 + 1e-6)
     assert several > 6
+
+
+def test_a_budget_too_short_for_any_item_moves_a_part_of_the_densest_key():
+    """The densest key has 3 of a fair share of 10 and 10 bytes, of which 8 may move; any other item
+    has more. The two channels come from 1.4 to what 2.4 less on the first makes of it."""
+    channels = numbered_channels(2)
+    load, state = np.array([3.0, *[1.0] * 11, *[1.0] * 6]), np.array([10.0, *[1000.0] * 17])
+    keys = hashed_keys(18)
+    profile = profile_of_keys(KEY, keys, load, 4096, state=state, threshold=2.0)
+    owners = np.zeros(4096, np.int32)
+    owners[slot_of(keys[12:], 4096)] = 1
+    previous = successor(KEY, None, channels, owners, "by hand")
+    assert reached(profile, previous) == pytest.approx(1.4)
+    assert frontier(profile, previous, channels, budget=8.0).slots.tolist() == owners.tolist()
+    part = frontier(profile, previous, channels, budget=8.0, splitting=True)
+    assert reached(profile, part) == pytest.approx(1.16, abs=0.002)
+    assert part.split.keys.tolist() == keys[:1].tolist()
+    assert sum(m.bytes for m in moves_between(previous, part, profile)) <= 8.0
 
 
 def test_half_of_all_load_on_one_key_comes_even():

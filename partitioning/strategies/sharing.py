@@ -116,14 +116,20 @@ def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: floa
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
     room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
+    # What stays takes its room before anything comes to it, or one that comes drives out the next.
+    stays = np.zeros_like(before)
+    for key, load in enumerate(loads.tolist()):
+        stays[key] = np.minimum(before[key] * load, room)
+        room -= stays[key]
     after = np.zeros_like(before)
     for key, load in enumerate(loads.tolist()):
+        room += stays[key]
         fits = open_ & (room >= load)
         if fits.any():
             owner = int(np.lexsort((room, before[key], fits))[-1])
             after[key, owner] = 1.0
         else:
-            parts = np.minimum(before[key] * load, room)
+            parts = stays[key].copy()
             left = load - float(parts.sum())
             for channel in np.argsort(parts - room, kind="stable").tolist():
                 taken = min(left, float(room[channel] - parts[channel]))

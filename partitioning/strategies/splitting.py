@@ -24,6 +24,8 @@ Shared = tuple[float, Ints, dict[int, dict[int, float]]]
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
+#: Where a budget is short, part of a key may be all that it pays for: keys of these parts, too.
+FINER = (1 / 8, 1 / 32)
 #: Imbalances nearer than this, in part, are told apart by copies.
 NEAR = 1e-4
 #: Part of its limit that a channel gives to a key which the fewest hold: all, short of rounding.
@@ -73,7 +75,8 @@ def shared_plan(
     fair = task.fair[task.fair > 0]
     least = float(fair.min() / fair.max())
     coarse = [(HARD * least, 0.0)] if least < 1 else []
-    for part, depth in ((1.0, 0.0), *again, (HARD, 0.0), *coarse):
+    finer = [(part, 0.0) for part in FINER] if budget < np.inf else []
+    for part, depth in ((1.0, 0.0), *again, (HARD, 0.0), *coarse, *finer):
         keys = cut(task, previous, goal, part)
         owners = keys.owners(depth, copies)
         rest = left(task, keys, owners, ALIKE)
@@ -145,7 +148,8 @@ def _carried_out(
     if copies is not None:
         after = largest(after, copies)
     # A split rounds each share to whole parts.
-    rounding = len(task.fair) / PARTS * float(keys.sizes.sum())
+    moved = (after != keys.before).any(axis=1)
+    rounding = len(task.fair) / PARTS * float(keys.sizes[moved].sum())
     weights = keys.had, keys.loads, keys.sizes, keys.copies
     after = afforded(keys.before, after, *weights, spare - rounding)
     hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
