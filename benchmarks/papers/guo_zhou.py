@@ -103,12 +103,16 @@ def measure(
 
 
 def over_time(runs: Sequence[Sequence[Course]]) -> None:
-    """Fig. 3, whose values are not printed, by the 5 periods of CLB."""
-    print(f"\nvariance of the next window over time, means of {PERIOD} windows (Fig. 3)")
-    for name, courses in zip(NAMES, runs, strict=True):
-        each = np.mean([course.following for course in courses], axis=0)
-        spans = [each[at : at + PERIOD].mean() for at in range(0, len(each), PERIOD)]
-        print(f"{name:12}" + "".join(f"{v:>10.1e}" for v in spans))
+    """Figs. 3 and 4, whose values are not printed, by the 5 periods of CLB."""
+    for told, figure, field, kind in (
+        ("variance of the next window", 3, "following", ".1e"),
+        ("state moved a window", 4, "moved", ".1%"),
+    ):
+        print(f"\n{told} over time, means of {PERIOD} windows (Fig. {figure})")
+        for name, courses in zip(NAMES, runs, strict=True):
+            each = np.mean([getattr(course, field) for course in courses], axis=0)
+            spans = [each[at : at + PERIOD].mean() for at in range(0, len(each), PERIOD)]
+            print(f"{name:12}" + "".join(f"{v:>10{kind}}" for v in spans))
 
 
 def main(seeds: int = 5) -> None:
