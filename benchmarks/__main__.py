@@ -8,6 +8,7 @@ import sys
 ALL = (
     "gedik_default",
     "frontier_scale",
+    "own_bytes",
     "routing",
     "learn",
     "incremental",

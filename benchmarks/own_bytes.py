@@ -1,0 +1,89 @@
+"""frontier against every other strategy at that one's own bytes, on profiles drawn at random.
+
+Loads are Zipf's or lognormal, bytes of state as large as the load or lognormal; from 2 to 24
+channels, half of the time as many as before, from a function of hashing, scan or readj. Each other
+strategy plans, and frontier is given just the bytes which that moved, and may split keys where it
+does. Told is how often another is more even by over .1%, and by how much at most: over slots as
+specs have them, and over few, where each item is a good part of a channel and to be the most even
+is to pack a bin, so that any search may be beaten by another's luck.
+
+    python -m benchmarks.own_bytes [profiles]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from partitioning.function import PartitioningFunction, numbered_channels
+from partitioning.generator import KEY, hashed_keys, zipf
+from partitioning.metrics import channel_loads, imbalance, moved_shares
+from partitioning.profile import Profile, profile_of_keys
+from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
+from partitioning.strategies.frontier import frontier
+
+#: Keys and slots that are drawn from, and most channels.
+SIZES = {
+    "specs' sizes": ((1_000, 5_000, 20_000), (1_024, 4_096), 24),
+    "few items": ((20, 100, 500, 3_000), (16, 64, 256), 12),
+}
+STARTS = ("uniform", "consistent", "scan", "readj")
+#: frontier ends as near to the best imbalance as this, in part: nearer ones are one.
+CLOSE = 1e-3
+
+
+def moved(profile: Profile, before: PartitioningFunction, after: PartitioningFunction) -> float:
+    """Bytes of state that a function moves; of split keys as their shares do."""
+    tail = profile.tail(profile.bytes, profile.heavy_bytes)
+    keys = moved_shares(before, after, profile.heavy) @ profile.heavy_bytes
+    return float(tail[before.slots != after.slots].sum() + keys)
+
+
+def drawn(seed: int, size: str) -> tuple[Profile, PartitioningFunction, int]:
+    """A profile, the function in force, and how many channels there are to be."""
+    random, (keys, slots, most) = np.random.default_rng(seed), SIZES[size]
+    count, wide = int(random.choice(keys)), int(random.choice(slots))
+    lognormal = random.lognormal(0, random.uniform(0, 2.5), count)
+    load = lognormal if random.random() < 0.5 else zipf(count, random.uniform(0, 2))
+    state = random.lognormal(0, random.uniform(0, 2), count) if random.random() < 0.6 else None
+    least = random.uniform(0.0005, 0.05) * load.sum()
+    hashes = hashed_keys(count, seed)
+    profile = profile_of_keys(KEY, hashes, load, wide, state=state, threshold=least)
+    before, now = random.integers(2, most + 1, 2).tolist()
+    start = STRATEGIES[STARTS[random.integers(len(STARTS))]]
+    previous = start(profile, None, numbered_channels(before))
+    return profile, previous, before if random.random() < 0.5 else now
+
+
+def compared(seed: int, size: str) -> dict[str, float]:
+    """How much more even each other strategy is than frontier at its own bytes, in part; below 0:
+    frontier is."""
+    profile, previous, count = drawn(seed, size)
+    channels, found = numbered_channels(count), {}
+    for name in STRATEGIES:
+        other = STRATEGIES[name](profile, previous, channels)
+        budget = moved(profile, previous, other)
+        splitting = name in SPLITTING
+        ours = frontier(profile, previous, channels, budget=budget, splitting=splitting)
+        reached, theirs = (
+            imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other)
+        )
+        found[name] = reached / theirs - 1
+    return found
+
+
+def main(profiles: int = 200) -> None:
+    head = f"{profiles} profiles each"
+    print(f"{head:28}{'comparisons':>14}{'another more even':>23}{'at most by':>13}")
+    for size in SIZES:
+        runs = [compared(seed, size) for seed in range(profiles)]
+        for told, names in (("whole keys", WHOLE), ("splitting", SPLITTING)):
+            parts = np.array([part for run in runs for n, part in run.items() if n in names])
+            over = parts[parts > CLOSE]
+            print(f"{size + ', ' + told:28}{len(parts):>14,}{len(over):>23}"
+                  f"{over.max(initial=0.0):>13.1%}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
