@@ -102,7 +102,9 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
         tail, heavy = (values[part] for part in parts)
         mean = tail.mean()
         drawn = np.concatenate([mean + slopes[0] * (tail - mean), slopes[1] * heavy])
-        return drawn / drawn.sum()
+        left = float(drawn.sum())
+        # Where every key is listed, and none comes back, nothing would be.
+        return drawn / left if left > 0 else values
 
     items = drawn_in(said[-1]) * total
     tail, heavy = items[:slots], items[slots:]

@@ -324,6 +324,7 @@ def test_options_reach_their_strategy(words):
             "no option 'speed'. It has: max_imbalance",
         ),
         (["--option", "frontier.budget=much"], "frontier.budget cannot be 'much'"),
+        (["--option", "frontier.excluded=a1"], "frontier.excluded cannot be 'a1'"),
         (["--option", "frontier.budget=Infinity"], "frontier.budget cannot be inf"),
         (["--option", "scan.sigma=1"], "'scan', which is not run"),
         (["--option", "sigma"], "is not NAME.k=v"),

@@ -141,6 +141,18 @@ def test_an_unlisted_key_does_not_come_from_nothing():
     assert np.abs(ahead.surprises).max(initial=0.0) < 1e-9 * load.sum()
 
 
+@pytest.mark.parametrize("keys", [lambda w: w, lambda w: 0], ids=["all new", "all return"])
+def test_keys_that_are_all_listed_are_foretold_whether_they_return_or_not(keys):
+    random, past = np.random.default_rng(4), []
+    for window in range(6):
+        load = random.permutation(np.arange(1.0, 8.0))
+        profile = profile_of_keys(KEY, hashed_keys(7, keys(window)), load, SLOTS, threshold=0.5)
+        past.append(profile.sketch())
+    for ahead in (forecast(past), next_window([[s] for s in past]), forecast(past, 0.7)):
+        assert ahead.sketch.load.sum() == pytest.approx(merge(past).load.sum())
+        assert np.isfinite(ahead.surprises).all() and (ahead.sketch.heavy_load >= 0).all()
+
+
 def test_surprises_keep_the_mean_products():
     # Keys 0 and 1 rise and fall together, key 2 against them.
     random, past = np.random.default_rng(3), []

@@ -32,7 +32,7 @@ from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.curve import trace, whole_path
 from partitioning.strategies.frontier import frontier
-from partitioning.strategies.frontier_task import task_of
+from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.gedik import scan
 from partitioning.strategies.hashing import consistent, uniform
 
@@ -641,6 +641,17 @@ def test_out_of_time_it_gives_the_best_so_far(z, splitting):
     # Weights fill what room there is without a search.
     assert splitting or even() < even(seconds=1e-9)
     assert even(seconds=60) == even()
+
+
+def test_out_of_time_no_other_search_begins(monkeypatch):
+    profile, walks = zipf_profile(20_000, 0.8, threshold=0.0005), []
+    previous = uniform(profile, None, numbered_channels(10))
+    once = Task.search
+    monkeypatch.setattr(Task, "search", lambda *given: walks.append(1) or once(*given))
+    frontier(profile, previous, numbered_channels(11), seconds=60)
+    unhurried, walks[:] = len(walks), []
+    frontier(profile, previous, numbered_channels(11), seconds=1e-9)
+    assert len(walks) == 1 < unhurried
 
 
 def test_of_slots_that_are_alike_neighbours_move():

@@ -55,6 +55,8 @@ def whole_path(task: Task) -> Path:
     """The path to as even as it gets, such that planning again from there finds nothing."""
     path = task.search(task.floor, task.floor * (1 + CLOSE))
     for _ in range(PASSES):
+        if time.monotonic() > task.deadline:
+            break
         end = path.pareto()[-1]
         at = path.at(end)
         again = replace(task, start=at, home=at).search(task.floor, task.floor * (1 + CLOSE))

@@ -44,6 +44,8 @@ def check_options(
         fits = isinstance(value, kinds) or (type(value) is int and isinstance(float(value), kinds))
         if isinstance(value, bool):
             fits = hints[name] is bool
+        elif isinstance(value, str) and str not in kinds:
+            fits = False  # a text is no list of its letters
         if not fits or (isinstance(value, float) and not math.isfinite(value)):
             kind = getattr(hints[name], "__name__", hints[name])
             raise InputError(f"{strategy}.{name} cannot be {value!r}", values, f"It takes: {kind}")
