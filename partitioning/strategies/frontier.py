@@ -72,9 +72,10 @@ def frontier(
     excluded : keys that stay where they are, unless their channel closes
     seconds : the search ends after so long with the best found; None: when nothing helps, and
         the same input gives the same function
-    splitting : keys too heavy to stay whole are shared by several channels, by weights that fill
-        the room that slots and whole keys leave; none where whole keys reach `max_imbalance`. To
-        the budget a key counts as if its state moved with its share, which is more than it does,
+    splitting : keys too heavy to stay whole, and lighter ones where a budget is too short for whole
+        items, are shared by several channels, by weights that fill the room that slots and whole
+        keys leave; none where whole keys reach `max_imbalance`. Past surprises do not count. To the
+        budget a key counts as if its state moved with its share, which is more than it does,
         and a new owner's copy and the partial on a channel that closes in full
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
         None: any number
