@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.spec import TableSpec
-from evenkeel.state_view import merged, width_sql
+from evenkeel.state_view import merged
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
@@ -23,9 +23,8 @@ from partitioning.parts import listed_sql, owners_sql, settled_sql
 from partitioning.sql import quoted
 from spark_jobs.state import CHANNEL, SLOT, sql_name
 
-#: Of a row that is left to move: whether it is written, and the bytes, uncompressed, that are then
-#: written in columns whose values may be large.
-WRITTEN, WIDE = "_written", "_wide"
+#: Of a row that is left to move: whether it is written.
+WRITTEN = "_written"
 #: Of the joined rows: whether the row is there afterwards.
 _STAYS = "_stays"
 
@@ -58,17 +57,16 @@ class Joining:
 
     def left(self, version: int | None = None) -> str:
         """Query for the rows that `merge` has left to do: WRITTEN of each (BOOLEAN) says whether it
-        counts as one that is written. Partials that leave all do, as each is in a joined row
-        then; of copies those do that come. WIDE (BIGINT) is of the row as it then stands.
+        costs a write. Partials that leave all do; of copies those do that come.
 
         Parameters
         ----------
         version : of the state table; None: the newest
         """
-        table = self.spec.state[self.name]
-        written = _STAYS if table.copied else f"NOT {_STAYS}"
-        wide = f"IF({_STAYS}, {width_sql(table) or 0}, 0)"
-        return f"SELECT {written} AS {WRITTEN}, {wide} AS {WIDE} FROM ({self._source(version)})"
+        if self.spec.state[self.name].copied:
+            return f"SELECT {_STAYS} AS {WRITTEN} FROM ({self._source(version)})"
+        leaving = f"{self._ours()} AND {CHANNEL} <> {belongs_sql(self.target)}"
+        return f"SELECT true AS {WRITTEN} FROM {self._read(version)} WHERE {leaving}"
 
     def merge(self) -> str:
         """The MERGE that brings the rows to their owners; run again it finds nothing. What a

@@ -18,7 +18,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from evenkeel.state_view import width_sql
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
@@ -27,7 +26,7 @@ from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
-from spark_jobs.joining import WIDE, WRITTEN, Joining
+from spark_jobs.joining import WRITTEN, Joining
 from spark_jobs.moved import moved_sql
 from spark_jobs.throttle import Throttle
 
@@ -191,9 +190,8 @@ class Passage:
     def _update(self, condition: str) -> tuple[str, str]:
         # Of keys that are split it is not asked.
         owner, path = channel_sql(self.target.unsplit), state.sql_name(self.path)
-        wide = width_sql(self.migration.table.spec.state[self.name]) or 0
         return (
-            f"SELECT true AS {WRITTEN}, {wide} AS {WIDE} FROM {path} WHERE {condition}",
+            f"SELECT true AS {WRITTEN} FROM {path} WHERE {condition}",
             f"UPDATE {path} SET {state.CHANNEL} = {owner} WHERE {condition}",
         )
 
@@ -206,7 +204,7 @@ class Passage:
             # A write of nothing that carries a transaction id leaves an empty commit behind.
             return Written(0, version, version)
         if self.throttle is not None:
-            self.throttle.admit(rows_left, self.name)
+            self.throttle.admit(rows_left.where(WRITTEN), self.path)
         app = commits.app_id(self.migration.table.spec.table)
         try:
             with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
@@ -225,7 +223,7 @@ class Passage:
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:
-            self.throttle.keep(self.name, version)
+            self.throttle.keep(self.path, version)
         return Written(rows, version, state.table_version(self.spark, self.path))
 
     def _add(self, constraint: str) -> bool:

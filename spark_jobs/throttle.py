@@ -15,10 +15,9 @@ from evenkeel.tables_suite import FILE_OVERHEAD
 from partitioning.batches import stops
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
-from spark_jobs import commits
+from spark_jobs import commits, state
 from spark_jobs.fence import Migration, ours
 from spark_jobs.job import say
-from spark_jobs.pricing import RowPrice
 
 #: Where no batch is given, it is what a rate lets through in so many seconds ...
 SECONDS = 60
@@ -56,13 +55,14 @@ class Throttle:
     def __init__(self, spark: SparkSession, migration: Migration, back: bool = False) -> None:
         plan = migration.plan
         _, self._rate = throttle_for(migration.table.spec, migration.run)
-        self._spark, self._migration, self._back = spark, migration, back
+        self._spark, self._digest = spark, plan.digest
+        self._run, self._back = migration.run, back
         self._planned = sum(m.rows for m in plan.moves)
         self._budget = None if back else write_budget(plan)
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
-        found = {name: _Sums.of(ours(spark, migration, name)) for name in names}
-        self._of, self._prices = defaultdict(_Sums, found), dict[str, RowPrice]()
+        found = {migration.path(n): _Sums.of(ours(spark, migration, n)) for n in names}
+        self._of = defaultdict(_Sums, found)
         self._before, self._began = self._all, time.monotonic()
 
     @property
@@ -70,12 +70,8 @@ class Throttle:
         """Of all tables."""
         return sum(self._of.values(), _Sums())
 
-    def admit(self, left: DataFrame, name: str) -> None:
-        """Weigh what a batch writes to a state table, before it does.
-
-        Parameters
-        ----------
-        left : as `Passage.writes` finds it
+    def admit(self, rows: DataFrame, path: str) -> None:
+        """Weigh the rows that a batch moves, before it does.
 
         Raises
         ------
@@ -84,27 +80,24 @@ class Throttle:
         """
         if self._budget is None:
             return
-        if name not in self._prices:
-            self._prices[name] = RowPrice.of(self._spark, self._migration, name)
-        rows, size = self._prices[name].weigh(left)
-        written, here = self._all.state, self._of[name]
-        # Those that have moved may have turned out to be larger.
-        size = max(size, rows * here.state / here.rows if here.rows else 0.0)
+        each, here = state.table_bytes_per_row(self._spark, path), self._of[path]
+        size = rows.count() * max(each, here.state / here.rows if here.rows else 0.0)
+        written = self._all.state
         # Half a byte: sums of floats may differ in their last digits.
         if written + size > self._budget + 0.5:
             raise FenceError(
                 f"{written:,} bytes are written, the next batch takes {size:,.0f}, and the "
                 f"budget is {self._budget:,.0f}",
-                self._migration.path(name),
+                path,
                 "Roll back (the DAG does); then plan again, or raise the budget",
             )
 
-    def keep(self, name: str, since: int) -> None:
-        """Count what our commits since a version of a state table have written, tell how far it
-        is, and wait until the rate allows more."""
-        digest = self._migration.plan.digest
-        found = commits.history_since(self._spark, self._migration.path(name), since)
-        self._of[name] += _Sums.of(c for c in found if c.meta.get("digest") == digest)
+    def keep(self, path: str, since: int) -> None:
+        """Count what our commits since a version have written, tell how far it is, and wait
+        until the rate allows more."""
+        found = commits.history_since(self._spark, path, since)
+        mine = [c for c in found if c.meta.get("digest") == self._digest]
+        self._of[path] += _Sums.of(mine)
         now, seconds = self._all, time.monotonic() - self._began
         if self._rate is not None:
             wait = max(0.0, (now.bytes - self._before.bytes) / self._rate - seconds)
@@ -121,8 +114,8 @@ class Throttle:
             "bytes": now.bytes,
             "left": left,
         }
-        told |= {"digest": digest, "back": self._back}
-        self._migration.run.write_json("progress.json", told)
+        told |= {"digest": self._digest, "back": self._back}
+        self._run.write_json("progress.json", told)
 
 
 def way(migration: Migration, back: bool = False) -> list[PartitioningFunction]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from evenkeel.outcome import read_run
-from evenkeel.spec_file import load_spec
-from evenkeel.table import Table
-from evenkeel.tables_suite import FILE_OVERHEAD
 from partitioning.errors import FenceError
 from spark_jobs import commits
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
 from spark_jobs.throttle import Throttle
-from tests.placed import MOVED, append, crashing_at, placed, planned, state_rows
+from tests.placed import append, crashing_at, placed, planned, state_rows
 
 pytestmark = pytest.mark.spark
 
@@ -111,38 +105,7 @@ def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path
     written = migrate(spark, migration)["tables"]
     wide, narrow = (written[name]["bytes"] / written[name]["rows"] for name in ("wide", "narrow"))
     assert wide > 10 * narrow
-    throttle = Throttle(spark, migration)
-    batch = spark.range(1_000_000).selectExpr("true AS _written", "0 AS _wide")
-    throttle.admit(batch, "narrow")
+    throttle, batch = Throttle(spark, migration), spark.range(1_000_000)
+    throttle.admit(batch, home.path("narrow"))
     with pytest.raises(FenceError, match="bytes are written, the next batch takes"):
-        throttle.admit(batch, "wide")
-
-
-def test_rows_with_large_values_are_weighed_before_they_move(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    home = placed(spark, tmp_path)
-    spec = yaml.safe_load(home.spec_path.read_text())
-    spec["state"]["visits"]["columns"]["tags"] = {"merge": "set", "of": "tag"}
-    home.spec_path.write_text(yaml.safe_dump(spec))
-    home = replace(home, table=Table(load_spec(home.spec_path)))
-    spark.sql(f"ALTER TABLE delta.`{home.path()}` ADD COLUMNS (tags ARRAY<STRING>)")
-    rows = state_rows(spark, home.table.epoch().function, {f"new{i}": i for i in range(4000)})
-    # The rows that move have sets of a hundred, all others of three.
-    many = F.when(F.col("slot").isin(*MOVED), 100).otherwise(3)
-    tag = F.transform(
-        F.sequence(F.lit(1), many), lambda i: F.sha1(F.concat("key", i.cast("string")))
-    )
-    rows.withColumn("tags", tag).write.format("delta").mode("append").save(home.path())
-
-    mean = planned(spark, home, "mean").plan.bytes
-    tight = planned(spark, home, "tight", budget=2 * mean)
-    with pytest.raises(FenceError, match=r"[\d,]+ bytes are to move by now") as error:
-        migrate(spark, tight)
-    assert home.constraints(spark) == {"evenkeel_epoch_0"}
-    told = float(str(error.value).split(" bytes are to move")[0].split()[-1].replace(",", ""))
-    enough = planned(spark, home, "enough", budget=1.05 * told)
-    written = migrate(spark, enough)["tables"]["visits"]
-    assert 0.9 * told < written["bytes"] < 1.05 * told + FILE_OVERHEAD * written["files"]
-    # Had they been weighed at the mean, a budget that they do not keep would have let them pass.
-    assert written["bytes"] > 4 * mean
+        throttle.admit(batch, home.path("wide"))
