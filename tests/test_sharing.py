@@ -24,6 +24,7 @@ from partitioning.strategies import SPLITTING, STRATEGIES
 from partitioning.strategies.curve import CLOSE
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.hashing import uniform
+from partitioning.strategies.sharing import largest, poured
 from tests.test_frontier import Problem, problems
 
 #: The module, whose name in the package is that of its function.
@@ -74,6 +75,25 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
         several += len(tried) > 1
         assert reached(profile, after) <= min(tried) * (1 + 1e-6)
     assert several > 6
+
+
+def test_who_comes_first_is_decided_by_what_copies_leave():
+    """By hand: a key of 4 comes to three channels of 2, of which a key of 2 has half of two."""
+    loads, fair = np.array([4.0, 2.0]), np.full(3, 2.0)
+    before = np.array([[0, 1, 0], [0.5, 0, 0.5]])
+    held, not_held = (
+        (loads @ largest(poured(np.zeros(3), fair, loads, before, 1.0, held), 2)).max() / 2
+        for held in (True, False)
+    )
+    assert (held, not_held) == (pytest.approx(4 / 3), pytest.approx(1.0))
+    profile = profile_of_keys(KEY, hashed_keys(2), loads, 16, threshold=0.1)
+    shares = {h: dict(enumerate(b)) for h, b in zip(hashed_keys(2).tolist(), before, strict=True)}
+    previous = successor(
+        KEY, None, numbered_channels(3), np.zeros(16, np.int32), "by hand", {},
+        {}, {h: {c: s for c, s in b.items() if s} for h, b in shares.items() if b[0]},
+    )  # fmt: skip
+    after = frontier(profile, previous, numbered_channels(3), splitting=True, copies=2)
+    assert reached(profile, after) == pytest.approx(1.0, abs=2e-3)
 
 
 def test_a_budget_too_short_for_any_item_moves_a_part_of_the_densest_key():

@@ -92,6 +92,7 @@ def shared(
     before: Floats,
     goal: float,
     owners: Mapping[int, Owners],
+    held: bool,
 ) -> Floats:
     """Who shares each key, float64 (F, N): its owners, if it has some, evenly; others as `poured`,
     whose parameters these are."""
@@ -99,11 +100,13 @@ def shared(
     after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
     for key, own, load in zip(owners, owners.values(), parts, strict=True):
         after[key, own.channels] = load / loads[key]
-    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal)
+    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal, held)
     return after
 
 
-def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float) -> Floats:
+def poured(
+    rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
+) -> Floats:
     """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
     if that can be: as much as can be stays where it is, what must go goes to the fewest.
 
@@ -112,13 +115,14 @@ def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: floa
     rest, fair : float64 (N,): load of whole items, and fair share of all load; 0: closed
     loads : float64 (F,), in the order in which they take room; one that fits whole stays whole
     before : float64 (F, N): shares where the keys are
+    held : what stays takes its room before anything comes to it, or one that comes drives out the
+        next; without, the first keys go to fewer channels
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
     room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
-    # What stays takes its room before anything comes to it, or one that comes drives out the next.
     stays = np.zeros_like(before)
-    for key, load in enumerate(loads.tolist()):
+    for key, load in enumerate(loads.tolist() if held else ()):
         stays[key] = np.minimum(before[key] * load, room)
         room -= stays[key]
     after = np.zeros_like(before)
@@ -129,7 +133,7 @@ def poured(rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: floa
             owner = int(np.lexsort((room, before[key], fits))[-1])
             after[key, owner] = 1.0
         else:
-            parts = stays[key].copy()
+            parts = np.minimum(before[key] * load, room)
             left = load - float(parts.sum())
             for channel in np.argsort(parts - room, kind="stable").tolist():
                 taken = min(left, float(room[channel] - parts[channel]))

@@ -24,7 +24,7 @@ Shared = tuple[float, Ints, dict[int, dict[int, float]]]
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
-#: Where a budget is short, part of a key may be all that it pays for: keys of these parts, too.
+#: Where a goal is missed, part of a key may be all that a budget pays for: keys of these, too.
 FINER = (1 / 8, 1 / 32)
 #: Imbalances nearer than this, in part, are told apart by copies.
 NEAR = 1e-4
@@ -144,11 +144,13 @@ def _carried_out(
     """`shared_plan`'s answer, what was left being `at`."""
     spare, at = budget - keys.made_whole - rest.moved(at), at[: len(task.load)]
     loads = sums_by(at, keys.whole, len(task.fair))
-    after = shared(loads, task.fair, keys.loads, keys.before, goal, owners)
+    known = loads, task.fair, keys.loads, keys.before, goal, owners
+    after = shared(*known, held=True)
     if copies is not None:
-        after = largest(after, copies)
+        both = [largest(a, copies) for a in (after, shared(*known, held=False))]
+        after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, task.capacities))
     # A split rounds each share to whole parts.
-    moved = (after != keys.before).any(axis=1)
+    moved = (np.abs(after - keys.before) > 0.5 / PARTS).any(axis=1)
     rounding = len(task.fair) / PARTS * float(keys.sizes[moved].sum())
     weights = keys.had, keys.loads, keys.sizes, keys.copies
     after = afforded(keys.before, after, *weights, spare - rounding)
