@@ -328,6 +328,7 @@ def asking(site: Site) -> Iterator[str]:
     site.shop.plan(name, force=True)
     request = approval.request(site.shop.spec, name)
     assert request is not None
+    approval.ask(site.shop.spec, name)
     with create_session() as session:
         task = approve_of(session)
         task.state, task.updated_at = "awaiting_input", datetime.now(UTC) - timedelta(minutes=1)

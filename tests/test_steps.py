@@ -387,7 +387,12 @@ def test_who_is_asked(shop: Shop) -> None:
     shop.respec(approve_over=int(size) + 1)
     assert approval.request(shop.spec, "r") is None
     shop.respec(approve_over=0)
+    run = shop.registry.run("r")
+    before = sorted(p.name for p in Path(run.url).iterdir())
     asked = approval.request(shop.spec, "r")
+    assert sorted(p.name for p in Path(run.url).iterdir()) == before, "to look leaves no trace"
+    approval.ask(shop.spec, "r")
+    assert run.read_json("asked.json") == {"digest": digest}
     assert asked is not None
     assert "words" in asked.subject
     assert f"{size:,.0f} bytes" in asked.subject
