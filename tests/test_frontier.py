@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.own_bytes import CLOSE, compared, moved
+from benchmarks.own_bytes import CLOSE, compared, drawn, moved
 from evenkeel.windows import read_series
 from partitioning.bounds import floor, least_bytes
 from partitioning.errors import InputError
@@ -28,7 +28,7 @@ from partitioning.metrics import channel_loads, channel_sums, imbalance
 from partitioning.plan import make_plan
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
-from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
+from partitioning.strategies import STRATEGIES, WHOLE
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.curve import trace, whole_path
 from partitioning.strategies.frontier import frontier
@@ -453,18 +453,6 @@ def test_bad_options_are_refused(options):
         frontier(profile, previous, numbered_channels(2), **options)
 
 
-def no_other_is_more_even(profile, previous, channels, names=WHOLE) -> None:
-    """At each other strategy's own bytes, which it keeps to, frontier is at least as even."""
-    for name in names:
-        other = STRATEGIES[name](profile, previous, channels)
-        budget = moved(profile, previous, other)
-        splitting = name in SPLITTING
-        ours = frontier(profile, previous, channels, budget=budget, splitting=splitting)
-        assert moved(profile, previous, ours) <= budget * (1 + 1e-12)
-        even, theirs = (imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other))
-        assert even <= theirs * (1 + CLOSE), name
-
-
 @pytest.mark.parametrize("z", [0.5, 1.0, 1.2])
 @pytest.mark.parametrize("row_bytes", [None, 100.0], ids=["linear state", "one row a key"])
 @pytest.mark.parametrize(("before", "now"), [(5, 6), (10, 10), (12, 10), (20, 21)])
@@ -472,15 +460,16 @@ def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
     profile = zipf_profile(20_000, z, slots=1024, threshold=0.001, row_bytes=row_bytes)
     for start in (consistent, uniform):
         previous = start(profile, None, numbered_channels(before))
-        no_other_is_more_even(profile, previous, numbered_channels(now))
+        found = compared(profile, previous, numbered_channels(now), WHOLE)
+        assert max(found.values()) <= CLOSE, found
 
 
 @settings(deadline=None, max_examples=8, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_on_random_profiles_no_other_is_more_even_at_its_own_bytes(seed):
     """Of splitting, and where items are few, docs/BENCHMARKS.md tells how often another is."""
-    found = compared(seed, "specs' sizes")
-    assert max(found[name] for name in WHOLE) <= CLOSE
+    found = compared(*drawn(seed, "specs' sizes"), WHOLE)
+    assert max(found.values()) <= CLOSE, found
 
 
 @pytest.mark.parametrize("row_bytes", [None, 100.0], ids=["linear state", "one row a key"])
@@ -699,5 +688,6 @@ def next_is_no_less_even(key, hashes, load, previous) -> PartitioningFunction:
     profile = profile_of_keys(key, hashes, load, 4096, threshold=least, listed=known)
     if previous is None:  # a preset of one window: from hashing
         previous = uniform(profile, None, numbered_channels(10))
-    no_other_is_more_even(profile, previous, numbered_channels(10), STRATEGIES)
+    found = compared(profile, previous, numbered_channels(10))
+    assert max(found.values()) <= CLOSE, found
     return scan(profile, previous, numbered_channels(10))
