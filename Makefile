@@ -38,7 +38,7 @@ cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all
 	@setup/s3.sh
 	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/test_topology.py $(ARGS)
 
-chaos: setup ## kill, stop and starve every step at 200 points of a seed, and see that nothing is lost
+chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)
 
 fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, sketches, params and forms

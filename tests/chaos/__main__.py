@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.chaos.cases import Case, draw
 from tests.chaos.home import Content, World, contents, copied
 from tests.chaos.run import check, recover, rehearse, strike
-from tests.chaos.sessions import Victim, start
+from tests.chaos.sessions import Cluster, Victim, start
 
 #: Cases that one process is killed in the middle of.
 TOGETHER = 8
@@ -70,10 +70,14 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
         victim.run(list(zip(batch, worlds, strict=True)))
         for case in batch:
             finish(case, lambda world: {})
-    for case in chosen:
-        if case.kind not in KILLS:
-            copied(made[case.table, case.stage], folder / str(case.number))
-            finish(case, lambda world, case=case: strike(spark, case, world))
+    with _cluster(folder, chosen) as cluster:
+        for case in chosen:
+            if case.kind not in KILLS:
+                copied(made[case.table, case.stage], folder / str(case.number))
+                if case.kind == "executor":
+                    finish(case, lambda world, case=case: cluster.run(case, world) or {})
+                else:
+                    finish(case, lambda world, case=case: strike(spark, case, world))
     what = ", ".join(f"{n} {kind}" for kind, n in done.items())
     print(f"{len(chosen)} cases ({what}) in {time.monotonic() - began:.0f} s: {len(failed)} failed")
     if failed:
@@ -82,6 +86,19 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
             f"Again: make chaos ARGS='--cases {asked.cases} --seed {asked.seed} --only {numbers}'"
         )
     return 1 if failed else 0
+
+
+@contextlib.contextmanager
+def _cluster(folder: Path, cases: list[Case]) -> Iterator[Cluster | None]:
+    """The process that loses executors, where any case wants it; none is left of it."""
+    cluster = None
+    if any(c.kind == "executor" for c in cases):
+        cluster = Cluster(folder / "cluster")
+    try:
+        yield cluster
+    finally:
+        if cluster:
+            cluster.kill()
 
 
 def _victims(cases: list[Case], folder: Path) -> Iterator[tuple[list[Case], Victim]]:

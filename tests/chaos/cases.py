@@ -15,8 +15,13 @@ FLOWS = (
     ("moved", "roll_back"),
     ("sealed", "roll_back"),
 )
-#: Of every ten cases so many are of each kind; see `Case`.
-KINDS = ("kill",) * 5 + ("inside", "full", "append", "rival", "clock")
+#: Of every fourteen cases so many are of each kind; see `Case`.
+KINDS = (
+    *("kill",) * 6,
+    *("inside", "full", "append", "rival", "clock", "error", "stall", "executor"),
+)
+#: Of these every other one does not begin at its point, but up to so much later; see `Case`.
+LATER = {"error": 150, "stall": 150, "executor": 100}
 #: What a kill inside of Spark waits for: so many new files of a kind in a table.
 INSIDE = {
     "a part is being written": r"channel=\d+/.*\.parquet",
@@ -39,12 +44,16 @@ class Case:
     kind : what happens: "kill" (SIGKILL at a point), "inside" (SIGKILL while Spark writes),
         "stop" (the step is left abruptly, in a session that lives on), "full" (no file can be
         written from the point on), "append" (another writer adds rows), "rival" (another run
-        does all that it can), "clock" (files are suddenly days older or younger)
+        does all that it can), "clock" (files are suddenly days older or younger), "error" (every
+        request of the store fails until the step has ended), "stall" (each stands still for some
+        seconds), "executor" (one is killed by SIGKILL, and Spark goes on)
     table, stage, step : the step, of which table, and what it has been through before
     at : number of the point, counted from 0; what `inside` waits for: how many files
     label : of the point; of `inside`: which files
     answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on)
     sign : +1 or -1, for what has two directions
+    later : how much after the point: requests that the store still answers before an error or a
+        stall, hundredths of a second until an executor is killed
     """
 
     number: int
@@ -56,10 +65,12 @@ class Case:
     label: str
     answer: str
     sign: int
+    later: int = 0
 
     def __str__(self) -> str:
         what = f"{self.step} of {self.table} {self.stage}"
-        return f"{self.kind}, {what}, {self.at} ({self.label}), {self.answer}"
+        at = f"{self.at} + {self.later}" if self.kind in LATER else f"{self.at}"
+        return f"{self.kind}, {what}, {at} ({self.label}), {self.answer}"
 
 
 def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Case]:
@@ -80,4 +91,5 @@ def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) 
             label = points[flow][at]
         answers = {"learn": ["retry"], "roll_back": ["retry", "again"]}
         answer = rng.choice(answers.get(flow[2], ["retry", "retry", "roll_back", "again"]))
-        yield Case(number, kind, *flow, at, label, answer, rng.choice([-1, 1]))
+        later = rng.choice([0, rng.randint(1, LATER.get(kind, 1))])
+        yield Case(number, kind, *flow, at, label, answer, rng.choice([-1, 1]), later)

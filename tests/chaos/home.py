@@ -51,7 +51,7 @@ _PARAMS = {
     RUN: Params(force=True, capacities=(1, 1, 1, 0.4)),
     RIVAL: Params(force=True, capacities=(0.4, 1, 1, 1)),
 }
-_STATEMENTS = (PySparkException, Py4JError)
+STATEMENTS = (PySparkException, Py4JError)
 #: The key that the events of a table with split keys are full of.
 _HOT = "D000"
 #: How the columns of a split key's partials merge, by hand.
@@ -193,7 +193,7 @@ def append(spark: SparkSession, world: World, planned: bool) -> Content:
         rows = rows.withColumn(state.SLOT, slot).select(now.columns)
         try:
             rows.write.format("delta").mode("append").save(part.path)
-        except _STATEMENTS as error:
+        except STATEMENTS as error:
             if constraints.OURS not in str(error):
                 raise
             continue

@@ -1,9 +1,9 @@
 """The points of a step: each moment at which it touches the world, or that its job names.
 
 Nothing in production knows of them. A file of the registry is about to be written, stands beside
-its place, is in place, is about to be removed; a statement is about to commit to a table, or just
-has. The same step on the same table passes the same points, so the n-th of them is a moment that
-can be come back to.
+its place, is in place, is about to be removed; the input is about to be read; a statement is about
+to commit to a table, or just has. The same step on the same table passes the same points, so the
+n-th of them is a moment that can be come back to.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.store import Store
+from spark_jobs import learn
 
 Point = Callable[[str], None]
 
@@ -59,7 +60,7 @@ def watched(point: Point) -> Iterator[None]:
     """Tell `point` of every point that is passed inside."""
     with pytest.MonkeyPatch.context() as patch:
 
-        def around(owner: type, name: str, before: bool, after: str | None) -> None:
+        def around(owner: Any, name: str, before: bool, after: str | None) -> None:
             real = getattr(owner, name)
 
             def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -80,18 +81,21 @@ def watched(point: Point) -> Iterator[None]:
         around(Store, "_temporary", False, "beside its place:")
         around(Path, "hardlink_to", False, "in place:")
         around(SparkSession, "sql", True, "after")
+        around(learn, "read_events", True, None)
         for module in NAMED:
             patch.setattr(f"spark_jobs.{module}.reached", lambda name: point(f"named {name}"))
         yield
 
 
-def _label(owner: type, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
+def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
     """What a call does, as people read it; None: it changes nothing."""
     if owner is SparkSession:
         found = _COMMITS.match(args[0])
         if found is None:
             return None
         return f"{found[3] or found[1]} on {Path(found[2]).name}"
+    if owner is learn:
+        return "reading the input"
     if owner is Store:
         return f"{name} {args[0]}" if name != "_temporary" else Path(of).name
     return of.name

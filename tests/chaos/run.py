@@ -16,7 +16,11 @@ from tests.chaos import home
 from tests.chaos.cases import FLOWS, Case, Flow, Points, Stage
 from tests.chaos.home import RIVAL, RUN, Content, World, copied, dag, persist, task
 from tests.chaos.leftovers import DAYS, age, leftovers, shift
+from tests.chaos.outage import outage
 from tests.chaos.points import Fault, Stop, watched
+
+#: Seconds that a store stands still.
+STALL = 3
 
 
 def rehearse(spark: SparkSession, folder: Path) -> tuple[dict[Stage, World], Points]:
@@ -58,25 +62,29 @@ def strike(spark: SparkSession, case: Case, world: World) -> Content:
             home.rival(spark.newSession(), world)
         elif case.kind == "clock":
             shift(world, case.sign * 2 * DAYS)
+        elif case.kind in ("error", "stall"):
+            store.begin(case.later, STALL if case.kind == "stall" else 0)
         else:
             limits.enter()
 
     limits = _NoSpace(spark)
-    try:
-        with watched(Fault(case.at, act)):
-            task(spark, world, case.step)
-    except Stop:
-        return added
-    except StoreError:
-        assert case.kind == "full"
-    except EvenkeelError:
-        assert case.kind in ("rival", "append"), "a fault of the machine is no error of ours"
-        persist(lambda: task(spark, world, "roll_back"))
-        return added
-    except Exception:
-        assert case.kind in ("full", "append", "rival")
-    finally:
-        limits.leave()
+    with outage(spark, world) as store:
+        try:
+            with watched(Fault(case.at, act)):
+                task(spark, world, case.step)
+        except Stop:
+            pass
+        except StoreError:
+            assert case.kind in ("full", "error")
+        except EvenkeelError:
+            assert case.kind in ("rival", "append"), "a fault of the machine is no error of ours"
+            persist(lambda: task(spark, world, "roll_back"))
+        except home.STATEMENTS:
+            assert case.kind in ("full", "append", "rival", "error")
+        except Exception:
+            assert case.kind in ("full", "append", "rival"), "no error of Spark's, and none of ours"
+        finally:
+            limits.leave()
     return added
 
 

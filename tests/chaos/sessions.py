@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 from pyspark.sql import SparkSession
 
@@ -29,15 +30,15 @@ def start() -> SparkSession:
     return made
 
 
-class Victim:
-    """A process in a session of its own that runs cases and is killed by SIGKILL, with its JVM."""
+class Apart:
+    """A process with a Spark of its own that runs cases, in a session of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, module: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder)}
         self._log = (folder / "log").open("w")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.victim"],
+            [sys.executable, "-m", f"tests.chaos.{module}"],
             cwd=ROOT,
             env={**os.environ, **local},
             stdin=subprocess.PIPE,
@@ -47,6 +48,30 @@ class Victim:
             start_new_session=True,
         )
 
+    def kill(self) -> None:
+        """SIGKILL to all of its processes, and wait until none is left."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        end = time.monotonic() + 30
+        while _living(self._process.pid):
+            assert time.monotonic() < end, f"processes outlive group {self._process.pid}"
+            time.sleep(0.05)
+        self._log.close()
+
+    def _ask(self, what: Any) -> IO[str]:
+        """Write one line of JSON to it; returns where its answers come."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout
+
+
+class Victim(Apart):
+    """A process that takes cases to their points and is killed by SIGKILL there, with its JVM."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "victim")
+
     def run(self, cases: Sequence[tuple[Case, World]]) -> None:
         """Take all cases to their points; then nothing of the process is left.
 
@@ -55,12 +80,9 @@ class Victim:
         AssertionError : it did not come there
         """
         asked = [[str(w.folder), c.step, None if c.kind == "inside" else c.at] for c, w in cases]
-        assert self._process.stdin and self._process.stdout
         try:
-            self._process.stdin.write(json.dumps(asked) + "\n")
-            self._process.stdin.flush()
             waiting = 0
-            for line in self._process.stdout:
+            for line in self._ask(asked):
                 waiting += line == "victim: waits\n"
                 if line == "victim: goes\n":
                     _await_files(*cases[-1])
@@ -72,15 +94,26 @@ class Victim:
         finally:
             self.kill()
 
-    def kill(self) -> None:
-        """SIGKILL to all of its processes, and wait until none is left."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        end = time.monotonic() + 30
-        while _living(self._process.pid):
-            assert time.monotonic() < end, f"processes outlive group {self._process.pid}"
-            time.sleep(0.05)
-        self._log.close()
+
+class Cluster(Apart):
+    """A process whose Spark has executors that are processes, too, and loses one in each case."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "cluster")
+
+    def run(self, case: Case, world: World) -> None:
+        """One step that loses an executor.
+
+        Raises
+        ------
+        AssertionError : it did not end well
+        """
+        for line in self._ask([str(world.folder), case.step, case.at, case.later / 100]):
+            if line.startswith("cluster: "):
+                end = json.loads(line.removeprefix("cluster: "))
+                assert end == "ok", f"the step, in a process of its own: {end}"
+                return
+        raise AssertionError(f"the process ended by itself: see {self._log.name}")
 
 
 def _living(group: int) -> list[str]:
