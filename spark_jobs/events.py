@@ -20,6 +20,7 @@ from evenkeel.spec_parts import StateColumn
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.sql import quoted
+from spark_jobs.state import check_answers
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
@@ -158,17 +159,20 @@ def refuse_null_keys(count: int, spec: TableSpec) -> None:
 
 @contextmanager
 def reading(spec: TableSpec) -> Iterator[None]:
-    """Turns Spark's failure to read an input file into one InputError that names the file."""
+    """Turns Spark's failure to read an input file into one InputError that names the file, or,
+    where the store is down, into a StoreError."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
         text = str(error)
         if "FAILED_READ_FILE" not in text and "MALFORMED_RECORD" not in text:
             raise
-        file = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
+        found = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
+        file = found.group(1) if found else spec.input.path
+        check_answers(SparkSession.active(), file)
         raise InputError(
             f"not readable as {spec.input.format}",
-            file.group(1) if file else spec.input.path,
+            file,
             "Replace or remove the file, or correct input.format in the spec",
         ) from error
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
+from evenkeel.store import StoreError
 from partitioning.errors import DamagedError, InputError
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
@@ -52,6 +53,7 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     Raises
     ------
     DamagedError : the log no longer holds that version
+    StoreError : nothing is known of it
     """
     jvm: Any = spark._jvm
     empty = jvm.scala.Option.empty
@@ -59,10 +61,34 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     try:
         return log.getSnapshotAt(version, empty(), empty(), False)
     except (Py4JJavaError, PySparkException) as error:
+        check_answers(spark, f"{path}/_delta_log")
         raise DamagedError(
             f"version {version} cannot be read any more",
             path,
             "It was vacuumed: plan again, and let only maintain vacuum this table",
+        ) from error
+
+
+def check_answers(spark: SparkSession, path: str) -> None:
+    """Ask for a file or folder that could not be read, which tells a damaged one, or none, from a
+    store that is down.
+
+    Raises
+    ------
+    StoreError : the store is
+    """
+    jvm: Any = spark._jvm
+    where = jvm.org.apache.hadoop.fs.Path(path)
+    try:
+        files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        if files.exists(where) and files.getFileStatus(where).isFile():
+            file = files.open(where)
+            file.read()
+            file.close()
+    except Py4JJavaError as error:
+        why = str(error.java_exception).partition("\n")[0]
+        raise StoreError(
+            f"cannot be read ({why})", path, "Look at the store, then run this again"
         ) from error
 
 

@@ -1,0 +1,80 @@
+"""A store that is down or stands still: a sample of what `make chaos` does with it, and that what
+could not be asked is never taken for an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.store import Store, StoreError
+from partitioning.errors import DamagedError, InputError
+from spark_jobs import state
+from spark_jobs.events import read_events, reading
+from tests.chaos.cases import Case
+from tests.chaos.home import bootstrapped, contents, copied, task
+from tests.chaos.outage import Outage, outage
+from tests.chaos.run import check, recover, strike
+from tests.conftest import World
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("kind", ["error", "stall"])
+def test_a_migration_whose_store_fails_or_stalls(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    made = bootstrapped(spark, tmp_path / "planned", both=False)
+    for step in ("learn", "decide", "plan"):
+        task(spark, made, step)
+    met = []
+    end = Outage.end
+    monkeypatch.setattr(Outage, "end", lambda store: (end(store), met.append(store.met)))
+    case = Case(0, kind, "whole", "planned", "migrate", 12, "", "retry", 1, 60)
+    world, before = copied(made, tmp_path / "0"), contents(spark, made)
+    strike(spark, case, world)
+    assert met[-1] > 0, "the fault was met"
+    assert world.table.registry.run("r1").read_json("migration.json")["tables"].keys() == (
+        {"totals"} if kind == "stall" else set()
+    )
+    recover(spark, case, world)
+    check(spark, case, world, 0, before)
+
+
+def test_what_cannot_be_read_now_is_not_called_damaged(spark: SparkSession, ready: World) -> None:
+    spec = ready.table.spec
+    path, input_path = spec.state["totals"].path, Path(spec.input.path)
+    events = read_events(spark, spec)
+
+    def count() -> None:
+        with reading(spec):
+            events.agg({"dest": "max"}).collect()
+
+    def look() -> None:
+        state.snapshot_at(spark, path, 0)
+
+    look()
+    with outage(spark, ready) as store:
+        for ask, through in ((count, 0), (count, 1), (look, 0), (look, 1)):
+            store.begin(through)
+            with pytest.raises(StoreError, match="cannot be read .*503 Slow Down"):
+                ask()
+            store.end()
+            ask()
+    with pytest.raises(DamagedError, match="vacuumed"):
+        state.snapshot_at(spark, path, 99)
+    input_path.write_bytes(input_path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="not readable as parquet"):
+        count()
+
+
+def test_a_registry_that_is_down_is_not_refused(spark: SparkSession, ready: World) -> None:
+    registry = Store(f"{ready.folder}/registry")
+    with outage(spark, ready) as store:
+        for through in range(5):
+            store.begin(through)
+            with pytest.raises(StoreError, match="503 Slow Down"):
+                registry.check_exclusive()
+            store.end()
+    registry.check_exclusive()
