@@ -39,6 +39,7 @@ class Sketch:
     heavy_names : (K,): how a person writes each key
     error : no key that is not listed has more load than this
     rows : input rows counted
+    hours : float64 (24,): load of each hour of the day that the piece is; empty: it is not told
     """
 
     load: Floats
@@ -47,6 +48,11 @@ class Sketch:
     heavy_names: tuple[str, ...]
     error: float
     rows: int
+    hours: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def by_hour(self) -> Floats:
+        """Load of each hour of the day, float64 (24,): evenly, where it is not told."""
+        return self.hours if self.hours.size else np.full(24, float(self.load.sum()) / 24)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +205,10 @@ def sketch_to_bytes(sketch: Sketch) -> bytes:
 def sketch_from_bytes(data: bytes, where: str = "sketch") -> Sketch:
     """Inverse of `sketch_to_bytes`; raises DamagedError."""
     try:
-        return Sketch(**_unpack(data, where))
+        made = Sketch(**_unpack(data, where))
+        if made.hours.shape not in ((0,), (24,)):
+            raise ValueError(f"{made.hours.shape} hours")
+        return made
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"not a sketch ({error})", where, "Delete it and learn again") from error
 

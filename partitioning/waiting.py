@@ -1,5 +1,5 @@
 """Whether to act within the day: what a straggler costs until the daily run comes, against moving
-now. What is to come is foretold by the sketches of past days.
+now. What is to come is foretold by the sketches of past days, hour by hour.
 """
 
 from __future__ import annotations
@@ -53,17 +53,16 @@ class Waiting:
 
 
 def expected_load(
-    days: Mapping[date, float], start: datetime, end: datetime, decay: float = DECAY
+    days: Mapping[date, Floats], start: datetime, end: datetime, decay: float = DECAY
 ) -> float | None:
-    """Load that is to come from `start` to `end`: of each day of that span what the same weekday
-    has had, the one of k weeks before weighing decay^k; where none is known, what days have had.
-
-    A day's load is taken to come evenly: sketches are of days. To tell its hours apart they would
-    have to be of hours.
+    """Load that is to come from `start` to `end`: of each hour of that span what the same hour of
+    the same weekday has had, the one of k weeks before weighing decay^k; where that weekday is not
+    known, what that hour has had on all days.
 
     Parameters
     ----------
-    days : load by day, of days before `start`; decay : over 0, to 1
+    days : float64 (24,): load of each hour, by day, of days before `start`
+    decay : over 0, to 1
 
     Returns
     -------
@@ -71,21 +70,24 @@ def expected_load(
     """
     if not days:
         return None
-    total, day = 0.0, start.date()
-    while day <= end.date():
-        begins = datetime(day.year, day.month, day.day, tzinfo=start.tzinfo)
-        span = min(end, begins + timedelta(days=1)) - max(start, begins)
-        total += _like(days, day, decay) * (span / timedelta(days=1))
-        day += timedelta(days=1)
+    total, hour = 0.0, start.replace(minute=0, second=0, microsecond=0)
+    like = dict[date, Floats]()
+    while hour < end:
+        day, ends = hour.date(), hour + timedelta(hours=1)
+        if day not in like:
+            like[day] = _like(days, day, decay)
+        part = (min(end, ends) - max(start, hour)) / timedelta(hours=1)
+        total += float(like[day][hour.hour]) * part
+        hour = ends
     return total
 
 
-def _like(days: Mapping[date, float], day: date, decay: float) -> float:
-    """Load of a day like this one."""
-    same = {d: load for d, load in days.items() if d.weekday() == day.weekday()}
+def _like(days: Mapping[date, Floats], day: date, decay: float) -> Floats:
+    """Load of each hour of a day like this one, float64 (24,)."""
+    same = {d: hours for d, hours in days.items() if d.weekday() == day.weekday()}
     known = same or days
-    weights = {d: decay ** ((day - d).days / 7) for d in known}
-    return sum(known[d] * w for d, w in weights.items()) / sum(weights.values())
+    weights = [decay ** ((day - d).days / 7) for d in known]
+    return np.average(list(known.values()), axis=0, weights=weights)
 
 
 def weigh_waiting(

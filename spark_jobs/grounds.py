@@ -74,7 +74,7 @@ def weighed(
         today = now.date()
         days = [today - timedelta(days=i) for i in range(1, PAST + 1)]
         stored = Sketches(table.registry, spec, profile.key).read(days)
-        loads = {day: float(sketch.load.sum()) for day, sketch in stored.items()}
+        loads = {day: sketch.by_hour() for day, sketch in stored.items()}
         expected = expected_load(loads, now, now + timedelta(minutes=batches * asked.every))
     function = table.epoch(known.epoch).function
     return weigh_waiting(

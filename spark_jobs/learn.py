@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -36,7 +37,7 @@ from spark_jobs.events import (
 )
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import check_mergeable
-from spark_jobs.passes import Passes, sketch_days
+from spark_jobs.passes import Passes, hour_loads, sketch_days
 from spark_jobs.sketches import Sketches
 from spark_jobs.weigh import weigh
 
@@ -122,9 +123,12 @@ def _window(
         part = between(events, spec, missing[0], missing[-1] + timedelta(days=1))
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
+        # Only the watch asks for them; its input has times.
+        hours = hour_loads(part, spec) if spec.watch else {}
         for day, sketch in sketch_days(part, spec, passes).items():
             # A day without events is not stored: they may still come.
-            known[date(1970, 1, 1) + timedelta(days=day)] = sketch
+            told = replace(sketch, hours=hours.get(day, sketch.hours))
+            known[date(1970, 1, 1) + timedelta(days=day)] = told
         for day in missing:
             if day in known and day < closed:
                 stored.write(day, known[day])

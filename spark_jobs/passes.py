@@ -17,16 +17,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from evenkeel.spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.hashing import Hashes
-from partitioning.profile import Sketch
+from partitioning.profile import Floats, Sketch, sums_by
 from partitioning.sql import hash_sql, slot_sql
 from spark_jobs.events import (
     col,
     day_of,
+    need_time,
     null_key,
     reading,
     refuse_null_keys,
@@ -187,6 +189,22 @@ def sketch_days(
             rows=int(rows[at == i].sum()),
         )
     return sketches
+
+
+def hour_loads(events: DataFrame, spec: TableSpec) -> dict[int, Floats]:
+    """Load of each hour (UTC), float64 (24,), of every day that has events, by day (days since
+    1970). None of any where times are dates, which know no hours."""
+    if isinstance(events.schema[need_time(spec)].dataType, T.DateType):
+        return {}
+    events = with_days(without_null_keys(events, spec), spec)
+    hour = F.hour(col(need_time(spec)).cast("timestamp")).alias("_hour")
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load))
+    with reading(spec):
+        found = events.groupBy(DAY, hour).agg(load.cast("double").alias(LOAD)).toArrow()
+    days, hours, loads = (found[c].to_numpy() for c in (DAY, "_hour", LOAD))
+    known, at = np.unique(days, return_inverse=True)
+    table = sums_by(24 * at + hours, loads, 24 * len(known)).reshape(-1, 24)
+    return dict(zip(known.tolist(), table, strict=True))
 
 
 def _total(table: pa.Table, column: str) -> int:

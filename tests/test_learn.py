@@ -22,6 +22,7 @@ from spark_jobs import learn as job
 from spark_jobs import passes, state
 from spark_jobs.learn import learn
 from spark_jobs.passes import Passes, heavy_keys, sketch_days
+from spark_jobs.sketches import Sketches
 from spark_jobs.weigh import weigh
 
 from .conftest import World
@@ -88,6 +89,31 @@ def test_only_new_days_are_learned_and_add_up(spark, ready: World, monkeypatch):
     learn(spark, ready.respec(channels=8).table, date(2013, 1, 10))
     learn(spark, ready.respec(channels=4).table, date(2013, 1, 10))
     assert [len(days) for days in learned] == [7, 2, 7, 7]
+
+
+@pytest.mark.parametrize("load", [None, "weight"])
+def test_a_table_that_is_watched_knows_the_hours_of_its_days(spark, ready: World, load):
+    """What day sketches tell the watch of the hours to come (test_waiting.py)."""
+
+    def hours(**changes: object) -> dict[date, np.ndarray]:
+        table = ready.respec(load=load, **changes).table
+        learn(spark, table, date(2013, 1, 8), relearn=True)
+        key = table.epoch().function.key
+        days = [date(2013, 1, d) for d in range(1, 8)]
+        return {d: s.hours for d, s in Sketches(table.registry, table.spec, key).read(days).items()}
+
+    assert all(told.size == 0 for told in hours().values()), "nobody asks"
+    events = ready.events
+    weights = np.ones(len(events)) if load is None else events[load]
+    by = [events["at"].dt.date, events["at"].dt.hour]
+    expected = pd.Series(weights, events.index).groupby(by).sum().unstack(fill_value=0.0)
+    found = hours(watch={})
+    assert len(found) == 7
+    for day, told in found.items():
+        np.testing.assert_allclose(told, expected.loc[day])
+    dated = ready.events
+    ready.write_events(dated.assign(at=dated["at"].dt.date))
+    assert all(told.size == 0 for told in hours().values()), "dates know no hours"
 
 
 def test_a_day_that_may_still_be_under_way_is_not_stored(spark, ready: World):

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -30,11 +30,13 @@ from evenkeel.watching import WATCHED, Watched
 from partitioning.errors import DamagedError
 from partitioning.function import KeyColumn, canonical_json
 from partitioning.hashing import key_hash
+from partitioning.profile import Sketch
 from spark_jobs import constraints, learn
 from spark_jobs.apply_window import merge_window, window_state
 from spark_jobs.bootstrap import bootstrap, first_function
 from spark_jobs.events import read_events
 from spark_jobs.micro_batch import measure, number_sql, since
+from spark_jobs.sketches import Sketches
 from spark_jobs.streaming import carry_out
 from spark_jobs.watch import main, watch
 
@@ -62,6 +64,8 @@ SPEC: dict[str, Any] = {
     "split": {"by": "id"},
     "watch": {"every": EVERY, "memory": 2},
 }
+#: Of a sketch: none is listed.
+NO_KEYS: Any = (np.zeros(0, np.int64), np.zeros(0), ())
 #: Number of the first micro-batch.
 FIRST = int(FIRST_DAY.timestamp()) // (60 * EVERY)
 
@@ -362,21 +366,30 @@ def test_what_holds_the_watch_back(
     assert not live.look(spark, 6)
     assert "not now: the watch, batch" in live.known.told
     assert "less than the 400.0 s of moving there and back" in live.known.told
+    # Much would be, would it go on so; but that weekday has been quiet from its second hour on.
+    work = [{**channel, "seconds": 1e4} for channel in work]
+    store.write_json("windows/2013-01-01.json", {"channels": work})
+    key, load = epoch.function.key, np.ones(256)
+    week_ago = Sketch(load, *NO_KEYS, 0.0, 256, hours=np.eye(24)[0] * 1e-9)
+    Sketches(live.table.registry, live.table.spec, key).write(date(2012, 12, 25), week_ago)
+    live.batch(7, 4.0)
+    assert not live.look(spark, 7)
+    assert "waiting for the daily run costs 0.0 s, less than the 400.0 s" in live.known.told
 
     # A run that has planned, and waits for somebody to approve.
     assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
     steps.plan(live.spec_path, "daily", Params(force=True))
-    live.batch(7, 4.0)
-    assert not live.look(spark, 7)
+    live.batch(8, 4.0)
+    assert not live.look(spark, 8)
     assert "stepping back: run daily has planned from epoch 0" in live.known.told
 
     # Nothing of all that was left for any run, and no epoch was published.
     assert live.table.epoch().number == 0
-    assert steps.plan_watch(live.spec_path, "w7") is None
+    assert steps.plan_watch(live.spec_path, "w8") is None
     data = json.loads(store.read(FILE))
     store.write_json(FILE, {**data, "epoch": 7})
     with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch st"):
-        live.look(spark, 7)
+        live.look(spark, 8)
 
 
 def test_the_watch_of_a_stream(

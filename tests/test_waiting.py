@@ -13,9 +13,9 @@ from partitioning.decide import Pace
 from partitioning.function import numbered_channels, successor
 from partitioning.generator import KEY, hashed_keys
 from partitioning.moves import moves_between
-from partitioning.profile import profile_of_keys
+from partitioning.profile import Floats, profile_of_keys
 from partitioning.strategies.hashing import uniform
-from partitioning.waiting import bytes_back, expected_load, weigh_waiting
+from partitioning.waiting import DECAY, bytes_back, expected_load, weigh_waiting
 
 #: A Thursday.
 TODAY = date(2026, 1, 29)
@@ -23,9 +23,9 @@ NOON = datetime(2026, 1, 29, 12, tzinfo=UTC)
 BEFORE, AFTER = np.array([500.0, 100.0, 100.0, 100.0]), np.full(4, 200.0)
 
 
-def days(load: dict[int, float]) -> dict[date, float]:
-    """Load by days before today."""
-    return {TODAY - timedelta(days=back): value for back, value in load.items()}
+def days(load: dict[int, float]) -> dict[date, Floats]:
+    """Load by days before today, even over the day."""
+    return {TODAY - timedelta(days=back): np.full(24, v / 24) for back, v in load.items()}
 
 
 def test_a_day_is_expected_to_be_like_the_same_weekday_was() -> None:
@@ -38,6 +38,29 @@ def test_a_day_is_expected_to_be_like_the_same_weekday_was() -> None:
     both = expected_load(days({1: 10.0, 2: 30.0}), NOON, midnight + timedelta(days=1), decay=1.0)
     assert both == pytest.approx(10 + 20)
     assert expected_load({}, NOON, midnight) is None
+
+
+def test_an_hour_is_expected_to_be_like_the_same_hour_was() -> None:
+    shop = np.zeros(24)
+    shop[9:18] = 100.0
+    known = {TODAY - timedelta(days=7): shop, TODAY - timedelta(days=1): np.full(24, 1e6)}
+
+    def to_come(hours: float, of: timedelta = timedelta(hours=12)) -> float | None:
+        start = datetime(2026, 1, 29, tzinfo=UTC) + of
+        return expected_load(known, start, start + timedelta(hours=hours))
+
+    # At noon six busy hours are left, at half past five half of one; the night is quiet.
+    assert to_come(12) == pytest.approx(600)
+    assert to_come(6, timedelta(hours=17, minutes=30)) == pytest.approx(50)
+    assert to_come(0.5, timedelta(hours=17, minutes=15)) == pytest.approx(50)
+    assert to_come(8, timedelta(hours=1)) == 0
+    # No Friday is known: its first hour is as that hour was on all days.
+    weights = [DECAY ** (8 / 7), DECAY ** (2 / 7)]
+    assert to_come(13) == pytest.approx(600 + 1e6 * weights[1] / sum(weights))
+    # A day of which no hours are told is taken to be even.
+    sketch = profile_of_keys(KEY, hashed_keys(5), np.full(5, 48.0), 64).sketch()
+    assert sketch.by_hour().tolist() == [10.0] * 24
+    assert replace(sketch, hours=shop).by_hour() is shop
 
 
 def test_waiting_is_weighed_against_moving_there_and_back() -> None:
