@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from croniter import croniter
@@ -23,6 +23,10 @@ from partitioning.mitigation import Limits, Mitigation, Weights
 from partitioning.plan import Plan, plan_for
 from partitioning.profile import Floats, Profile
 from partitioning.watch import Watch
+
+#: What a run leaves as it begins to learn, and how long that is believed: one that was killed, and
+#: is not tried again, leaves it for good.
+LEARNING, FORGOTTEN = "learning.json", timedelta(hours=6)
 
 
 def owners(decided: Mapping[int, Weights], after: Watch) -> dict[int, Weights]:
@@ -177,29 +181,50 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
     return (due - now).total_seconds() / 60 / minutes
 
 
-def planned(table: str, registry: Registry, epoch: Epoch) -> str | None:
-    """Name of a run, none of the watch's, that has planned from this epoch and may still move
-    state; None: there is none."""
+def begun(run: Run, epoch: Epoch) -> None:
+    """Leave a mark that a run begins to learn at this epoch, for `under_way` to find."""
+    run.write_json(LEARNING, {"epoch": epoch.number, "at": datetime.now(UTC).isoformat()})
+
+
+def under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:
+    """What a run, none of the watch's, is about: it learns at this epoch, or has planned from it
+    and may still move state; None: there is none."""
     for name in registry.store.names("runs"):
         run = registry.run(name)
-        if run.exists(WATCHED) or not run.exists("plan.json"):
+        if run.exists(WATCHED):
             continue
-        # Told by a small file, for most runs.
-        if (
-            run.exists("profile.json")
-            and run.read_json("profile.json").get("epoch") != epoch.number
-        ):
-            continue
-        problems: list[str] = []
-        parts = read_run(table, registry, run, problems)
-        ended = (
-            parts.plan is None
-            or parts.plan.parent_digest != epoch.function.digest
-            or (parts.gate_plan is not None and not parts.gate_plan["success"])
-            or (parts.approval is not None and not parts.approval["approved"])
-            or parts.params.get("dry_run")
-            or parts.rolled_back
-        )
-        if not ended:
-            return name
+        if run.exists("plan.json"):
+            if _may_move(table, registry, epoch, run):
+                return f"run {name} has planned from epoch {epoch.number}"
+        elif run.exists(LEARNING) and _may_plan(run, epoch):
+            return f"run {name} learns at epoch {epoch.number}"
     return None
+
+
+def _may_plan(run: Run, epoch: Epoch) -> bool:
+    """Whether a run that has no plan may make one from this epoch."""
+    where = run.path(LEARNING)
+    mark = shaped(run.read_json(LEARNING), where, epoch=int, at=str)
+    try:
+        since = datetime.now(UTC) - datetime.fromisoformat(mark["at"])
+    except (TypeError, ValueError) as error:
+        raise DamagedError(f"not a time ({error})", where, RESTORE) from error
+    against = run.exists("decision.json") and not run.read_json("decision.json").get("rebalance")
+    return mark["epoch"] == epoch.number and since < FORGOTTEN and not against
+
+
+def _may_move(table: str, registry: Registry, epoch: Epoch, run: Run) -> bool:
+    """Whether a run that has a plan may still carry it out from this epoch."""
+    # Told by a small file, for most runs.
+    if run.exists("profile.json") and run.read_json("profile.json").get("epoch") != epoch.number:
+        return False
+    problems: list[str] = []
+    parts = read_run(table, registry, run, problems)
+    return not (
+        parts.plan is None
+        or parts.plan.parent_digest != epoch.function.digest
+        or (parts.gate_plan is not None and not parts.gate_plan["success"])
+        or (parts.approval is not None and not parts.approval["approved"])
+        or parts.params.get("dry_run")
+        or parts.rolled_back
+    )

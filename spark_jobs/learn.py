@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.epochs import Epoch
+from evenkeel.light_epoch import LEARNING, begun
 from evenkeel.spec import TableSpec
 from evenkeel.table import Table
-from partitioning.errors import InputError
+from partitioning.errors import EvenkeelError, InputError
 from partitioning.forecast import forecast
 from partitioning.hashing import Hashes
 from partitioning.profile import Profile, Sketch, merge
@@ -170,11 +171,18 @@ def _after_last(events: DataFrame, spec: TableSpec) -> date:
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     started = time.monotonic()
     run, epoch = table.registry.run(options.run), table.epoch()
-    row = row_column(read_events(spark, table.spec), table.spec) if table.spec.split else None
-    if row is not None:
-        check_tables(spark, table.spec)
-        check_mergeable(spark, table.spec)
-    profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
+    if table.spec.watch is not None:
+        # It must not publish meanwhile: what one epoch has learned, another does not plan.
+        begun(run, epoch)
+    try:
+        row = row_column(read_events(spark, table.spec), table.spec) if table.spec.split else None
+        if row is not None:
+            check_tables(spark, table.spec)
+            check_mergeable(spark, table.spec)
+        profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
+    except EvenkeelError:
+        run.remove(LEARNING)
+        raise
     run.write("profile.npz", profile.to_bytes())
     seconds = round(time.monotonic() - started, 3)
     meta: dict[str, Any] = {"tables": versions, "epoch": epoch.number, "seconds": seconds}

@@ -21,8 +21,8 @@ from evenkeel.light_epoch import (
     leave,
     mitigated,
     owners,
-    planned,
     reason,
+    under_way,
 )
 from evenkeel.params import plan_budget
 from evenkeel.table import Table
@@ -229,5 +229,4 @@ def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str |
         constraints.check_admits(spark, table.spec, epoch.function)
     except FenceError as error:
         return f"{error.where} {error.what}"
-    run = planned(table.spec.table, table.registry, epoch)
-    return run and f"run {run} has planned from epoch {epoch.number}"
+    return under_way(table.spec.table, table.registry, epoch)

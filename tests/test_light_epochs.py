@@ -35,6 +35,7 @@ from spark_jobs import constraints, learn
 from spark_jobs.apply_window import merge_window, window_state
 from spark_jobs.bootstrap import bootstrap, first_function
 from spark_jobs.events import read_events
+from spark_jobs.learn import learn as learn_window
 from spark_jobs.micro_batch import measure, number_sql, since
 from spark_jobs.sketches import Sketches
 from spark_jobs.streaming import carry_out
@@ -376,20 +377,29 @@ def test_what_holds_the_watch_back(
     assert not live.look(spark, 7)
     assert "waiting for the daily run costs 0.0 s, less than the 400.0 s" in live.known.told
 
-    # A run that has planned, and waits for somebody to approve.
-    assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
+    # A run that learns, or has, and one that has planned, and waits for somebody to approve.
+    def meanwhile(*given: Any) -> Any:
+        assert not live.batch(8, 4.0).look(spark, 8)
+        assert "stepping back: run daily learns at epoch 0" in live.known.told
+        return learn_window(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_jobs.learn.learn", meanwhile)
+        assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
+    assert live.known.watch.last == FIRST + 8
+    assert not live.batch(9, 4.0).look(spark, 9)
+    assert "stepping back: run daily learns at epoch 0" in live.known.told
     steps.plan(live.spec_path, "daily", Params(force=True))
-    live.batch(8, 4.0)
-    assert not live.look(spark, 8)
+    assert not live.batch(10, 4.0).look(spark, 10)
     assert "stepping back: run daily has planned from epoch 0" in live.known.told
 
     # Nothing of all that was left for any run, and no epoch was published.
     assert live.table.epoch().number == 0
-    assert steps.plan_watch(live.spec_path, "w8") is None
+    assert steps.plan_watch(live.spec_path, "w10") is None
     data = json.loads(store.read(FILE))
     store.write_json(FILE, {**data, "epoch": 7})
     with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch st"):
-        live.look(spark, 8)
+        live.look(spark, 10)
 
 
 def test_the_watch_of_a_stream(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -260,7 +260,9 @@ def test_how_long_it_is_until_the_daily_run(shop: Shop) -> None:
 
 def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
     def planned() -> str | None:
-        return light_epoch.planned("words", shop.registry, shop.registry.current())
+        told = light_epoch.under_way("words", shop.registry, shop.registry.current())
+        assert told in (None, "run r has planned from epoch 0")
+        return told and "r"
 
     shop.respec()
     assert planned() is None
@@ -287,3 +289,28 @@ def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
     shop.verified()
     steps.publish(shop.spec, "r")
     assert planned() is None
+
+
+def test_a_run_that_learns_and_may_plan(shop: Shop) -> None:
+    def learns() -> bool:
+        told = light_epoch.under_way("words", shop.registry, shop.registry.current())
+        assert told in (None, "run r learns at epoch 0")
+        return told is not None
+
+    shop.respec()
+    run, now = shop.registry.run("r"), datetime.now(UTC)
+    light_epoch.begun(run, shop.registry.current())
+    assert learns()
+    for said, expected in (({"rebalance": True}, True), ({"rebalance": False}, False)):
+        run.write_json("decision.json", said)
+        assert learns() is expected
+    run.remove("decision.json")
+    # Another epoch's; killed long ago.
+    for epoch, hours, expected in ((1, 0, False), (0, 5, True), (0, 7, False)):
+        at = (now - timedelta(hours=hours)).isoformat()
+        run.write_json("learning.json", {"epoch": epoch, "at": at})
+        assert learns() is expected
+    for torn in ("noon", "2026-01-01"):
+        run.write_json("learning.json", {"epoch": 0, "at": torn})
+        with pytest.raises(DamagedError, match=r"learning\.json: not a time"):
+            learns()
