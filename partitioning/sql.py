@@ -113,7 +113,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
     """SQL (INT) for the channel that owns a row of state, for a CHECK constraint.
 
     A row of a split key is a partial that any of its owners may hold: for it this is the channel
-    that the row names, or -1 where that is none of them.
+    that the row names, or NULL where that is none of them, which no constraint admits.
 
     Delta folds no constants in constraints: an array literal would be built anew for every row.
     So slots are byte literals here, and explicit keys are compared one by one, in the slots that
@@ -138,7 +138,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
     owners = np.split(function.split.channels, function.split.starts[1:-1])
     for h, channels in zip(function.split.keys.tolist(), owners, strict=False):
         its = ", ".join(map(str, sorted(channels.tolist())))
-        named.setdefault(f"IF({quoted(channel)} IN ({its}), {quoted(channel)}, -1)", []).append(h)
+        named.setdefault(f"IF({quoted(channel)} IN ({its}), {quoted(channel)}, NULL)", []).append(h)
     cases = " ".join(
         f"WHEN {among_sql(hash_sql(function.key), keys)} THEN {said}"
         for said, keys in named.items()

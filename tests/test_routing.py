@@ -132,10 +132,10 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
     owners = [set(c.tolist()) for c in np.split(split.channels, split.starts[1:-1])]
     for r, k in zip(found, key_of.tolist(), strict=True):
         further = (r.channel + 1) % channels
-        expected = r.channel if k < 0 else further if further in owners[k] else -1
+        expected = r.channel if k < 0 else further if further in owners[k] else None
         assert r.other == expected
         # A partial that stands elsewhere belongs to the home.
-        assert r.settled == (int(split.homes[k]) if expected < 0 else expected)
+        assert r.settled == (int(split.homes[k]) if expected is None else expected)
 
 
 def test_routing_takes_columns_of_other_names_and_types(spark):

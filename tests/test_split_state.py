@@ -21,7 +21,7 @@ from partitioning.errors import FenceError, GateError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.split import Split
 from partitioning.sql import channel_sql
-from spark_jobs import commits, state
+from spark_jobs import commits, constraints, state
 from spark_jobs.contents import changed, duplicates
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate
@@ -125,8 +125,17 @@ HAD = {START: 107, (START + 1) % 4: 20, (START + 2) % 4: 3}
 
 def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Placed) -> None:
     assert parts(spark, home) == HAD
-    with pytest.raises(Exception, match="evenkeel_epoch_1"):
-        write(spark, home, {(START + 3) % 4: 1})
+    for nowhere in ((START + 3) % 4, -1, constraints.NOWHERE):
+        with pytest.raises(Exception, match="evenkeel_epoch_1"):
+            write(spark, home, {nowhere: 1})
+    # What an older Evenkeel wrote, which admitted -1, is no other epoch's.
+    path, function = home.table.spec.state["visits"].path, home.table.epoch().function
+    sql = constraints.rule(function)
+    older = sql.replace("`channel`, NULL)", "`channel`, -1)")
+    assert older != sql
+    constraints.drop(spark, path, "evenkeel_epoch_1")
+    constraints.add(spark, path, "evenkeel_epoch_1", older)
+    constraints.check_admits(spark, home.table.spec, function)
 
 
 def test_an_owner_that_leaves_joins_the_home_and_goes_on_being_counted(
