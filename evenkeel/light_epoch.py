@@ -19,7 +19,7 @@ from evenkeel.watch_file import weights_dict, weights_of
 from evenkeel.watching import STRATEGY, WATCHED, speeds
 from partitioning.errors import DamagedError
 from partitioning.function import LEAST_SHARE, KeyColumn, PartitioningFunction, successor
-from partitioning.mitigation import Limits, Mitigation, Weights
+from partitioning.mitigation import Limits, Weights
 from partitioning.plan import Plan, plan_for
 from partitioning.profile import Floats, Profile
 from partitioning.watch import Watch
@@ -32,14 +32,14 @@ LEARNING, FORGOTTEN = "learning.json", timedelta(hours=6)
 def owners(decided: Mapping[int, Weights], after: Watch) -> dict[int, Weights]:
     """Owners of each key and their weights.
 
-    Home and helpers of a key that is spread all stay owners, with the least weight there is while
+    Home and helpers of a key that is shared all stay owners, with the least weight there is while
     they shall get nothing: so no partial moves before the key is handed back.
     """
     found: dict[int, Weights] = {}
     for key, weights in decided.items():
         spread = after.spread.get(key)
         least = 2 * LEAST_SHARE * sum(weights.values())
-        stay = dict.fromkeys((spread.home, *spread.helpers), least) if spread else {}
+        stay = dict.fromkeys(spread.channels, least) if spread and spread.helpers else {}
         found[key] = {**stay, **weights}
     return found
 
@@ -78,11 +78,7 @@ def mitigated(
 
 
 def relieved(
-    function: PartitioningFunction,
-    before: Watch,
-    after: Watch,
-    decided: Mapping[int, Weights],
-    limits: Limits,
+    function: PartitioningFunction, before: Watch, after: Watch, limits: Limits
 ) -> tuple[Floats, Floats]:
     """Forecast of a batch's load of each channel, over its speed, float64 (N,): as things are, and
     once all that is decided has settled.
@@ -90,13 +86,9 @@ def relieved(
     Parameters
     ----------
     before, after : the watch without the decision, and with it
-    decided : new weights of keys
     """
     limits = replace(limits, speeds=speeds(function))
     spread = {key: after.evened(key, now, limits) for key, now in after.spread.items()}
-    for key in decided.keys() - spread.keys():
-        home = int(function.lookup_hashes(np.array([key]))[0])
-        spread[key] = Mitigation(home, (), decided[key], 0)
     now, then = after.sample.placed(before.spread), after.sample.placed(spread)
     return now / speeds(function), then / speeds(function)
 
@@ -141,7 +133,6 @@ def plan_mitigation(
 
 def reason(
     number: int,
-    before: Watch,
     after: Watch,
     decided: Mapping[int, Weights],
     channel: Callable[[int], str],
@@ -159,9 +150,9 @@ def reason(
         spread = after.spread.get(h)
         who = ", ".join(channel(c) for c in sorted(weights))
         if spread is None:
-            back = h in before.spread
-            why = "its skew is gone" if back else "its channel has too much"
-            said.append(f"{key(h)} goes {'back ' if back else ''}to channel {who}: {why}")
+            said.append(f"{key(h)} goes back to channel {who}: its skew is gone")
+        elif not spread.helpers:
+            said.append(f"{key(h)} goes to channel {who}: its channel has too much")
         elif spread.catching:
             behind = [spread.home] if spread.catching > 0 else spread.helpers
             told = ", ".join(channel(c) for c in behind)

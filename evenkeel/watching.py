@@ -69,7 +69,7 @@ class Watched:
 
         What was decided is made part of the watch if it was published, and forgotten if not,
         unless that very run looks again. The epoch of anybody else decides all: then it starts
-        anew, and only knows which batches it has seen.
+        anew, and only knows which batches it has seen, and which keys it has moved of late.
         """
         done = self.decided
         if epoch.number == self.epoch:
@@ -84,7 +84,8 @@ class Watched:
             and (function.strategy, function.options) == (STRATEGY, {"batch": done.number})
         ):
             return replace(self, epoch=epoch.number, watch=done.after, decided=None)
-        return begun(self.source, epoch, asked, self.watch.last)
+        anew = begun(self.source, epoch, asked, self.watch.last)
+        return replace(anew, watch=replace(anew.watch, moved=self.watch.moved))
 
     def folded(
         self,

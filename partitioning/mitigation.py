@@ -95,12 +95,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Mitigation:
-    """A key that the watch has spread.
+    """A key that the watch has spread, or moved whole.
 
     Parameters
     ----------
     home : the channel that had it, and gets it back
-    helpers : channels that share it
+    helpers : channels that share it; none: it is whole, on another channel
     weights : what each of them gets now
     catching : 1: the helpers take all until they are even with the home, -1: the home does;
         0: they share for good
@@ -110,6 +110,16 @@ class Mitigation:
     helpers: tuple[int, ...]
     weights: Weights
     catching: int
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """All that share it."""
+        return (self.home, *self.helpers)
+
+    @property
+    def placed(self) -> tuple[int, ...]:
+        """All that have its state, or, of a whole key, home and the channel that has it."""
+        return self.channels if self.helpers else (self.home, *self.weights)
 
     def parts(self) -> list[tuple[int, float]]:
         """Each channel that gets any of the key, and its part, 0 to 1."""

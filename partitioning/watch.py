@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from partitioning.mitigation import Batch, Limits, Mitigation, Sample, Weights
-from partitioning.profile import Floats
 from partitioning.strategies.greedy import surface
 from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
 
@@ -66,16 +65,11 @@ class Watch:
         watch = replace(watch, sample=self.sample.taking(batch, self.spread, limits.memory))
         if under_way:
             return watch, {}
-        decided: dict[int, Weights] = {}
-        for key, now in self.spread.items():
-            watch, weights = watch._held(key, now, batch, limits)
-            if weights is not None:
-                decided[key] = weights
-        if decided:
-            # Not before: all of them are asked what came until now.
-            watch = replace(watch, sample=Sample())
-        if not decided and not any(m.catching for m in watch.spread.values()):
+        watch, decided = watch._caught_up(batch, limits)
+        if not decided:
             watch, decided = watch._met(batch, limits, homes)
+        if not decided:
+            watch, decided = watch._handed_back(batch, limits)
         moved = {k: tuple(n for n in at if n > batch.number - limits.within)
                  for k, at in watch.moved.items()}  # fmt: skip
         for key in decided:
@@ -87,33 +81,45 @@ class Watch:
         late = [n for n in self.moved.get(key, ()) if n > batch.number - limits.within]
         return len(late) < limits.moves
 
-    def _held(
-        self, key: int, now: Mitigation, batch: Batch, limits: Limits
-    ) -> tuple[Watch, Weights | None]:
-        """What becomes of a mitigation: from catching up to sharing, or back home."""
-        if not self._may(key, batch, limits):
-            return self, None
-        ahead = batch.waiting[now.home] - max(batch.waiting[h] for h in now.helpers)
-        if now.catching:
-            if ahead * now.catching > 0:
-                return self, None
-            after = self.evened(key, now, limits)
-            return replace(self, spread={**self.spread, key: after}), after.weights
+    def _caught_up(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
+        """From catching up to sharing, for each key whose channels have waited alike; or never
+        will, as other keys keep them apart."""
+        spread, decided = dict(self.spread), dict[int, Weights]()
+        for key, now in self.spread.items():
+            if now.catching and self._may(key, batch, limits):
+                ahead = batch.waiting[now.home] - max(batch.waiting[h] for h in now.helpers)
+                late = all(n <= batch.number - limits.memory for n in self.moved.get(key, ()))
+                if late or ahead * now.catching <= 0:
+                    spread[key] = replace(self, spread=spread).evened(key, now, limits)
+                    decided[key] = spread[key].weights
+        # What came until now has been asked by all of them.
+        return (replace(self, spread=spread, sample=Sample()) if decided else self), decided
+
+    def _handed_back(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
+        """Home again, each key whose skew is gone."""
+        spread, decided = dict(self.spread), dict[int, Weights]()
         if len(self.sample) < limits.memory:
-            return self, None
+            return self, decided
         speed = limits.speed(len(batch.loads))
-        loads = self.sample.loads() / speed
-        # At home alone it would not make that channel the fullest, or not by much.
-        others = np.delete(self.sample.placed(self.spread, without=key) / speed, now.home)
-        calm = limits.calm * float((loads * speed).sum() / speed.sum())
-        if loads[now.home] <= others.max(initial=calm):
-            spread = {k: m for k, m in self.spread.items() if k != key}
-            return replace(self, spread=spread), {now.home: 1.0}
-        return self, None
+        mean = float(self.sample.loads().sum() / speed.sum())
+        for key, now in self.spread.items():
+            if now.catching or not self._may(key, batch, limits):
+                continue
+            others, load = self.sample.placed(spread, without=key), self.sample.load_of(key)
+            # At home alone it would not make that channel the fullest, or not by much; or it is
+            # light.
+            fullest = np.delete(others / speed, now.home).max(initial=limits.calm * mean)
+            light = now.helpers and load / speed[now.home] <= (limits.calm - 1) * mean
+            if light or (others[now.home] + load) / speed[now.home] <= fullest:
+                del spread[key]
+                decided[key] = {now.home: 1.0}
+        return replace(self, spread=spread), decided
 
     def evened(self, key: int, now: Mitigation, limits: Limits) -> Mitigation:
         """The second phase: weights by which home and helpers will get the same, as fast as they
-        are."""
+        are; a key that moved whole stays so."""
+        if not now.helpers:
+            return now
         channels = np.array([now.home, *now.helpers])
         placed = self.sample.placed({**self.spread, key: now}, without=key)
         speed = limits.speed(len(placed))[channels]
@@ -127,73 +133,101 @@ class Watch:
     def _met(
         self, batch: Batch, limits: Limits, homes: Mapping[int, int]
     ) -> tuple[Watch, dict[int, Weights]]:
-        """The skew test, and how each skewed channel is relieved."""
-        watch, decided = self, dict[int, Weights]()
-        loads, slow = self.sample.placed(self.spread), limits.migration(1)
-        total = float(loads.sum()) or 1.0
-        levels = loads / limits.speed(len(loads))
+        """The skew test, and how each skewed channel is relieved: by what has begun, or by what
+        begins, as the fullest needs."""
+        watch, decided, slow = self, dict[int, Weights](), limits.migration(1)
+        now, speed = batch.loads, limits.speed(len(batch.loads))
         for skewed, helper in skewed_pairs(batch.waiting, limits.eta, 0.0):
             gap = float(batch.waiting[skewed] - batch.waiting[helper])
             error = self.sample.error((skewed, helper), limits.per)
             lower = watch.threshold.adjusted(gap, error)
             if lower.tau < watch.threshold.tau:
                 watch = replace(watch, threshold=lower)
-            ahead, behind = (levels[[skewed, helper]] / total).tolist()
-            if gap < early(watch.threshold.tau, ahead, behind, total, slow):
+            loads = watch.sample.placed(watch.spread)
+            total = float(loads.sum()) or 1.0
+            ahead, behind = (loads / speed)[[skewed, helper]] / total
+            tau = early(watch.threshold.tau, float(ahead), float(behind), total, slow)
+            # What waits where a key catches up is on its way; not what comes beside it.
+            on_its_way = any(m.catching and skewed in m.channels for m in self.spread.values())
+            if gap < tau or (on_its_way and (now / speed)[skewed] - (now / speed)[helper] < tau):
                 continue
-            begun = watch._again(skewed, helper)
+            heaviest = watch._heaviest(skewed, batch, homes)
+            begun = watch._again(heaviest, skewed, helper)
             if not begun:
-                begun = watch._begun(skewed, helper, loads, batch, limits, homes)
-                split = [k for k, m in begun.items() if m.helpers]
-                watch = replace(watch, sample=watch.sample.since(split))
+                since = watch.sample.since([] if heaviest is None else [heaviest])
+                recent = replace(watch, sample=since)
+                begun = recent._begun(skewed, helper, batch, limits, homes)
+                if any(m.helpers for m in begun.values()):
+                    watch = recent
             if not limits.catch_up:
-                begun = {
-                    k: watch.evened(k, m, limits) if m.catching else m for k, m in begun.items()
-                }
+                begun = {k: watch.evened(k, m, limits) for k, m in begun.items()}
             begun = {k: m for k, m in begun.items() if watch._may(k, batch, limits)}
-            if begun:
+            after = replace(watch, spread={**watch.spread, **begun})
+            # Of what begins, and of what goes on, other things are weighed.
+            if begun and (not decided or bool(watch.begun(self)) == bool(after.begun(watch))):
                 watch = replace(
-                    watch,
+                    after,
                     threshold=watch.threshold.adjusted(gap, error),
-                    spread={**watch.spread, **{k: m for k, m in begun.items() if m.helpers}},
                     iterations=watch.iterations + 1,
                 )
                 decided |= {k: m.weights for k, m in begun.items()}
         return watch, decided
 
-    def _again(self, skewed: int, helper: int) -> dict[int, Mitigation]:
-        """A mitigation between the two that no longer holds: whoever has waited less catches up."""
+    def begun(self, before: Watch) -> set[int]:
+        """The keys whose mitigation has begun since."""
+        had = {key: now.placed for key, now in before.spread.items()}
+        return {key for key, now in self.spread.items() if had.get(key) != now.placed}
+
+    def _heaviest(self, channel: int, batch: Batch, homes: Mapping[int, int]) -> int | None:
+        """The key that the channel has had most of in this batch; None: it has none that is
+        known."""
+        parts = {k: batch.keys.get(k, 0.0) for k, home in homes.items() if home == channel}
         for key, now in self.spread.items():
-            if {skewed, helper} <= {now.home, *now.helpers}:
-                ahead = skewed == now.home
-                weights = _alike(now.helpers) if ahead else {now.home: 1.0}
-                return {key: replace(now, weights=weights, catching=1 if ahead else -1)}
-        return {}
+            parts[key] = dict(now.parts()).get(channel, 0.0) * batch.keys.get(key, 0.0)
+        return max(parts, key=lambda k: (parts[k], -k)) if any(parts.values()) else None
+
+    def _again(self, key: int | None, skewed: int, helper: int) -> dict[int, Mitigation]:
+        """The mitigation of this key, if it is between the two and no longer holds: whoever has
+        waited less catches up."""
+        now = None if key is None else self.spread.get(key)
+        if key is None or now is None or not {skewed, helper} <= set(now.channels):
+            return {}
+        ahead = skewed == now.home
+        weights = _alike(now.helpers) if ahead else {now.home: 1.0}
+        return {key: replace(now, weights=weights, catching=1 if ahead else -1)}
 
     def _begun(
         self,
         skewed: int,
         helper: int,
-        loads: Floats,
         batch: Batch,
         limits: Limits,
         homes: Mapping[int, int],
     ) -> dict[int, Mitigation]:
         """A new mitigation: the heaviest key is split by record where it is more than what must
         go, else whole keys go, the heaviest that fit first."""
+        loads = self.sample.placed(self.spread)
         total = float(loads.sum())
         left = min(limits.left, limits.memory * total)
         speed = limits.speed(len(loads))
         levels = loads / speed
+        mean = total / float(speed.sum())
+        if levels[skewed] <= limits.calm * mean or levels[helper] >= mean:
+            # What waits there is of the past.
+            return {}
         need = float((levels[skewed] - levels[helper]) / (1 / speed[[skewed, helper]]).sum())
-        whole = {k: c for k, c in homes.items() if k not in self.spread}
-        known = {k: self.sample.load_of(k) for k, c in whole.items() if c == skewed}
+        shared = {k for k, now in self.spread.items() if now.helpers}
+        whole = [k for k, c in homes.items() if c == skewed and k not in shared]
+        known = {k: self.sample.load_of(k) for k in whole}
         keys = sorted(known, key=lambda k: (-known[k], k))
-        if limits.splitting and keys and known[keys[0]] > need:
-            busy = {c for m in self.spread.values() for c in (m.home, *m.helpers)}
-            free = [c for c in range(len(loads)) if c not in busy | {skewed}]
-            free = [c for c in free if np.isfinite(batch.waiting[c])]
-            free = sorted(free, key=levels.__getitem__)[: limits.copies and limits.copies - 1]
+        if limits.splitting and keys and known[keys[0]] > need > 0:
+            # Not who has yet to catch up.
+            behind = {m.home for m in self.spread.values() if m.catching > 0}
+            behind |= {c for m in self.spread.values() if m.catching < 0 for c in m.helpers}
+            able = set(np.flatnonzero(np.isfinite(batch.waiting)).tolist()) - behind - {skewed}
+            free = sorted(sorted(able), key=levels.__getitem__)[
+                : limits.copies and limits.copies - 1
+            ]
             share = float(levels[skewed]) / total
             count = helpers(share, levels[free] / total, left, left, total, limits.migration)
             if not count or not pays(limits.migration(count), left / total):
@@ -203,7 +237,8 @@ class Watch:
         moved = {}
         for key in keys:
             if 0 < known[key] <= need and pays(limits.migration(1), left / total):
-                moved[key] = Mitigation(skewed, (), {helper: 1.0}, 0)
+                home = self.spread[key].home if key in self.spread else skewed
+                moved[key] = Mitigation(home, (), {helper: 1.0}, 0)
                 need -= known[key]
         return moved
 

@@ -53,21 +53,18 @@ def weighed(
     table: Table,
     known: Watched,
     after: Watched,
-    decided: Mapping[int, Weights],
     profile: Profile,
     size: float,
     back: float,
     limits: Limits,
     now: datetime,
-) -> Waiting | None:
-    """Waiting against beginning to mitigate; None: what began already only goes on, or back.
+) -> Waiting:
+    """Waiting against beginning to mitigate.
 
     Parameters
     ----------
     size, back : bytes of state that move, there and back
     """
-    if any(key in known.watch.spread for key in decided):
-        return None
     spec, asked = table.spec, need_watch(table.spec)
     expected, batches = None, limits.left
     if math.isfinite(batches):
@@ -78,7 +75,7 @@ def weighed(
         expected = expected_load(loads, now, now + timedelta(minutes=batches * asked.every))
     function = table.epoch(known.epoch).function
     return weigh_waiting(
-        *relieved(function, known.watch, after.watch, decided, limits),
+        *relieved(function, known.watch, after.watch, limits),
         batches,
         float(after.watch.sample.loads().sum()),
         expected,

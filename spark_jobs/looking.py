@@ -129,9 +129,9 @@ def _newest(
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     profile, versions = profile_of(spark, table, current, newest.sketch, decided)
-    begun = after.watch.spread.keys() & decided.keys() - known.watch.spread.keys()
-    if begun:
-        limits = _affordable(table, limits, profile, begun)
+    shared = {key for key in after.watch.begun(known.watch) if after.watch.spread[key].helpers}
+    if shared:
+        limits = _affordable(table, limits, profile, shared)
         seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
         if not decided:
             return replace(seen, told=f"{count}, nothing to decide: copies take too long")
@@ -139,7 +139,6 @@ def _newest(
     named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
     why = reason(
         newest.number,
-        known.watch,
         after.watch,
         decided,
         channel=lambda c: current.function.channels[c].name,
@@ -150,9 +149,11 @@ def _newest(
     known_of = profile.listing(np.unique(listed))
     size = float(sum(m.bytes for m in moves_between(current.function, function, known_of)))
     # What has begun is on its way; what begins must be able to go back.
-    begins = known.watch.spread.keys().isdisjoint(decided)
+    begins = bool(after.watch.begun(known.watch))
     back = bytes_back(current.function, function, known_of) if begins else 0.0
-    waiting = weighed(table, known, after, decided, profile, size, back, limits, now)
+    waiting = None
+    if begins:
+        waiting = weighed(table, known, after, profile, size, back, limits, now)
     if waiting is not None:
         why = f"{why}; {waiting}"
         if waiting.cheaper:

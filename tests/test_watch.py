@@ -91,14 +91,61 @@ def test_without_a_first_phase_it_shares_at_once() -> None:
 
 def test_keys_that_turn_hot_together_are_made_even_and_handed_back_together() -> None:
     pair = (HOT, HOT + 1)
-    stream = Stream(replace(LIMITS, copies=2)).run([4.0] * 10, at=pair)
+    stream = Stream(replace(LIMITS, copies=2, calm=1.1)).run([4.0] * 10, at=pair)
     assert stream.changes[:4] == [(0, HOT), (0, HOT + 1), (1, HOT), (1, HOT + 1)]
     # Each shares with one channel, and whole keys go from all four to the others.
     assert stream.even[-1] < 1.05
     assert [stream.watch.spread[key].catching for key in pair] == [0, 0]
-    stream.run([0.0] * 20, at=pair)
-    assert [stream.weights[key] for key in pair] == [{key: 1.0} for key in pair]
-    assert stream.changes[-2:] == [(22, HOT), (22, HOT + 1)]
+    stream.run([0.0] * 40, at=pair)
+    assert stream.watch.spread == {} and stream.even[-1] == pytest.approx(1)
+    assert stream.weights == Stream().weights, "what made room for them has not gone back"
+    assert stream.changes[-2:] == [(29, HOT), (29, HOT + 1)]
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside", "instead"])
+@pytest.mark.parametrize("where", [1, CHANNELS], ids=["on a helper", "on the same home"])
+@pytest.mark.parametrize("copies", [None, 3])
+def test_a_key_that_turns_hot_while_another_is_shared_is_met_as_soon(
+    beside: bool, where: int, copies: int | None
+) -> None:
+    second = HOT + where
+    stream = Stream(replace(LIMITS, copies=copies, calm=1.1)).run([4.0] * 25)
+    begun = len(stream.changes)
+    stream.run([4.0] * 60, at=(HOT, second) if beside else (second,))
+    assert stream.changes[begun] == (25, second), "not in the first batch that shows it"
+    if copies is None:
+        assert max(stream.even[26:]) < 1.12
+    else:
+        # Whole keys make room, as tau asks; and once who is behind catches up.
+        assert max(stream.even[26:29]) < 0.7 * stream.even[25]
+        assert np.median(stream.even[29:]) < 1.3 < stream.even[25] / 2
+    assert stream.watch.spread[second].catching == 0
+    assert (HOT in stream.watch.spread) == beside, "what is cold is not handed back, or what is hot"
+    assert_calm(stream)
+    stream.run([0.0] * 100)
+    assert stream.watch.spread == {} and stream.weights == Stream().weights
+
+
+def test_a_key_that_turns_hot_while_another_catches_up_does_not_wait_for_it() -> None:
+    """It takes part of what the other's home has yet to work off for its own, as load beside it."""
+    for where in (1, CHANNELS):
+        stream = Stream(replace(LIMITS, calm=1.1)).run([4.0] * 2)
+        assert stream.watch.spread[HOT].catching == 1
+        stream.run([4.0] * 20, at=(HOT, HOT + where))
+        begun = min(number for number, key in stream.changes if key == HOT + where)
+        assert begun <= 3, "not within two batches"
+        assert max(stream.even[4:]) < 1.12
+        assert stream.watch.spread[HOT + where].catching == 0
+        assert_calm(stream)
+
+
+def test_what_waits_of_the_past_moves_nothing_more() -> None:
+    """Loads are even, and as much as is worked off: what is behind stays so."""
+    stream = Stream(replace(LIMITS, calm=1.1)).run([4.0] * 20)
+    stream.waiting = stream.waiting + np.eye(CHANNELS)[0] * 10 * MEAN
+    before = list(stream.changes)
+    stream.run([4.0] * 3)
+    assert {key for _, key in stream.changes[len(before) :]} <= {HOT}
 
 
 FLIPS: dict[str, Callable[[int], float]] = {
@@ -134,8 +181,36 @@ def test_however_many_keys_turn_hot_together(
 ) -> None:
     stream = Stream(replace(LIMITS, copies=copies, memory=memory, calm=1.1))
     for load, batches in phases:
-        stream.run([load] * batches, at=sorted(keys))
+        for _ in range(batches):
+            before = stream.watch
+            decided = len(stream.changes)
+            stream.run([load], at=sorted(keys))
+            # One way is weighed for all: either they begin, or they go on.
+            begun = stream.watch.begun(before)
+            assert begun in (set(), {key for _, key in stream.changes[decided:]})
     assert_calm(stream)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.sets(st.integers(0, 2 * CHANNELS - 1), max_size=3), st.integers(1, 25)),
+        min_size=2,
+        max_size=6,
+    ),
+    st.sampled_from([None, 2, 3]),
+    st.sampled_from([1, 4, 20]),
+)
+def test_whichever_keys_turn_hot_one_after_another(
+    phases: list[tuple[set[int], int]], copies: int | None, memory: int
+) -> None:
+    stream = Stream(replace(LIMITS, copies=copies, memory=memory, calm=1.1))
+    for keys, batches in phases:
+        stream.run([4.0] * batches, at=sorted(keys))
+    assert_calm(stream)
+    stream.run([0.0] * 150)
+    assert not any(now.helpers for now in stream.watch.spread.values()), "it never ends"
+    assert stream.even[-1] <= 1.1 + 1e-9
 
 
 def assert_calm(stream: Stream) -> None:
@@ -160,7 +235,46 @@ def test_state_that_cannot_be_merged_moves_whole() -> None:
     # The one that fits, and no more: the other alone is more than what must go.
     assert stream.weights[HOT] == {HOT: 1.0}
     assert set(stream.weights[HOT + CHANNELS]) != {HOT}
-    assert stream.watch.spread == {}
+    assert HOT not in stream.watch.spread
+    assert not any(m.helpers for m in stream.watch.spread.values())
+
+
+def test_keys_that_moved_whole_go_back_too() -> None:
+    stream = Stream(replace(LIMITS, splitting=False, memory=4, calm=1.1)).run([1.0] * 30)
+    gone = {k for k, weights in stream.weights.items() if set(weights) != {k % CHANNELS}}
+    assert len(gone) == 10 == len(stream.changes) and stream.even[-1] == pytest.approx(4 / 3)
+    stream.run([0.0] * 10)
+    assert stream.watch.spread == {} and stream.weights == Stream().weights
+    assert len(stream.changes) == 20 and stream.even[-1] == pytest.approx(1)
+
+
+def test_tau_adapts_at_most_so_often() -> None:
+    """Algorithm 1: down to the gap where that can be forecast, up where it cannot."""
+    random = np.random.default_rng(0)
+    noise = random.normal(0, 0.02 * MEAN, 200)
+
+    def met(tau: float, lower: float, upper: float, hot: Iterable[float]) -> Stream:
+        found = Stream()
+        found.watch = Watch(Threshold(tau, lower, upper, step=MEAN / 2, left=3))
+        return found.run(hot)
+
+    # The gap is a channel's load and a half, foretold to a few hundredths: it begins at once, and
+    # tau is that gap from then on.
+    sure = met(50 * MEAN, MEAN / 2, MEAN, [1.5 + n / MEAN for n in noise[:8]])
+    assert sure.changes[0] == (1, HOT)
+    # In two batches it waits for half of a load twice, and has the newest.
+    gap = 1.5 * MEAN + 2 * 0.5 * MEAN
+    assert sure.watch.threshold.tau == pytest.approx(gap, rel=0.05)
+    assert sure.watch.threshold.left == 2
+    # Never foretold as well as is asked: it waits for 50 loads.
+    assert not met(50 * MEAN, 1e-9, MEAN, [1.5 + n / MEAN for n in noise[:8]]).changes
+    # Foretold badly, it begins as tau says, which is raised for the next: three times at most.
+    unsure = met(MEAN / 10, 0.0, MEAN / 10, [])
+    for key in range(CHANNELS):
+        unsure.run([0.0, 4.0, 0.0, 4.0], at=(key,))
+    assert unsure.watch.iterations > 3
+    assert unsure.watch.threshold.left == 0
+    assert unsure.watch.threshold.tau == pytest.approx(MEAN / 10 + 3 * MEAN / 2)
 
 
 def test_a_batch_is_folded_once_and_one_of_an_older_epoch_says_nothing() -> None:

@@ -20,7 +20,7 @@ from evenkeel.watch_file import FILE, to_dict
 from evenkeel.watching import Decided, Watched
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function import KeyColumn, PartitioningFunction
-from partitioning.mitigation import Batch, Limits, Weights
+from partitioning.mitigation import Batch, Limits, Mitigation, Weights
 from partitioning.watch import Watch
 from tests.test_steps import Shop
 
@@ -148,7 +148,10 @@ def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None
     assert spec.watch is not None
     shop.respec()
     shop.publish("daily", force=True)
+    key, _ = heaviest(shop)
+    known = replace(known, watch=replace(known.watch, moved={key: (0,)}))
     anew = known.settled(shop.registry.current(), "w0", spec.watch)
+    assert anew.watch.moved == {key: (0,)}, "it may move twice as often"
     assert anew.decided is None and anew.watch.spread == {} and len(anew.watch.sample) == 0
     assert anew.watch.last == 0 and anew.epoch == 1 and not anew.backlog.any()
     # What was decided before it cannot be carried out any more.
@@ -235,16 +238,22 @@ def test_what_a_decision_relieves_is_told_of_shared_and_of_whole_keys(shop: Shop
     assert known.decided is not None
     function, limits = shop.registry.current().function, Limits(eta=1.5)
 
-    def loads(after: Watch, weights: dict[int, Weights]) -> tuple[list[float], list[float]]:
-        found = light_epoch.relieved(function, known.watch, after, weights, limits)
+    def loads(after: Watch) -> tuple[list[float], list[float]]:
+        found = light_epoch.relieved(function, known.watch, after, limits)
         return found[0].tolist(), found[1].tolist()
 
     now = [500.0 if c == home else 100.0 for c in range(4)]
-    shared = dict(known.decided.weights)
-    assert loads(known.decided.after, shared) == (now, pytest.approx([200.0] * 4))
-    whole = {key: {(home + 1) % 4: 1.0}}
+    assert loads(known.decided.after) == (now, pytest.approx([200.0] * 4))
+    whole = replace(known.watch, spread={key: Mitigation(home, (), {(home + 1) % 4: 1.0}, 0)})
     then = [500.0 if c == (home + 1) % 4 else 100.0 for c in range(4)]
-    assert loads(known.watch, whole) == (now, then)
+    assert loads(whole) == (now, then)
+    # It has one owner, and is told as one that went.
+    assert light_epoch.owners({key: {(home + 1) % 4: 1.0}}, whole) == {key: {(home + 1) % 4: 1.0}}
+    names = {"channel": str, "key": lambda h: "K"}
+    told = light_epoch.reason(7, whole, {key: {(home + 1) % 4: 1.0}}, **names)
+    assert told.endswith(f"K goes to channel {(home + 1) % 4}: its channel has too much")
+    back = light_epoch.reason(8, known.watch, {key: {home: 1.0}}, **names)
+    assert back.endswith(f"K goes back to channel {home}: its skew is gone")
 
 
 def test_how_long_it_is_until_the_daily_run(shop: Shop) -> None:
