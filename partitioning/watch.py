@@ -70,8 +70,8 @@ class Watch:
             watch, decided = watch._met(batch, limits, homes)
         if not decided:
             watch, decided = watch._handed_back(batch, limits)
-        moved = {k: tuple(n for n in at if n > batch.number - limits.within)
-                 for k, at in watch.moved.items()}  # fmt: skip
+        kept = batch.number - max(limits.within, limits.memory)
+        moved = {k: tuple(n for n in at if n > kept) for k, at in watch.moved.items()}
         for key in decided:
             moved[key] = (*moved.get(key, ()), batch.number)
         return replace(watch, moved={k: at for k, at in moved.items() if at}), decided

@@ -139,6 +139,16 @@ def test_a_key_that_turns_hot_while_another_catches_up_does_not_wait_for_it() ->
         assert_calm(stream)
 
 
+def test_catching_up_lasts_as_long_as_the_watch_remembers() -> None:
+    """And not only as long as moves are counted."""
+    stream = Stream(replace(LIMITS, memory=40, within=20))
+    stream.waiting[HOT] = 100 * MEAN
+    stream.run([1.5] * 35)
+    assert stream.changes == [(0, HOT)] and stream.watch.spread[HOT].catching == 1
+    stream.run([1.5] * 6)
+    assert stream.changes[1:] == [(40, HOT)] and stream.watch.spread[HOT].catching == 0
+
+
 def test_what_waits_of_the_past_moves_nothing_more() -> None:
     """Loads are even, and as much as is worked off: what is behind stays so."""
     stream = Stream(replace(LIMITS, calm=1.1)).run([4.0] * 20)
