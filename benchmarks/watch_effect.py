@@ -1,9 +1,10 @@
 """A key that turns hot within the day: by hashing, by daily epochs alone, and with the watch beside
 them. `python -m benchmarks.watch_effect`.
 
-Each side folds the same events, a micro-batch at a time, into a state table of its own, as
-`apply_window` does; it has the same days before it. What a channel gets is what its task read. The
-key turns hot within the second day; a daily epoch learns of that at midnight.
+Each side is a streaming job: `foreachBatch` folds a micro-batch into a state table of its own, as
+`apply_window` does, then lets the watch look at it. All have the same days before. What a channel
+gets is what its task read. The key turns hot within the second day; a daily epoch learns of that
+at midnight. What the state must be is counted by pandas.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import contextlib
 import os
 import tempfile
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -22,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel import steps
@@ -35,49 +37,57 @@ from spark_jobs.apply_window import measure, merge_window, window_state
 from spark_jobs.bootstrap import bootstrap
 from spark_jobs.events import read_events
 from spark_jobs.fence import approved
-from spark_jobs.micro_batch import number_sql
 from spark_jobs.migrate import migrate
 from spark_jobs.session import session
-from spark_jobs.streaming import carry_out
+from spark_jobs.streaming import meet
 from spark_jobs.verify import verify
-from spark_jobs.watch import watch
 
 CHANNELS, EVERY = 8, 120
 #: Micro-batches of a day, when the key turns hot, and how many there are.
 DAY, ONSET, BATCHES = 12, 17, 28
 START = datetime(2024, 1, 1, tzinfo=UTC)
-FIRST = int(START.timestamp()) // (60 * EVERY)
 #: Slowest over mean rows from which a micro-batch is even.
 EVEN = 1.1
 COLUMNS: dict[str, Any] = {
     "n": {"merge": "count"},
     "units": {"merge": "sum", "of": "units"},
+    "paid": {"merge": "sum", "of": "paid"},
     "first": {"merge": "min", "of": "at"},
     "last": {"merge": "max", "of": "at"},
+    "sizes": {"merge": "set", "of": "units"},
+    "newest": {"merge": "last", "of": "id"},
     "ids": {"merge": "hll", "of": "id"},
+    "sample": {"merge": "theta", "of": "id"},
 }
+#: Sums of floats are exact but for rounding. Of sketches the error at three standard deviations:
+#: HLL of 2^12 buckets, 1.04/sqrt(k), and theta of 2^12 samples, 1/sqrt(k) (Apache DataSketches).
+ROUNDED = {"paid": 1e-9}
+DECLARED = {"ids": 3 * 1.04 / 64, "sample": 3 / 64}
 
 
 @dataclass
 class Side:
-    """A table, and what its micro-batches measured from the second day on."""
+    """A table, and what its micro-batches measured from the second day on: rows and seconds of each
+    channel's task, and seconds in all."""
 
     name: str
     spec: str
     rows: list[list[int]] = field(default_factory=list)
+    seconds: list[list[float]] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)
 
     @property
     def table(self) -> Table:
         return Table(load_spec(self.spec))
 
-    def apply(self, spark: SparkSession, number: int) -> None:
+    def fold(self, spark: SparkSession, batch: DataFrame) -> None:
         """Fold one micro-batch into the state."""
         table = self.table
         spec, function = table.spec, table.epoch().function
-        events = read_events(spark, spec, function.row if len(function.split) else None)
-        events = events.where(f"{number_sql(spec, EVERY)} = {FIRST + number}")
-        window = window_state(events, spec, function).persist()
-        self.rows.append([c.rows for c in measure(spark, window, spec, CHANNELS)])
+        window = window_state(batch, spec, function).persist()
+        work = measure(spark, window, spec, CHANNELS)
+        self.rows.append([c.rows for c in work])
+        self.seconds.append([c.seconds for c in work])
         merge_window(spark, spec, "totals", window, function)
         window.unpersist()
 
@@ -94,12 +104,6 @@ class Side:
             verify(spark, migration)
             steps.publish(self.spec, run)
 
-    def look(self, spark: SparkSession, number: int, until: datetime) -> None:
-        """The watch, once a micro-batch has ended."""
-        run = f"watch-{number}"
-        if watch(spark, self.table, run, until) is not None:
-            carry_out(spark, self.table, self.spec, run)
-
     def moved(self) -> tuple[int, int]:
         """Epochs published, and bytes that they moved."""
         registry, size = self.table.registry, 0
@@ -111,6 +115,11 @@ class Side:
     def result(self, spark: SparkSession) -> pd.DataFrame:
         state = self.table.state("totals", spark=spark)
         state = state.withColumn("ids", F.hll_sketch_estimate("ids"))
+        state = state.withColumn("sample", F.theta_sketch_estimate("sample"))
+        state = state.withColumn("sizes", F.array_sort("sizes").cast("string"))
+        state = state.withColumn("newest", F.col("newest.value"))
+        for time_column in ("first", "last"):
+            state = state.withColumn(time_column, F.unix_micros(time_column))
         return state.select("key", *COLUMNS).toPandas().set_index("key").sort_index()
 
 
@@ -127,9 +136,47 @@ def write_events(folder: Path, rows: int, keys: int, share: float, batches: int 
             "at": begin + pd.to_timedelta(seconds, "s"),
             "id": number * rows + np.arange(len(drawn)),
             "units": random.integers(1, 10, len(drawn)),
+            "paid": random.lognormal(3, 1, len(drawn)),
         }
-        table = pa.Table.from_pandas(pd.DataFrame(events), preserve_index=False)
-        pq.write_table(table, folder / f"{number:04}.parquet", coerce_timestamps="us")
+        table, file = (
+            pa.Table.from_pandas(pd.DataFrame(events), preserve_index=False),
+            names(number),
+        )
+        pq.write_table(table, folder / file, coerce_timestamps="us")
+        # A stream reads the oldest file first.
+        os.utime(folder / file, (number, number))
+
+
+def names(*numbers: int) -> str:
+    """The files of micro-batches, as a pattern."""
+    each = ",".join(f"{number:04}" for number in numbers)
+    return f"{each}.parquet" if len(numbers) == 1 else f"{{{each}}}.parquet"
+
+
+def expected(folder: Path, batches: int = BATCHES) -> pd.DataFrame:
+    """What the state must be, of exact counts for sketches."""
+    events = pd.concat(pd.read_parquet(folder / names(n)) for n in range(batches))
+    events["at"] = events["at"].astype("datetime64[us, UTC]").astype("int64")
+    by = events.sort_values(["at", "id"]).groupby("key")
+    exact = by.agg(n=("id", "size"), units=("units", "sum"), paid=("paid", "sum"))
+    exact = exact.assign(first=by["at"].min(), last=by["at"].max(), newest=by["id"].last())
+    exact["sizes"] = by["units"].agg(lambda units: str(sorted(set(units.tolist()))))
+    return exact.assign(ids=by["id"].nunique(), sample=by["id"].nunique()).sort_index()
+
+
+def differences(result: pd.DataFrame, exact: pd.DataFrame) -> dict[str, float]:
+    """By how much each column is off at most, in part; of what cannot be off a bit: infinite, if it
+    is not the same."""
+    if not result.index.equals(exact.index):
+        return dict.fromkeys(COLUMNS, float("inf"))
+    found = {}
+    for column in COLUMNS:
+        ours, theirs = result[column].to_numpy(), exact[column].to_numpy()
+        if column in ROUNDED or column in DECLARED:
+            found[column] = float(np.abs(ours / theirs - 1).max())
+        else:
+            found[column] = 0.0 if (ours == theirs).all() else float("inf")
+    return found
 
 
 def made(spark: SparkSession, folder: Path, name: str) -> Side:
@@ -152,35 +199,60 @@ def made(spark: SparkSession, folder: Path, name: str) -> Side:
     return side
 
 
-def play(spark: SparkSession, side: Side) -> None:
-    """All micro-batches from the second day on."""
-    for number in range(DAY, BATCHES):
-        begins = START + timedelta(minutes=EVERY * number)
+def play(spark: SparkSession, side: Side, folder: Path, batches: int = BATCHES) -> None:
+    """A stream of all micro-batches from the second day on, a file each."""
+    schema = read_events(spark, side.table.spec).schema
+    reader = spark.readStream.format("parquet").schema(schema).option("maxFilesPerTrigger", 1)
+    reader = reader.option("pathGlobFilter", names(*range(DAY, batches)))
+
+    def seen(batch: DataFrame, number: int) -> None:
+        began, begins = time.monotonic(), START + timedelta(minutes=EVERY * (DAY + number))
         if number % DAY == 0 and side.name != "hashing":
             side.rebalance(spark, begins.date())
-        side.apply(spark, number)
+        side.fold(spark, batch)
         if side.name == "watched":
-            side.look(spark, number, begins + timedelta(minutes=EVERY))
+            ends = begins + timedelta(minutes=EVERY)
+            meet(spark, side.table, side.spec, batch, number, "effect", ends)
+        side.took.append(time.monotonic() - began)
+
+    writer = reader.load(str(folder / "events")).writeStream.foreachBatch(seen)
+    writer = writer.option("checkpointLocation", str(folder / side.name / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def told(side: Side, reference: pd.DataFrame, result: pd.DataFrame) -> str:
-    """One line of what came of a side."""
-    rows = np.array(side.rows, dtype=np.float64)
-    ratio = rows.max(axis=1) / rows.mean(axis=1)
-    hot = ratio[ONSET - DAY :]
+def even_after(side: Side) -> int | None:
+    """Micro-batches from onset until all that come are even; None: never."""
+    hot = imbalances(side.rows)[ONSET - DAY :]
     uneven = np.flatnonzero(hot > EVEN)
     after = int(uneven[-1]) + 1 if len(uneven) else 0
-    reached = f"{after} batches" if after < len(hot) else "never"
-    work = float(rows[ONSET - DAY :].max(axis=1).sum() / rows[ONSET - DAY :].mean(axis=1).sum())
+    return after if after < len(hot) else None
+
+
+def imbalances(work: list[list[Any]]) -> np.ndarray:
+    """Slowest over mean task of each micro-batch, (batches,)."""
+    each = np.array(work, dtype=np.float64)
+    return each.max(axis=1) / each.mean(axis=1)
+
+
+def told(side: Side, off: dict[str, float]) -> str:
+    """Lines of what came of a side."""
+    ratio, seconds = imbalances(side.rows), np.array(side.seconds)[ONSET - DAY :]
+    after, hot = even_after(side), np.array(side.rows, dtype=np.float64)[ONSET - DAY :]
+    reached = "never"
+    if after is not None:
+        took = sum(side.took[ONSET - DAY :][:after])
+        reached = f"{after} batches, of {took:.0f} s of work"
+    slowest = hot.max(axis=1).sum() / hot.mean(axis=1).sum()
+    tasks = seconds.max(axis=1).sum() / seconds.mean(axis=1).sum()
     epochs, size = side.moved()
-    exact = [c for c in COLUMNS if c != "ids"]
-    same = result[exact].equals(reference[exact])
-    off = float((result["ids"] / reference["ids"] - 1).abs().max())
+    wrong = [c for c, part in off.items() if part > {**ROUNDED, **DECLARED}.get(c, 0.0)]
+    sketches = ", ".join(f"{c} {off[c]:.2%} of {most:.2%}" for c, most in DECLARED.items())
     return (
-        f"  {side.name:8} before {ratio[: ONSET - DAY].mean():.3f}, at onset {hot[0]:.3f}, at the "
-        f"end {hot[-1]:.3f}; even after {reached}; slowest over mean from onset on {work:.3f}; "
-        f"{epochs} epochs, {size:,} bytes moved; state {'equal' if same else 'DIFFERENT'}, "
-        f"sketches off by at most {off:.2%}"
+        f"  {side.name:8} before {ratio[: ONSET - DAY].mean():.3f}, at onset "
+        f"{ratio[ONSET - DAY]:.3f}, at the end {ratio[-1]:.3f}; even after {reached}; slowest over "
+        f"mean task from onset on {slowest:.3f} in rows, {tasks:.3f} in seconds\n"
+        f"           {epochs} epochs, {size:,} bytes moved; state "
+        f"{'DIFFERENT: ' + ', '.join(wrong) if wrong else 'as counted'}; off at most: {sketches}"
     )
 
 
@@ -201,17 +273,16 @@ def main() -> None:
             f"{CHANNELS} channels; from number {ONSET} on one key has {options.share:.0%} more",
             flush=True,
         )
-        reference = None
+        exact = expected(folder / "events")
         for side_name in ("hashing", "daily", "watched"):
             with contextlib.ExitStack() as quiet:
                 if not options.loud:
                     null = quiet.enter_context(Path(os.devnull).open("w"))
                     quiet.enter_context(contextlib.redirect_stdout(null))
                 side = made(spark, folder, side_name)
-                play(spark, side)
-                result = side.result(spark)
-            reference = result if reference is None else reference
-            print(told(side, reference, result), flush=True)
+                play(spark, side, folder)
+                off = differences(side.result(spark), exact)
+            print(told(side, off), flush=True)
     spark.stop()
 
 

@@ -65,6 +65,37 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
     return number
 
 
+def meet(
+    spark: SparkSession,
+    table: Table,
+    spec: str,
+    batch: DataFrame,
+    number: int,
+    query: str,
+    moment: datetime | None = None,
+) -> None:
+    """Look at one micro-batch, and carry out at once what that decides: what `foreachBatch` calls
+    in `stream`, or in a stream of one's own, after it has folded the batch into the state.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    batch : events; number, query : of the batch, and of the stream that counts them
+    moment : when the batch ended; None: now
+
+    Raises
+    ------
+    InputError : as for `look`
+    UnreachableError : a store is down: the same batch again goes on where this was
+    """
+    run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
+    if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
+        carry_out(spark, table, spec, run)
+    else:
+        # A kill right after publishing has left the epoch without what it keeps.
+        steps.report(spec, run)
+
+
 def stream(
     spark: SparkSession,
     table: Table,
@@ -102,13 +133,8 @@ def stream(
 
     def seen(batch: DataFrame, number: int) -> None:
         query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-        run, moment = f"watch-{query}-{number}", datetime.now(UTC)
         try:
-            if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
-                carry_out(spark, table, spec, run)
-            else:
-                # A kill right after publishing has left the epoch without what it keeps.
-                steps.report(spec, run)
+            meet(spark, table, spec, batch, number, query)
         except EvenkeelError as error:
             wrong.append(error)
             raise
