@@ -15,6 +15,7 @@ ALL = (
     "migrate",
     "constraint",
     "skewed_job",
+    "reading",
     "watch_effect",
     "airflow_overhead",
 )

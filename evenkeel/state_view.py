@@ -1,11 +1,8 @@
-"""State as its readers want it: one row a key, whichever keys are split.
-
-Native Spark expressions on a DataFrame, wherever it was read from.
-"""
+"""State as its readers want it: one row a key, whichever keys are split."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from evenkeel.own_merges import merges
@@ -45,21 +42,27 @@ def joined(rows: DataFrame, table: StateTable, key: Sequence[str]) -> DataFrame:
     return rows.groupBy(SLOT, *(F.col(quoted(c)) for c in key)).agg(*columns)
 
 
-def one_row_a_key(rows: DataFrame, table: StateTable, function: PartitioningFunction) -> DataFrame:
-    """Rows of a state table with the partials of split keys merged: slot, key, state columns.
+def one_row_a_key(
+    source: str, kinds: Mapping[str, str], table: StateTable, function: PartitioningFunction
+) -> str:
+    """SQL (SELECT) for a state table with the partials of split keys merged: slot, key, state
+    columns.
 
-    Rows of whole keys pass as they are, without a shuffle; where no key is split, all do.
+    Rows of whole keys pass as they are, without a shuffle; where no key is split, all do. Where one
+    is, the table is read a second time for its rows: of files that are sorted by slot little.
 
     Parameters
     ----------
-    rows : of the state table `table`, as it stands by `function`; filtered by key at will, but not
-        by channel
+    source : what to select from: the state table `table`, as it stands by `function`
+    kinds : type of each state column, as SQL names it
     """
-    from pyspark.sql import functions as F
-
-    key = [c.name for c in function.key]
-    shown = [F.col(quoted(c)) for c in (SLOT, *key, *table.columns)]
+    key = [quoted(c.name) for c in function.key]
+    shown = [quoted(SLOT), *key, *map(quoted, table.columns)]
+    every = f"SELECT {', '.join(shown)} FROM {source}"
     if not len(function.split):
-        return rows.select(*shown)
-    split = F.expr(listed_sql(function.key, len(function.slots), function.split.keys, SLOT))
-    return rows.where(~split).select(*shown).unionByName(joined(rows.where(split), table, key))
+        return every
+    split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
+    sums = [f"CAST({sql} AS {kinds[n]}) AS {quoted(n)}" for n, sql in merged(table).items()]
+    by = ", ".join([quoted(SLOT), *key])
+    one = f"SELECT {', '.join([by, *sums])} FROM {source} WHERE {split} GROUP BY {by}"
+    return f"{every} WHERE NOT {split} UNION ALL {one}"

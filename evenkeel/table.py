@@ -11,6 +11,7 @@ from evenkeel.spec import TableSpec
 from evenkeel.spec_file import find_spec, load_spec
 from evenkeel.state_view import one_row_a_key
 from partitioning.errors import InputError
+from partitioning.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,19 +49,32 @@ class Table:
         ------
         InputError : no such state table or epoch, or no active session
         """
-        from pyspark.sql import SparkSession
+        spark = spark or _session()
+        return spark.sql(self.state_sql(name, number, spark))
 
+    def state_sql(
+        self, name: str, number: int | None = None, spark: SparkSession | None = None
+    ) -> str:
+        """The SQL that `state` runs: for a view, which holds until another epoch is published."""
         if name not in self.spec.state:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
-        spark = spark or SparkSession.getActiveSession()
-        if spark is None:
-            raise InputError("there is no Spark session", "state", "Start one, or give it")
-        epoch, part = self.epoch(number), self.spec.state[name]
-        reader = spark.read.format("delta")
+        spark, epoch, part = spark or _session(), self.epoch(number), self.spec.state[name]
+        source = f"delta.{quoted(part.path)}"
         if number is not None:
-            reader = reader.option("versionAsOf", epoch.tables[name].version)
-        return one_row_a_key(reader.load(part.path), part, epoch.function)
+            source += f" VERSION AS OF {epoch.tables[name].version}"
+        columns = spark.sql(f"SELECT * FROM {source} LIMIT 0").schema
+        kinds = {c.name: c.dataType.simpleString() for c in columns}
+        return one_row_a_key(source, kinds, part, epoch.function)
+
+
+def _session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None:
+        raise InputError("there is no Spark session", "state", "Start one, or give it")
+    return active
 
 
 def open_table(table: str) -> Table:

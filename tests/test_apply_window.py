@@ -251,6 +251,13 @@ def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, read
     assert [c["rows"] for c in record["channels"]] == [(routed == c).sum() for c in range(4)]
     whole = ready.table.state("totals", spark=spark).toPandas().set_index("dest").sort_index()
     late = events[events["at"] >= "2013-01-08"].groupby("dest")
+    spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW totals AS {ready.table.state_sql('totals', None, spark)}"
+    )
+    assert spark.table("totals").schema == ready.table.state("totals", spark=spark).schema
+    viewed = spark.table("totals").toPandas().set_index("dest").sort_index()
+    pd.testing.assert_frame_equal(viewed, whole)
+    spark.catalog.dropTempView("totals")
     before = ready.table.state("totals", 1, spark).toPandas().set_index("dest")
     trips = before["trips"].add(late.size(), fill_value=0).sort_index()
     assert whole["trips"].tolist() == trips.tolist()

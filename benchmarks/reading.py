@@ -1,0 +1,112 @@
+"""What readers pay for split keys: `state()`, which merges their partials, beside the rows as they
+stand. `python -m benchmarks.reading`.
+
+A state table of 1.5 million keys that 10 million Zipf events are of, folded and sorted as
+`bootstrap` leaves them. Its heaviest
+keys are split, none, one or twenty of them, over 2 to 8 channels. Both sides read the same columns,
+all of them (a hash of each row); they run in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.pairs import compare
+from evenkeel.spec import TableSpec
+from evenkeel.state_view import one_row_a_key
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
+from partitioning.hashing import key_hash
+from spark_jobs.apply_window import window_state
+from spark_jobs.fold import of_table
+from spark_jobs.generate import zipf_rows
+from spark_jobs.session import session
+from spark_jobs.state import CHANNEL, SLOT
+
+CHANNELS, SLOTS = 8, 4096
+KEY = (KeyColumn("key", "bigint"),)
+TABLES = {
+    "counts": {"n": {"merge": "count"}, "units": {"merge": "sum", "of": "units"}},
+    "sketches": {"ids": {"merge": "hll", "of": "id"}, "sizes": {"merge": "set", "of": "units"}},
+}
+#: Keys that are split, and the channels of each.
+SPLIT = ((0, 0), (1, 2), (1, 8), (20, 2), (20, 4), (20, 8))
+
+
+def function(split: int, copies: int) -> PartitioningFunction:
+    """Slots by turns; the most frequent keys are shared by so many channels each."""
+    hashes = key_hash([list(range(1, split + 1))], ["bigint"]).tolist()
+    shares = {h: {(i + c) % CHANNELS: 1.0 for c in range(copies)} for i, h in enumerate(hashes)}
+    turns = np.arange(SLOTS) % CHANNELS
+    made = successor(KEY, None, numbered_channels(CHANNELS), turns, "turns", split=shares)
+    return replace(made, row=KeyColumn("id", "bigint"))
+
+
+def read(rows: DataFrame) -> None:
+    """All columns of all rows."""
+    rows.agg(F.bit_xor(F.xxhash64(*rows.columns))).collect()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="events")
+    parser.add_argument("--keys", type=int, default=4_000_000)
+    parser.add_argument("--runs", type=int, default=7)
+    options = parser.parse_args()
+    spark = session("reading benchmark")
+    for name, columns in TABLES.items():
+        for split, copies in SPLIT:
+            with tempfile.TemporaryDirectory() as folder:
+                measured(spark, folder, name, columns, split, copies, options)
+    spark.stop()
+
+
+def measured(
+    spark: SparkSession,
+    folder: str,
+    name: str,
+    columns: dict[str, dict[str, str]],
+    split: int,
+    copies: int,
+    options: argparse.Namespace,
+) -> None:
+    """One table, read both ways."""
+    spec = TableSpec.model_validate(
+        {
+            "table": "read",
+            "key": ["key"],
+            "input": {"path": "events"},
+            "state": {name: {"path": f"{folder}/state", "columns": columns}},
+            "registry": f"{folder}/registry",
+            "channels": CHANNELS,
+        }
+    )
+    made, path = function(split, copies), spec.state[name].path
+    events = zipf_rows(spark, options.rows, options.keys, 1.0)
+    events = events.withColumn("id", F.monotonically_increasing_id())
+    events = events.withColumn("units", (F.rand(1) * 9).cast("bigint"))
+    state = of_table(window_state(events, spec, made), spec, name).sortWithinPartitions(
+        CHANNEL, SLOT
+    )
+    state.write.format("delta").partitionBy(CHANNEL).save(path)
+    rows = spark.read.format("delta").load(path)
+    kinds = {c.name: c.dataType.simpleString() for c in rows.schema}
+    merged = spark.sql(one_row_a_key(f"delta.`{path}`", kinds, spec.state[name], made))
+    shown = rows.select(merged.columns)
+    told = f"{split} split over {copies} channels each" if split else "none split"
+    compare(
+        f"{name}, {told} ({rows.count():,} rows): state()",
+        lambda: read(merged),
+        "rows",
+        lambda: read(shown),
+        options.runs,
+    )
+
+
+if __name__ == "__main__":
+    main()
