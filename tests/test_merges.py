@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import pytest
@@ -13,7 +15,6 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.merges import MERGES
 from evenkeel.own_merges import VARIABLE, merges
 from evenkeel.spec_file import load_spec
 from partitioning.errors import InputError
@@ -24,8 +25,8 @@ from .conftest import World
 
 pytestmark = pytest.mark.spark
 
-#: How many partials there are, and how they meet first.
-PARTS, GROUPS = 3, 2
+#: How many partials there are.
+PARTS = 5
 SCHEMA = T.StructType(
     [
         T.StructField("part", T.IntegerType()),
@@ -33,6 +34,9 @@ SCHEMA = T.StructType(
         T.StructField("n", T.LongType()),
         T.StructField("x", T.DoubleType()),
         T.StructField("s", T.StringType()),
+        T.StructField("d", T.DecimalType(10, 2)),
+        T.StructField("t", T.TimestampType()),
+        T.StructField("b", T.BooleanType()),
     ]
 )
 #: What is merged of which column.
@@ -50,49 +54,80 @@ CASES = {
     "theta n": ("theta", "n"),
     "copy n": ("copy", "n"),
     "copy s": ("copy", "s"),
+    "sum d": ("sum", "d"),
+    "max d": ("max", "d"),
+    "set d": ("set", "d"),
+    "min t": ("min", "t"),
+    "last t": ("last", "t"),
+    "set t": ("set", "t"),
+    "copy t": ("copy", "t"),
+    "max b": ("max", "b"),
+    "last b": ("last", "b"),
+    "set b": ("set", "b"),
+    "flags n": ("flags", "n"),
 }
 
 
-def orders(spark, rows):
-    """Each merged column's content, by how it came about: by one owner; grouped, then all; in
-    pairs, forth and back."""
+FLAGS = {"fold": "bit_or({of})", "pair": "{a} | {b}", "every": "bit_or({x})", "types": ["int"]}
+
+
+@pytest.fixture
+def registered(tmp_path, monkeypatch):
+    """Registers merges of this deployment's own."""
+
+    def register(given):
+        file = tmp_path / "merges.yaml"
+        file.write_text(given if isinstance(given, str) else yaml.safe_dump(given))
+        monkeypatch.setenv(VARIABLE, str(file))
+
+    return register
+
+
+def orders(spark, rows, tree=((0, 1), (2, (3, 4))), groups=(0, 1, 0, 1, 0)):
+    """Each merged column's content, by how it came about: by one owner; all at once; in groups,
+    then all; two by two, as a tree says."""
     events = spark.createDataFrame(rows, SCHEMA)
-    folds = [F.expr(MERGES[m].fold(of, "at")).alias(c) for c, (m, of) in CASES.items()]
+    known = {c: (merges()[m], of) for c, (m, of) in CASES.items()}
+    folds = [F.expr(m.fold(of, "at")).alias(c) for c, (m, of) in known.items()]
     partials = events.groupBy("part").agg(*folds).persist()
 
     def every(frame):
-        return frame.agg(
-            *(F.expr(MERGES[m].every(f"`{c}`")).alias(c) for c, (m, _) in CASES.items())
+        return frame.agg(*(F.expr(m.every(f"`{c}`")).alias(c) for c, (m, _) in known.items()))
+
+    wide = partials.agg(
+        *(
+            F.expr(f"first(`{c}`, true) FILTER (WHERE part = {i})").alias(f"{c} {i}")
+            for c in CASES
+            for i in range(PARTS)
         )
+    )
 
-    def pairs(order):
-        wide = partials.agg(
-            *(
-                F.expr(f"first(`{c}`, true) FILTER (WHERE part = {i})").alias(f"{c} {i}")
-                for c in CASES
-                for i in range(PARTS)
-            )
-        )
+    def pair(name, merge, branch):
+        if isinstance(branch, int):
+            return f"`{name} {branch}`"
+        return merge.pair(*(pair(name, merge, b) for b in branch))
 
-        def merged(name, merge):
-            first, *rest = (f"`{name} {i}`" for i in order)
-            for other in rest:
-                first = MERGES[merge].pair(first, other)
-            return F.expr(first).alias(name)
-
-        return wide.select(*(merged(c, m) for c, (m, _) in CASES.items()))
-
-    contents = [F.expr(MERGES[m].content(f"`{c}`")).alias(c) for c, (m, _) in CASES.items()]
+    group = F.element_at(F.array(*map(F.lit, groups)), F.col("part") + 1)
+    contents = [F.expr(m.content(f"`{c}`")).alias(c) for c, (m, _) in known.items()]
     found = {
         "one owner": events.agg(*folds),
         "every": every(partials),
-        "grouped": every(every(partials.groupBy((F.col("part") % GROUPS).alias("group")))),
-        "pairs": pairs(range(PARTS)),
-        "pairs back": pairs(range(PARTS)[::-1]),
+        "grouped": every(every(partials.groupBy(group.alias("group")))),
+        "tree": wide.select(*(F.expr(pair(c, m, tree)).alias(c) for c, (m, _) in known.items())),
     }
     answers = {name: frame.select(*contents).first().asDict() for name, frame in found.items()}
     partials.unpersist()
     return answers
+
+
+@st.composite
+def trees(draw):
+    """The partials in any order, joined two by two in any order."""
+    left = draw(st.permutations(range(PARTS)))
+    while len(left) > 1:
+        at = draw(st.integers(0, len(left) - 2))
+        left = [*left[:at], (left[at], left[at + 1]), *left[at + 2 :]]
+    return left[0]
 
 
 events = st.tuples(
@@ -101,13 +136,28 @@ events = st.tuples(
     st.none() | st.integers(-5, 5),
     st.none() | st.floats(-1e6, 1e6),
     st.none() | st.text("abé", max_size=2),
+    st.none() | st.decimals(-1000, 1000, places=2),
+    st.none()
+    | st.datetimes(
+        datetime.datetime(2013, 1, 1),
+        datetime.datetime(2013, 1, 2),
+        timezones=st.just(datetime.UTC),
+    ),
+    st.none() | st.booleans(),
 )
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(events, min_size=1, max_size=40))
-def test_any_order_and_grouping_gives_what_one_owner_would_have(spark, rows):
-    answers = orders(spark, rows)
+@given(
+    st.lists(events, min_size=1, max_size=40),
+    trees(),
+    st.lists(st.integers(0, 2), min_size=PARTS, max_size=PARTS),
+)
+def test_any_order_and_grouping_gives_what_one_owner_would_have(
+    spark, registered, rows, tree, groups
+):
+    registered({"flags": {**FLAGS, "types": ["bigint"]}})
+    answers = orders(spark, rows, tree, groups)
     alone = answers.pop("one owner")
     for how, merged in answers.items():
         for name, value in alone.items():
@@ -120,13 +170,17 @@ def test_any_order_and_grouping_gives_what_one_owner_would_have(spark, rows):
     assert alone["last n"] == last
     assert alone["set s"] == sorted({r[4] for r in rows if r[4] is not None})
     assert alone["count"] == len(rows)
+    assert alone["sum d"] == (sum(d) if (d := [r[5] for r in rows if r[5] is not None]) else None)
+    bits = [r[2] for r in rows if r[2] is not None]
+    assert alone["flags n"] == (reduce(or_, bits) if bits else None)
     # The greatest, should it not be one value: so that all owners agree.
     assert alone["copy s"] == max((r[4] for r in rows if r[4] is not None), default=None)
 
 
-def test_sketches_of_many_values_keep_to_their_error(spark):
+def test_sketches_of_many_values_keep_to_their_error(spark, registered):
+    registered({"flags": {**FLAGS, "types": ["bigint"]}})
     day = datetime.date(2013, 1, 1)
-    rows = [(i % PARTS, day, i, 0.0, f"v{i}") for i in range(30_000)]
+    rows = [(i % PARTS, day, i, 0.0, f"v{i}", None, None, None) for i in range(30_000)]
     answers = orders(spark, rows)
     for name, error in (("hll s", 0.05), ("theta n", 0.05)):
         for how, merged in answers.items():
@@ -158,21 +212,6 @@ def test_a_merge_that_its_column_cannot_do_is_refused(spark, world: World, colum
         bootstrap(spark, world.table)
     assert message in str(caught.value)
     assert not (world.folder / "state").exists()
-
-
-FLAGS = {"fold": "bit_or({of})", "pair": "{a} | {b}", "every": "bit_or({x})", "types": ["int"]}
-
-
-@pytest.fixture
-def registered(tmp_path, monkeypatch):
-    """Registers merges of this deployment's own."""
-
-    def register(given):
-        file = tmp_path / "merges.yaml"
-        file.write_text(given if isinstance(given, str) else yaml.safe_dump(given))
-        monkeypatch.setenv(VARIABLE, str(file))
-
-    return register
 
 
 def test_a_registered_merge_makes_state(spark, world: World, registered):
