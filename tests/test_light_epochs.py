@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
+import time
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -38,7 +40,7 @@ from spark_jobs.events import read_events
 from spark_jobs.learn import learn as learn_window
 from spark_jobs.micro_batch import measure, number_sql, since
 from spark_jobs.sketches import Sketches
-from spark_jobs.streaming import carry_out
+from spark_jobs.streaming import carry_out, stream
 from spark_jobs.watch import main, watch
 
 from .conftest import FIRST_DAY, World
@@ -440,3 +442,24 @@ def test_the_watch_of_a_stream(
     (measured,) = measure(events, spec, function, F.lit(4))
     assert measured.loads.tolist() == live.loads(spark, 4)
     assert sorted(measured.loads.tolist()) == [FAIR] * (CHANNELS - 1) + [5 * FAIR]
+
+
+def test_a_stream_goes_on_until_it_is_stopped(spark: SparkSession, live: Live) -> None:
+    """It looks at what is there at once, and then every `watch.every` minutes."""
+    ended_well = threading.Event()
+
+    def run() -> None:
+        stream(spark, live.table, live.spec_path, str(live.folder / "checkpoint"))
+        ended_well.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    end = time.monotonic() + 120
+    while not live.known.source.startswith("stream "):
+        assert thread.is_alive() and time.monotonic() < end
+        time.sleep(0.1)
+    (query,) = spark.streams.active
+    assert thread.is_alive() and query.isActive
+    query.stop()
+    thread.join(60)
+    assert ended_well.is_set() and not spark.streams.active
