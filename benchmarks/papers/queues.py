@@ -80,11 +80,13 @@ class Run:
     tau: Threshold = field(default_factory=lambda: Threshold(100, 0, np.inf, left=0))
     limits: Limits = field(default_factory=lambda: ENDLESS)
     latency: float = 0.0
+    slow: float = 0.0  # seconds that catching up takes; 0: the helper gets all meanwhile
     by_busy: bool = False  # workers are compared by how busy they are, not by their queues
     iterations: int = 0
     balance: list[float] = field(default_factory=list)  # smaller over larger allotment
     shares: list[float] = field(default_factory=list)  # helper's over skewed worker's
     observed: list[float] = field(default_factory=list)  # big key's processed over helper's own
+    taus: list[float] = field(default_factory=list)
     watch: Watch = field(init=False)
     ended: float = 0.0
     allotted: Floats = field(default_factory=lambda: np.zeros(2))
@@ -103,7 +105,7 @@ class Run:
             while sent and sent[0][0] <= now:
                 _, pair.big, pair.small = sent.popleft()
             if self.method == "reshape" and now < lasts:
-                self._watch(now, came, pair, sent)
+                self._watch(now, dt, came, pair, sent)
             elif self.method in ONCE and self.wait <= now < lasts:
                 self._once(now, pair, sent)
             self.balance.append(float(pair.allotted.min() / max(pair.allotted.max(), 1e-9)))
@@ -119,7 +121,7 @@ class Run:
             self.iterations = 1
             sent.append((now + self.latency, *ONCE[self.method]))
 
-    def _watch(self, now: float, came: Floats, pair: Pair, sent: Sent) -> None:
+    def _watch(self, now: float, dt: float, came: Floats, pair: Pair, sent: Sent) -> None:
         """The controller that tables are watched by."""
         natural = np.array([came[0] + came[1], came[2]])
         weights = self.watch.spread[BIG].weights if self.watch.spread else {0: 1.0}
@@ -131,8 +133,12 @@ class Run:
         self.watch, decided = self.watch.fold(batch, 0, self.limits, {BIG: 0}, late)
         for chosen in decided.values():
             share = chosen.get(1, 0.0) / sum(chosen.values())
+            if self.slow and self.watch.spread[BIG].catching > 0:
+                closing = (pair.waiting[0] - pair.waiting[1]) * dt / self.slow
+                share = min((natural[0] - natural[1] + closing) / (2 * came[0]), 1.0)
             sent.append((now + self.latency, share, 0.0))
         self.iterations = self.watch.iterations
+        self.taus.append(self.watch.threshold.tau)
 
 
 def tweets(own: float, big: float = CALIFORNIA, small: float = SMALL) -> Rates:
