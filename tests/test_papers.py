@@ -159,15 +159,6 @@ def test_flexd_is_filled_from_a_run_that_has_the_papers_order():
     assert f"  gamma of flexd below dalton's: z = 1, {skews}" in shown
 
 
-def test_reshape_is_filled_from_a_run_that_has_the_papers_order():
-    lines = lines_of("reshape")
-    ratio = {line.split()[0]: float(line.split()[1]) for line in after(lines, "CA:AZ")[1:5]}
-    assert ratio["reshape"] < ratio["flowjoin"] < ratio["flux"] <= ratio["none"]
-    taus = [line.split() for line in after(lines, "adapted  ratio")]
-    least = next(row for row in taus if row[0] == "10")
-    assert float(least[3]) < 14 < float(least[1]), "tau = 10: 41 iterations fixed, 14 adapted"
-
-
 def test_a_page_with_figures_of_a_broken_run_is_seen(monkeypatch, tmp_path):
     """Scan and frontier that changed places are red."""
     swapped = re.sub(
@@ -340,20 +331,6 @@ def test_frontier_is_even_with_the_least_copies(monkeypatch):
             else:
                 assert lam <= max(theirs, 0.005)
     assert flexd.chance(2.0, 100, flexd.MANY) < 0.005
-
-
-def test_flexd_is_filled_from_a_run_that_keeps_the_bound():
-    lines = lines_of("flexd")
-    for count in flexd.CHANNELS:
-        shown = after(lines, f"{count} channels, by their shares")[3:]
-        rows = {line[:20].strip(): line[20:] for line in takewhile(str.strip, shown)}
-        lam, copies = (
-            [float(x.strip("%")) for x in rows[flexd.OURS].split()[i::2]] for i in range(2)
-        )
-        assert max(lam) < 0.1 and copies == [float(x) for x in rows["least for it"].split()]
-        # A channel more for a key, and N - 1 at most: of 10,000 keys under 1.01 each.
-        assert max(copies) < count
-        assert max(float(x.strip("%")) for x in rows["a next window"].split()) < 0.5
 
 
 def test_reshape_by_how_busy_workers_are():

@@ -118,17 +118,28 @@ def within(profile: Profile, count: int, most: int) -> tuple[float, int]:
     return best
 
 
-def chance(z: float, count: int, rows: int, seed: int = 0) -> float:
-    """Lambda of a window of so many rows, if frontier learned from another. A row goes to a channel
-    with that channel's share of the load, so that rows by channel are drawn as one."""
+def chance(z: float, count: int, rows: int, name: str = OURS, seed: int = 0) -> float:
+    """Lambda of a window of so many rows, if a strategy learned from another, as a function. A row
+    goes to a channel with that channel's share of the load, so that rows by channel are drawn as
+    one."""
     rng, shares, hashes = np.random.default_rng(seed), zipf(KEYS, z), hashed_keys(KEYS)
     came = rng.multinomial(rows, shares).astype(float)
     least = HEAVY_SHARE / count * rows
     learned = profile_of_keys(KEY, hashes, came, 4096, threshold=least)
-    function = frontier(learned, None, numbered_channels(count), splitting=True)
+    channels = numbered_channels(count)
+    if name == OURS:
+        function = frontier(learned, None, channels, splitting=True)
+    else:
+        function = STRATEGIES[name](learned, None, channels)
     every = profile_of_keys(KEY, hashes, shares, 4096, threshold=0.0)
     loads = channel_loads(function, every)
     return float(rng.multinomial(rows, loads / loads.sum()).max() * count / rows - 1)
+
+
+def even_rows(count: int, rows: int, draws: int = 100) -> float:
+    """Lambda of rows that go to each channel with the same chance, mean."""
+    drawn = np.random.default_rng(0).multinomial(rows, np.full(count, 1 / count), size=draws)
+    return float(drawn.max(axis=1).mean() * count / rows - 1)
 
 
 def as_functions(count: int) -> Rows:
@@ -174,14 +185,18 @@ def main(rows: int = 500_000) -> None:
         found = measure(count, rows)
         table(found)
         orderings(found)
+        even = f"{even_rows(count, rows):.1%}"
+        print(f"  lambda of rows that go anywhere with the same chance: {even}")
         print()
     for count in CHANNELS:
         print(
             f"{KEYS:,} keys, {count} channels, by their shares; copies: channels beyond one a key"
         )
         shares_table(as_functions(count))
-        next_ones = "".join(f"{chance(z, count, MANY):>10.2%}{'':8}" for z in SKEWS)
-        print(f"{'a next window':20}{next_ones}".rstrip())
+        print(f"learned from {MANY:,} rows, and met by as many more")
+        for name in (*RIVALS, OURS):
+            cells = "".join(f"{chance(z, count, MANY, name):>10.2%}{'':8}" for z in SKEWS)
+            print(f"{name:20}{cells}".rstrip())
         print()
 
 
