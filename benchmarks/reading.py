@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.pairs import compare
 from evenkeel.spec import TableSpec
-from evenkeel.state_view import one_row_a_key
+from evenkeel.state_view import kinds, one_row_a_key
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
 from partitioning.hashing import key_hash
 from spark_jobs.apply_window import window_state
@@ -95,8 +95,8 @@ def measured(
     )
     state.write.format("delta").partitionBy(CHANNEL).save(path)
     rows = spark.read.format("delta").load(path)
-    kinds = {c.name: c.dataType.simpleString() for c in rows.schema}
-    merged = spark.sql(one_row_a_key(f"delta.`{path}`", kinds, spec.state[name], made))
+    types = kinds(rows.schema)
+    merged = spark.sql(one_row_a_key(f"delta.`{path}`", types, spec.state[name], made))
     shown = rows.select(merged.columns)
     told = f"{split} split over {copies} channels each" if split else "none split"
     compare(

@@ -173,7 +173,10 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
 
 
 def begun(run: Run, epoch: Epoch) -> None:
-    """Leave a mark that a run begins to learn at this epoch, for `under_way` to find."""
+    """Leave a mark that a run begins to learn at this epoch, for `under_way` to find. What an
+    earlier attempt of the run has learned and decided goes."""
+    for left in ("decision.json", "profile.json"):
+        run.remove(left)
     run.write_json(LEARNING, {"epoch": epoch.number, "at": datetime.now(UTC).isoformat()})
 
 
@@ -184,10 +187,13 @@ def under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:
         run = registry.run(name)
         if run.exists(WATCHED):
             continue
-        if run.exists("plan.json"):
-            if _may_move(table, registry, epoch, run):
-                return f"run {name} has planned from epoch {epoch.number}"
-        elif run.exists(LEARNING) and _may_plan(run, epoch):
+        learned = run.exists("profile.json")
+        if run.exists("plan.json") and _may_move(table, registry, epoch, run):
+            return f"run {name} has planned from epoch {epoch.number}"
+        # A plan beside what is still learned is an earlier attempt's.
+        if learned and run.exists("plan.json"):
+            continue
+        if run.exists(LEARNING) and _may_plan(run, epoch):
             return f"run {name} learns at epoch {epoch.number}"
     return None
 
@@ -200,7 +206,10 @@ def _may_plan(run: Run, epoch: Epoch) -> bool:
         since = datetime.now(UTC) - datetime.fromisoformat(mark["at"])
     except (TypeError, ValueError) as error:
         raise DamagedError(f"not a time ({error})", where, RESTORE) from error
-    against = run.exists("decision.json") and not run.read_json("decision.json").get("rebalance")
+    against = False
+    if run.exists("decision.json"):
+        decided = run.read_json("decision.json")
+        against = not shaped(decided, run.path("decision.json"), rebalance=bool)["rebalance"]
     return mark["epoch"] == epoch.number and since < FORGOTTEN and not against
 
 

@@ -14,6 +14,7 @@ from partitioning.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def merged(table: StateTable) -> dict[str, str]:
@@ -42,6 +43,13 @@ def joined(rows: DataFrame, table: StateTable, key: Sequence[str]) -> DataFrame:
     return rows.groupBy(SLOT, *(F.col(quoted(c)) for c in key)).agg(*columns)
 
 
+def kinds(schema: StructType) -> dict[str, str]:
+    """Type of each column as SQL names it, with the names in structs quoted."""
+    from pyspark.sql.types import StructField, StructType
+
+    return {c.name: StructType([StructField("x", c.dataType)]).toDDL()[2:] for c in schema}
+
+
 def one_row_a_key(
     source: str, kinds: Mapping[str, str], table: StateTable, function: PartitioningFunction
 ) -> str:
@@ -54,7 +62,7 @@ def one_row_a_key(
     Parameters
     ----------
     source : what to select from: the state table `table`, as it stands by `function`
-    kinds : type of each state column, as SQL names it
+    kinds : type of each state column, as of `kinds`
     """
     key = [quoted(c.name) for c in function.key]
     shown = [quoted(SLOT), *key, *map(quoted, table.columns)]

@@ -174,15 +174,22 @@ class Store:
         """
         # Named as what `sweep` takes away, should this be killed.
         name = f".probe.{uuid.uuid4().hex}"
-        self.create(name, b"one")
         try:
-            self.create(name, b"other")
-        except FileExistsError:
-            return
-        finally:
-            self.remove(name)
+            self.create(name, b"one")
+            try:
+                self.create(name, b"other")
+            except FileExistsError:
+                return
+            finally:
+                self.remove(name)
+            what = "of two that create one file, both succeed: two runs could publish one epoch"
+        except StoreError as error:
+            # It is not down: its client cannot do that.
+            if not isinstance(error.__cause__, NotImplementedError | ValueError):
+                raise
+            what = f"a file cannot be created once only ({error.__cause__})"
         raise InputError(
-            "of two that create one file, both succeed: two runs could publish one epoch",
+            what,
             self.url,
             "Put the registry where a create can be exclusive; see docs/OPERATIONS.md",
         )

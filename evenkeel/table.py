@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import find_spec, load_spec
-from evenkeel.state_view import one_row_a_key
+from evenkeel.state_view import kinds, one_row_a_key
 from partitioning.errors import InputError
 from partitioning.sql import quoted
 
@@ -63,9 +63,8 @@ class Table:
         source = f"delta.{quoted(part.path)}"
         if number is not None:
             source += f" VERSION AS OF {epoch.tables[name].version}"
-        columns = spark.sql(f"SELECT * FROM {source} LIMIT 0").schema
-        kinds = {c.name: c.dataType.simpleString() for c in columns}
-        return one_row_a_key(source, kinds, part, epoch.function)
+        types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
+        return one_row_a_key(source, types, part, epoch.function)
 
 
 def _session() -> SparkSession:

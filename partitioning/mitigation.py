@@ -121,6 +121,11 @@ class Mitigation:
         """All that have its state, or, of a whole key, home and the channel that has it."""
         return self.channels if self.helpers else (self.home, *self.weights)
 
+    @property
+    def at_home(self) -> bool:
+        """Whether nothing is left to go back."""
+        return not self.helpers and set(self.weights) == {self.home}
+
     def parts(self) -> list[tuple[int, float]]:
         """Each channel that gets any of the key, and its part, 0 to 1."""
         whole = sum(self.weights.values())

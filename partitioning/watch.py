@@ -15,6 +15,9 @@ from partitioning.mitigation import Batch, Limits, Mitigation, Sample, Weights
 from partitioning.strategies.greedy import surface
 from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
 
+#: A shared key of less than so many mean loads of a channel goes home, whatever is there.
+LIGHT = 0.05
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -101,16 +104,19 @@ class Watch:
         if len(self.sample) < limits.memory:
             return self, decided
         speed = limits.speed(len(batch.loads))
-        mean = float(self.sample.loads().sum() / speed.sum())
+        mean = float(self.sample.loads().sum() / speed[np.isfinite(batch.waiting)].sum())
+        light = max(limits.calm - 1, LIGHT) * mean
         for key, now in self.spread.items():
             if now.catching or not self._may(key, batch, limits):
                 continue
             others, load = self.sample.placed(spread, without=key), self.sample.load_of(key)
             # At home alone it would not make that channel the fullest, or not by much; or it is
-            # light.
+            # light, or all of it goes there as it is.
             fullest = np.delete(others / speed, now.home).max(initial=limits.calm * mean)
-            light = now.helpers and load / speed[now.home] <= (limits.calm - 1) * mean
-            if light or (others[now.home] + load) / speed[now.home] <= fullest:
+            idle = now.helpers and (
+                load / speed[now.home] <= light or set(now.weights) == {now.home}
+            )
+            if idle or (others[now.home] + load) / speed[now.home] <= fullest:
                 del spread[key]
                 decided[key] = {now.home: 1.0}
         return replace(self, spread=spread), decided
@@ -162,7 +168,8 @@ class Watch:
             if not limits.catch_up:
                 begun = {k: watch.evened(k, m, limits) for k, m in begun.items()}
             begun = {k: m for k, m in begun.items() if watch._may(k, batch, limits)}
-            after = replace(watch, spread={**watch.spread, **begun})
+            spread = {k: m for k, m in {**watch.spread, **begun}.items() if not m.at_home}
+            after = replace(watch, spread=spread)
             # Of what begins, and of what goes on, other things are weighed.
             if begun and (not decided or bool(watch.begun(self)) == bool(after.begun(watch))):
                 watch = replace(
@@ -211,7 +218,7 @@ class Watch:
         left = min(limits.left, limits.memory * total)
         speed = limits.speed(len(loads))
         levels = loads / speed
-        mean = total / float(speed.sum())
+        mean = total / float(speed[np.isfinite(batch.waiting)].sum())
         if levels[skewed] <= limits.calm * mean or levels[helper] >= mean:
             # What waits there is of the past.
             return {}
@@ -234,11 +241,13 @@ class Watch:
                 return {}
             chosen = tuple(free[:count])
             return {keys[0]: Mitigation(skewed, chosen, _alike(chosen), 1)}
+        origin = {k: self.spread[k].home if k in self.spread else skewed for k in keys}
+        # Those of the helper's own first, and nothing beside them: they only go back.
+        back = [k for k in keys if origin[k] == helper and 0 < known[k] <= need]
         moved = {}
-        for key in keys:
+        for key in back or keys:
             if 0 < known[key] <= need and pays(limits.migration(1), left / total):
-                home = self.spread[key].home if key in self.spread else skewed
-                moved[key] = Mitigation(home, (), {helper: 1.0}, 0)
+                moved[key] = Mitigation(origin[key], (), {helper: 1.0}, 0)
                 need -= known[key]
         return moved
 

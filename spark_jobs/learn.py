@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -124,9 +125,10 @@ def _window(
         part = between(events, spec, missing[0], missing[-1] + timedelta(days=1))
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
+        sketched = sketch_days(part, spec, passes)
         # Only the watch asks for them; its input has times.
         hours = hour_loads(part, spec) if spec.watch else {}
-        for day, sketch in sketch_days(part, spec, passes).items():
+        for day, sketch in sketched.items():
             # A day without events is not stored: they may still come.
             told = replace(sketch, hours=hours.get(day, sketch.hours))
             known[date(1970, 1, 1) + timedelta(days=day)] = told
@@ -180,8 +182,9 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
             check_tables(spark, table.spec)
             check_mergeable(spark, table.spec)
         profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
-    except EvenkeelError:
-        run.remove(LEARNING)
+    except Exception:
+        with suppress(EvenkeelError):
+            run.remove(LEARNING)
         raise
     run.write("profile.npz", profile.to_bytes())
     seconds = round(time.monotonic() - started, 3)

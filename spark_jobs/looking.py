@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ def look(
     busy : what moves state already; None: nothing that the caller knows of
     """
     spec, registry, asked = table.spec, table.registry, need_watch(table.spec)
+    # Schedules, and the hours of sketches, are of UTC.
+    now = now.astimezone(UTC)
     routed = table.epoch()
     folder = registry.run(run)
     events = events.persist()

@@ -50,7 +50,7 @@ def measure(
     share = HEAVY_SHARE / len(function.channels)
     passes = Passes(function.key, len(function.slots), share, listed)
     sketches = sketch_days(events, spec, passes, number)
-    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load))
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     channel = F.expr(channel_sql(function)).alias("channel")
     with reading(spec):
         # Not from the sketch: how evenly rows tell split keys apart shows only here.

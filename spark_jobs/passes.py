@@ -198,7 +198,7 @@ def hour_loads(events: DataFrame, spec: TableSpec) -> dict[int, Floats]:
         return {}
     events = with_days(without_null_keys(events, spec), spec)
     hour = F.hour(col(need_time(spec)).cast("timestamp")).alias("_hour")
-    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load))
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     with reading(spec):
         found = events.groupBy(DAY, hour).agg(load.cast("double").alias(LOAD)).toArrow()
     days, hours, loads = (found[c].to_numpy() for c in (DAY, "_hour", LOAD))

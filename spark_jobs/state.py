@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -78,8 +78,8 @@ def check_answers(spark: SparkSession, path: str) -> None:
     StoreError : the store is
     """
     jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
     try:
+        where = jvm.org.apache.hadoop.fs.Path(path)
         files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         if files.exists(where) and files.getFileStatus(where).isFile():
             file = files.open(where)
@@ -87,9 +87,15 @@ def check_answers(spark: SparkSession, path: str) -> None:
             file.close()
     except Py4JJavaError as error:
         why = str(error.java_exception).partition("\n")[0]
+        if "ChecksumException" in why:
+            # It has answered: with a file that is damaged.
+            return
         raise StoreError(
             f"cannot be read ({why})", path, "Look at the store, then run this again"
         ) from error
+    except IllegalArgumentException:
+        # Not a path, taken wrongly from what an error says: there is nothing to ask.
+        return
 
 
 def table_version(spark: SparkSession, path: str) -> int:

@@ -81,7 +81,7 @@ def meet(
     ----------
     spec : path of the table's spec
     batch : events; number, query : of the batch, and of the stream that counts them
-    moment : when the batch ended; None: now
+    moment : when the batch ended (UTC, unless it says); None: now
 
     Raises
     ------
@@ -89,6 +89,7 @@ def meet(
     UnreachableError : a store is down: the same batch again goes on where this was
     """
     run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
         carry_out(spark, table, spec, run)
     else:

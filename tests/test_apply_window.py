@@ -8,13 +8,21 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.epochs import Registry, TableVersion
+from evenkeel.spec_parts import StateColumn, StateTable
+from evenkeel.state_view import kinds, one_row_a_key
 from partitioning.errors import FenceError, InputError
-from partitioning.function import KeyColumn, PartitioningFunction
+from partitioning.function import (
+    KeyColumn,
+    PartitioningFunction,
+    numbered_channels,
+    successor,
+)
 from partitioning.hashing import key_hash
 from partitioning.split import Split
 from partitioning.sql import channel_sql
@@ -544,3 +552,24 @@ def test_no_window_before_bootstrap(spark, world: World, capsys):
     assert "holds no state table. Run bootstrap" in capsys.readouterr().err
     assert Registry(str(world.folder / "registry")).numbers() == []
     assert not Path(world.folder / "state").exists()
+
+
+def test_one_row_a_key_whatever_a_struct_names_its_fields(spark):
+    odd = "named_struct('order id', 7L, 'a.b', array('x'))"
+    spark.sql(f"SELECT 0 AS channel, 5 AS slot, 'a' AS `the key`, {odd} AS `the row`").union(
+        spark.sql(f"SELECT 1, 5, 'a', {odd}")
+    ).createOrReplaceTempView("odd")
+    columns = {"the row": {"merge": "copy", "of": "x"}}
+    table = StateTable.model_construct(
+        path="", columns={"the row": StateColumn(**columns["the row"])}
+    )
+    key = (KeyColumn("the key", "string"),)
+    (h,) = key_hash([["a"]], ["string"]).tolist()
+    both = successor(
+        key, None, numbered_channels(2), np.zeros(64, int), "x", split={h: {0: 1, 1: 1}}
+    )
+    rows = spark.table("odd").withColumn("slot", F.lit(h % 64))
+    rows.createOrReplaceTempView("odd")
+    (row,) = spark.sql(one_row_a_key("odd", kinds(rows.schema), table, both)).collect()
+    assert row["the key"] == "a" and row["the row"].asDict() == {"order id": 7, "a.b": ["x"]}
+    spark.catalog.dropTempView("odd")

@@ -180,6 +180,17 @@ def test_what_killed_writes_left_is_swept_and_nothing_else(tmp_path):
     assert Registry(f"memory://{tmp_path}").store.sweep(0) == 0
 
 
+class Plain(MemoryFileSystem):
+    """A store whose client knows no exclusive create, as old ones of S3."""
+
+    protocol = "plain"
+
+    def _open(self, path, mode="rb", **more):
+        if mode == "xb":
+            raise NotImplementedError("File mode not supported")
+        return super()._open(path, mode, **more)
+
+
 class Forgetful(MemoryFileSystem):
     """A store whose exclusive create is none, as an old S3-compatible server's."""
 
@@ -195,6 +206,9 @@ def test_a_store_that_creates_a_file_twice_is_refused(registry):
     fsspec.register_implementation("forgetful", Forgetful)
     with pytest.raises(InputError, match="two runs could publish one epoch"):
         Registry("forgetful://registry").store.check_exclusive()
+    fsspec.register_implementation("plain", Plain)
+    with pytest.raises(InputError, match="created once only .File mode not supported"):
+        Registry("plain://registry").store.check_exclusive()
     # It may be back soon: no answer, and so no refusal.
     with pytest.raises(StoreError, match="cannot be written"):
         Registry("/proc/evenkeel").store.check_exclusive()

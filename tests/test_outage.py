@@ -67,6 +67,13 @@ def test_what_cannot_be_read_now_is_not_called_damaged(spark: SparkSession, read
     input_path.write_bytes(input_path.read_bytes()[:-9])
     with pytest.raises(InputError, match="not readable as parquet"):
         count()
+    # Nor is one down whose file is damaged, as the checksum beside it tells.
+    spark.range(9).coalesce(1).selectExpr("'a' AS dest").write.parquet(f"{ready.folder}/by spark")
+    (file,) = (ready.folder / "by spark").glob("*.parquet")
+    assert file.with_name(f".{file.name}.crc").exists()
+    file.write_bytes(b"?" + file.read_bytes()[1:])
+    state.check_answers(spark, str(file))
+    state.check_answers(spark, "x:y z")
 
 
 def test_a_registry_that_is_down_is_not_refused(spark: SparkSession, ready: World) -> None:

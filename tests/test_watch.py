@@ -53,7 +53,10 @@ class Stream:
             # What has come in this batch has waited, too.
             batch = Batch(number, 0, loads, self.waiting + loads, keys)
             homes = {k: next(iter(w)) for k, w in self.weights.items() if len(w) == 1}
+            shared = {k for k, now in self.watch.spread.items() if now.helpers}
             self.watch, decided = self.watch.fold(batch, 0, self.limits, homes, **more)
+            whole = {k for k in decided if k not in shared and len(decided[k]) == 1}
+            assert all(decided[k].keys() != self.weights[k].keys() for k in whole), "in vain"
             self.weights |= decided
             self.changes += [(number, key) for key in decided]
         return self
@@ -210,17 +213,20 @@ def test_however_many_keys_turn_hot_together(
     ),
     st.sampled_from([None, 2, 3]),
     st.sampled_from([1, 4, 20]),
+    st.sampled_from([1.0, 1.1]),
+    st.booleans(),
 )
 def test_whichever_keys_turn_hot_one_after_another(
-    phases: list[tuple[set[int], int]], copies: int | None, memory: int
+    phases: list[tuple[set[int], int]], copies: int | None, memory: int, calm: float, split: bool
 ) -> None:
-    stream = Stream(replace(LIMITS, copies=copies, memory=memory, calm=1.1))
+    limits = replace(LIMITS, copies=copies, memory=memory, calm=calm, splitting=split)
+    stream = Stream(limits)
     for keys, batches in phases:
         stream.run([4.0] * batches, at=sorted(keys))
     assert_calm(stream)
     stream.run([0.0] * 150)
     assert not any(now.helpers for now in stream.watch.spread.values()), "it never ends"
-    assert stream.even[-1] <= 1.1 + 1e-9
+    assert stream.even[-1] < 1.3
 
 
 def assert_calm(stream: Stream) -> None:
@@ -247,6 +253,19 @@ def test_state_that_cannot_be_merged_moves_whole() -> None:
     assert set(stream.weights[HOT + CHANNELS]) != {HOT}
     assert HOT not in stream.watch.spread
     assert not any(m.helpers for m in stream.watch.spread.values())
+
+
+@pytest.mark.parametrize("closed", range(6))
+@pytest.mark.parametrize("hot", [1.5, 4.0])
+def test_closed_channels_count_for_nothing(closed: int, hot: float) -> None:
+    open_ = np.arange(CHANNELS) < CHANNELS - closed
+    loads = np.where(open_, MEAN, 0.0)
+    loads[0] += hot * MEAN
+    batch = Batch(0, 0, loads, np.where(open_, loads, np.inf), {HOT: (hot + 0.05) * MEAN})
+    watch = Watch(Threshold(MEAN / 2, 0, math.inf, left=0))
+    limits = replace(LIMITS, calm=1.1, catch_up=False)
+    _, decided = watch.fold(batch, 0, limits, {HOT: 0})
+    assert len(decided[HOT]) > 1 and max(decided[HOT]) < CHANNELS - closed
 
 
 def test_keys_that_moved_whole_go_back_too() -> None:

@@ -303,13 +303,20 @@ def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
 def test_a_run_that_learns_and_may_plan(shop: Shop) -> None:
     def learns() -> bool:
         told = light_epoch.under_way("words", shop.registry, shop.registry.current())
-        assert told in (None, "run r learns at epoch 0")
-        return told is not None
+        return told == "run r learns at epoch 0"
 
     shop.respec()
     run, now = shop.registry.run("r"), datetime.now(UTC)
+    # It learns again: what an earlier attempt has left says nothing of it.
+    shop.plan("r", force=True)
+    profile = run.read("profile.json")
+    run.write_json("decision.json", {"rebalance": False})
+    run.write_json("approval.json", {"approved": False, "by": "vic", "when": "now"})
     light_epoch.begun(run, shop.registry.current())
     assert learns()
+    run.write("profile.json", profile)
+    assert not learns(), "its plan is what counts from here on"
+    run.remove("plan.json")
     for said, expected in (({"rebalance": True}, True), ({"rebalance": False}, False)):
         run.write_json("decision.json", said)
         assert learns() is expected
