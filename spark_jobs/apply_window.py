@@ -45,7 +45,7 @@ from spark_jobs.joining import of_keys_sql
 from spark_jobs.tasks import job_group, stages
 
 #: Of a folded row: whether its key is split.
-_SPLIT = "_split"
+_SPLIT, _OWNERS = "_split", "_owners"
 
 
 @dataclass(frozen=True)
@@ -82,28 +82,33 @@ def merge_window(
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
     table, rows = spec.state[name], of_table(window, spec, name)
     starts = {quoted(c): f"w.{quoted(c)}" for c in rows.columns}
+    here, new = f"s.{state.CHANNEL} = w.{state.CHANNEL}", "true"
     if len(function.split):
         split = F.expr(of_keys_sql(function, function.split.keys))
         if table.copied:
             every = joined(rows.where(split), table, spec.key)
-            every = every.withColumn(
-                state.CHANNEL, F.explode(F.expr(owners_sql(function, state.SLOT)))
+            its = F.expr(owners_sql(function, state.SLOT))
+            # A row beside each owner's meets a copy that is none's of them: an owner since.
+            every = every.withColumn(_OWNERS, its).withColumn(
+                state.CHANNEL, F.explode(F.concat(its, F.array(F.lit(constraints.NOWHERE))))
             )
-            rows = rows.where(~split).unionByName(every)
+            rows = rows.where(~split).unionByName(every, allowMissingColumns=True)
+            new = f"w.{state.CHANNEL} <> {constraints.NOWHERE}"
+            here = f"{here} OR NOT ({new} OR array_contains(w.{_OWNERS}, s.{state.CHANNEL}))"
         # Not all keys by channel: one that has moved since the window was routed would seem new.
         rows = rows.withColumn(_SPLIT, split)
-        same.append(f"(NOT w.{_SPLIT} OR s.{state.CHANNEL} = w.{state.CHANNEL})")
+        same.append(f"(NOT w.{_SPLIT} OR {here})")
     merge = (
         DeltaTable.forPath(spark, table.path)
         .alias("s")
         .merge(rows.alias("w"), " AND ".join(same))
-        # The key has moved or been split since: refused as a whole, by the constraint, lest a sum
-        # be added to each of its partials.
+        # The key has moved, or has other owners, since: refused as a whole, by the constraint, lest
+        # a sum be added to each of its partials, or a copy lack what is new.
         .whenMatchedUpdate(
             f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NOWHERE)}
         )
         .whenMatchedUpdate(set={quoted(c): v for c, v in merged_sql(table, "s", "w").items()})
-        .whenNotMatchedInsert(values=starts)
+        .whenNotMatchedInsert(new, starts)
     )
     # What changes from here on is a conflict, unless it does before Delta reads the table.
     constraints.check_unchanged(spark, table.path, function)

@@ -490,8 +490,8 @@ def test_a_migration_from_fold_to_merge_is_one_line(
 
 @pytest.mark.parametrize(
     ("when", "after"),
-    [(WHENS[0], 0), (WHENS[1], 0), (WHENS[0], 1)],
-    ids=["partials", "partials right after the check", "copies"],
+    [(WHENS[0], 0), (WHENS[1], 0), (WHENS[0], 1), (WHENS[1], 1)],
+    ids=["partials", "partials right after the check", "copies", "copies right after the check"],
 )
 def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
     spark, world: World, capsys, monkeypatch, when: str, after: int
