@@ -489,12 +489,18 @@ def test_a_migration_from_fold_to_merge_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("when", "after"),
-    [(WHENS[0], 0), (WHENS[1], 0), (WHENS[0], 1), (WHENS[1], 1)],
-    ids=["partials", "partials right after the check", "copies", "copies right after the check"],
+    ("when", "after", "new"),
+    [
+        (WHENS[0], 0, "D001"),
+        (WHENS[1], 0, "D001"),
+        (WHENS[0], 1, "D001"),
+        (WHENS[1], 1, "D001"),
+        (WHENS[1], 1, None),
+    ],
+    ids=["partials", "partials after the check", "copies", "copies after", "an owner after"],
 )
 def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
-    spark, world: World, capsys, monkeypatch, when: str, after: int
+    spark, world: World, capsys, monkeypatch, when: str, after: int, new: str | None
 ):
     """The constraint admits a split key's row on any owner, whoever wrote it."""
     events = world.events
@@ -509,8 +515,9 @@ def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
 
     def theirs() -> None:
         other = spark.newSession()
-        split(other, world, {"D000": 3, "D001": 2})
-        put(other, path, "D001", owners(world, "D001", 2)[1:], trips=1000)
+        split(other, world, {"D000": 3} | ({new: 2} if new else {}))
+        if new:
+            put(other, path, new, owners(world, new, 2)[1:], trips=1000)
         left.update(versions(other, world))
 
     with monkeypatch.context() as patch:
@@ -523,7 +530,7 @@ def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
     assert job.main(arguments) == 0
     whole = world.table.state("totals", spark=spark).toPandas().set_index("dest")["trips"]
     counts = events[events["at"] < "2013-01-10"].groupby("dest").size()
-    assert whole.to_dict() == (counts + 1000 * (counts.index == "D001")).to_dict()
+    assert whole.to_dict() == (counts + 1000 * (counts.index == new)).to_dict()
     cities = rows(spark, world, "dims").loc["D000"].set_index("channel")["city"].to_dict()
     assert cities == dict.fromkeys(owners(world, "D000", 3), "City of D000")
 
