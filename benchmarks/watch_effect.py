@@ -32,7 +32,7 @@ from evenkeel.params import Params
 from evenkeel.spec_file import load_spec
 from evenkeel.table import Table
 from partitioning.generator import Stream, keys_of_window
-from spark_jobs import learn
+from spark_jobs import commits, learn
 from spark_jobs.apply_window import measure, merge_window, window_state
 from spark_jobs.bootstrap import bootstrap
 from spark_jobs.events import read_events
@@ -80,15 +80,16 @@ class Side:
     def table(self) -> Table:
         return Table(load_spec(self.spec))
 
-    def fold(self, spark: SparkSession, batch: DataFrame) -> None:
-        """Fold one micro-batch into the state."""
+    def fold(self, spark: SparkSession, batch: DataFrame, number: int) -> None:
+        """Fold one micro-batch into the state: once, however often it comes."""
         table = self.table
         spec, function = table.spec, table.epoch().function
         window = window_state(batch, spec, function).persist()
         work = measure(spark, window, spec, CHANNELS)
         self.rows.append([c.rows for c in work])
         self.seconds.append([c.seconds for c in work])
-        merge_window(spark, spec, "totals", window, function)
+        with commits.commit_conf(spark, f"stream {self.name}", number, {"batch": number}):
+            merge_window(spark, spec, "totals", window, function)
         window.unpersist()
 
     def rebalance(self, spark: SparkSession, end: date) -> None:
@@ -209,7 +210,7 @@ def play(spark: SparkSession, side: Side, folder: Path, batches: int = BATCHES) 
         began, begins = time.monotonic(), START + timedelta(minutes=EVERY * (DAY + number))
         if number % DAY == 0 and side.name != "hashing":
             side.rebalance(spark, begins.date())
-        side.fold(spark, batch)
+        side.fold(spark, batch, number)
         if side.name == "watched":
             ends = begins + timedelta(minutes=EVERY)
             meet(spark, side.table, side.spec, batch, number, "effect", ends)

@@ -84,8 +84,10 @@ class Watched:
             and (function.strategy, function.options) == (STRATEGY, {"batch": done.number})
         ):
             return replace(self, epoch=epoch.number, watch=done.after, decided=None)
-        anew = begun(self.source, epoch, asked, self.watch.last)
-        return replace(anew, watch=replace(anew.watch, moved=self.watch.moved))
+        anew, known = begun(self.source, epoch, asked, self.watch.last), self.watch
+        # What was decided was tried, and perhaps published before.
+        moved = known.moved if done is None else done.after.moved
+        return replace(anew, watch=replace(anew.watch, moved=moved))
 
     def folded(
         self,

@@ -15,7 +15,8 @@ from partitioning.mitigation import Batch, Limits, Mitigation, Sample, Weights
 from partitioning.strategies.greedy import surface
 from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
 
-#: A shared key of less than so many mean loads of a channel goes home, whatever is there.
+#: Mean loads of a channel that are too few to matter: a shared key of less goes home, whatever is
+#: there, and others where it is no further over the mean.
 LIGHT = 0.05
 
 
@@ -106,17 +107,17 @@ class Watch:
         speed = limits.speed(len(batch.loads))
         mean = float(self.sample.loads().sum() / speed[np.isfinite(batch.waiting)].sum())
         light = max(limits.calm - 1, LIGHT) * mean
+        most = mean + light
         for key, now in self.spread.items():
             if now.catching or not self._may(key, batch, limits):
                 continue
             others, load = self.sample.placed(spread, without=key), self.sample.load_of(key)
-            # At home alone it would not make that channel the fullest, or not by much; or it is
+            # At home alone it would not make that channel much fuller than the mean; or it is
             # light, or all of it goes there as it is.
-            fullest = np.delete(others / speed, now.home).max(initial=limits.calm * mean)
             idle = now.helpers and (
                 load / speed[now.home] <= light or set(now.weights) == {now.home}
             )
-            if idle or (others[now.home] + load) / speed[now.home] <= fullest:
+            if idle or (others[now.home] + load) / speed[now.home] <= most:
                 del spread[key]
                 decided[key] = {now.home: 1.0}
         return replace(self, spread=spread), decided

@@ -255,6 +255,31 @@ def test_state_that_cannot_be_merged_moves_whole() -> None:
     assert not any(m.helpers for m in stream.watch.spread.values())
 
 
+@pytest.mark.parametrize(("first", "second"), [(1.5, 3.0), (3.0, 6.0), (3.0, 12.0)])
+def test_a_key_that_is_hot_is_not_handed_back_as_another_channel_is_fuller(
+    first: float, second: float
+) -> None:
+    """Copies are few: the second key's channels stay far over the mean."""
+    stream = Stream(replace(LIMITS, copies=2, calm=1.1, memory=5)).run([first] * 10)
+    assert HOT in stream.watch.spread
+    for _ in range(60):
+        weights = dict(stream.weights)
+        keys = dict.fromkeys(range(KEYS), LIGHT)
+        keys[HOT] += first * MEAN
+        keys[HOT + 1] += second * MEAN
+        loads = np.zeros(CHANNELS)
+        for key, came in keys.items():
+            whole = sum(weights[key].values())
+            for channel, weight in weights[key].items():
+                loads[channel] += came * weight / whole
+        stream.waiting = np.maximum(stream.waiting + loads - 2 * MEAN, 0.0)
+        batch = Batch(stream.watch.last + 1, 0, loads, stream.waiting + loads, keys)
+        homes = {k: next(iter(w)) for k, w in weights.items() if len(w) == 1}
+        stream.watch, decided = stream.watch.fold(batch, 0, stream.limits, homes)
+        stream.weights |= decided
+        assert HOT in stream.watch.spread
+
+
 @pytest.mark.parametrize("closed", range(6))
 @pytest.mark.parametrize("hot", [1.5, 4.0])
 def test_closed_channels_count_for_nothing(closed: int, hot: float) -> None:
