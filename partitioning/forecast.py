@@ -27,6 +27,10 @@ REACH = 60
 JUDGED = 20
 #: Principal directions that surprises are told by.
 DIRECTIONS = 8
+#: Bits that a direction's largest surprise is told in.
+TOLD = 20
+#: Directions of less than this part of the first one's squares are rounding's own.
+LEAST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +201,13 @@ def _directions(off: Floats) -> Floats:
     """At most DIRECTIONS rows with nearly the mean products of the columns that `off` (T, n) has:
     what went up and down together, without most of the chance."""
     values, vectors = np.linalg.eigh(off @ off.T)
-    return vectors[:, values > 0][:, -DIRECTIONS:].T @ off / np.sqrt(len(off))
+    found = vectors[:, values > LEAST * values[-1]][:, -DIRECTIONS:].T @ off / np.sqrt(len(off))
+    # The last bits, and the sign, are the linear algebra library's, which chooses by the processor;
+    # a search that goes by them would end elsewhere on another machine.
+    rows, largest = np.arange(len(found)), np.abs(found).argmax(axis=1)
+    found *= np.sign(found[rows, largest])[:, None]
+    grain = np.exp2(np.ceil(np.log2(found[rows, largest])) - TOLD)[:, None]
+    return np.round(found / grain) * grain
 
 
 def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:

@@ -1,6 +1,11 @@
 """forecast: what it must find in made-up pasts, and that planning for it pays the next time."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +19,7 @@ from partitioning.metrics import channel_loads, imbalance
 from partitioning.profile import Profile, Sketch, merge, profile_of_keys
 from partitioning.strategies.frontier import frontier
 
+ROOT = Path(__file__).parent.parent
 SLOTS, N = 64, 4
 
 
@@ -212,6 +218,29 @@ def test_planning_again_on_a_forecast_moves_nothing():
     again = frontier(profile, once, numbered_channels(N))
     assert (again.slots == once.slots).all()
     assert again.explicit_keys.tolist() == once.explicit_keys.tolist()
+
+
+def test_a_plan_is_the_same_on_any_processor():
+    """Linear algebra's last bits hang on the processor's kernels; no plan may."""
+    said = set()
+    for kernels in ("Prescott", "Nehalem", None):
+        env = os.environ if kernels is None else {**os.environ, "OPENBLAS_CORETYPE": kernels}
+        code = "from tests.test_forecast import planned; print(planned())"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, cwd=ROOT, check=True, stdout=subprocess.PIPE
+        )
+        said.add(done.stdout)
+    assert len(said) == 1
+
+
+def planned() -> str:
+    """The surprises of a row of forecasts, and what the functions planned for them say."""
+    past, function, said = steady(20, seed=7), None, sha256()
+    for t in range(8, len(past)):
+        ahead = forecast(past[:t])
+        function = frontier(profile_for(ahead), function, numbered_channels(N))
+        said.update(ahead.surprises.tobytes() + function.lookup_hashes(hashed_keys(300)).tobytes())
+    return said.hexdigest()
 
 
 def test_profiles_keep_surprises():
