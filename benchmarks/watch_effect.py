@@ -139,13 +139,10 @@ def write_events(folder: Path, rows: int, keys: int, share: float, batches: int 
             "units": random.integers(1, 10, len(drawn)),
             "paid": random.lognormal(3, 1, len(drawn)),
         }
-        table, file = (
-            pa.Table.from_pandas(pd.DataFrame(events), preserve_index=False),
-            names(number),
-        )
-        pq.write_table(table, folder / file, coerce_timestamps="us")
+        table, file = pa.Table.from_pandas(pd.DataFrame(events)), folder / names(number)
+        pq.write_table(table, file, coerce_timestamps="us")
         # A stream reads the oldest file first.
-        os.utime(folder / file, (number, number))
+        os.utime(file, (number, number))
 
 
 def names(*numbers: int) -> str:

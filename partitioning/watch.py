@@ -143,7 +143,8 @@ class Watch:
         """The skew test, and how each skewed channel is relieved: by what has begun, or by what
         begins, as the fullest needs."""
         watch, decided, slow = self, dict[int, Weights](), limits.migration(1)
-        now, speed = batch.loads, limits.speed(len(batch.loads))
+        speed = limits.speed(len(batch.loads))
+        came = batch.loads / speed
         for skewed, helper in skewed_pairs(batch.waiting, limits.eta, 0.0):
             gap = float(batch.waiting[skewed] - batch.waiting[helper])
             error = self.sample.error((skewed, helper), limits.per)
@@ -156,7 +157,7 @@ class Watch:
             tau = early(watch.threshold.tau, float(ahead), float(behind), total, slow)
             # What waits where a key catches up is on its way; not what comes beside it.
             on_its_way = any(m.catching and skewed in m.channels for m in self.spread.values())
-            if gap < tau or (on_its_way and (now / speed)[skewed] - (now / speed)[helper] < tau):
+            if gap < tau or (on_its_way and came[skewed] - came[helper] < tau):
                 continue
             heaviest = watch._heaviest(skewed, batch, homes)
             begun = watch._again(heaviest, skewed, helper)
@@ -233,9 +234,8 @@ class Watch:
             behind = {m.home for m in self.spread.values() if m.catching > 0}
             behind |= {c for m in self.spread.values() if m.catching < 0 for c in m.helpers}
             able = set(np.flatnonzero(np.isfinite(batch.waiting)).tolist()) - behind - {skewed}
-            free = sorted(sorted(able), key=levels.__getitem__)[
-                : limits.copies and limits.copies - 1
-            ]
+            free = sorted(sorted(able), key=levels.__getitem__)
+            free = free[: limits.copies and limits.copies - 1]
             share = float(levels[skewed]) / total
             count = helpers(share, levels[free] / total, left, left, total, limits.migration)
             if not count or not pays(limits.migration(count), left / total):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,10 +38,13 @@ class Stream:
     even: list[float] = field(default_factory=list)  # imbalance of each batch
 
     def run(self, hot: Iterable[float], at: Iterable[int] = (HOT,), **more: Any) -> Stream:
+        """Batches in which each key of `at` has so many channels' worth beside, or that many times
+        what `at` says of it."""
+        times = at if isinstance(at, Mapping) else dict.fromkeys(at, 1.0)
         for load in hot:
             keys = dict.fromkeys(range(KEYS), LIGHT)
-            for key in at:
-                keys[key] += load * MEAN
+            for key, share in times.items():
+                keys[key] += load * share * MEAN
             loads = np.zeros(CHANNELS)
             for key, came in keys.items():
                 whole = sum(self.weights[key].values())
@@ -263,20 +266,7 @@ def test_a_key_that_is_hot_is_not_handed_back_as_another_channel_is_fuller(
     stream = Stream(replace(LIMITS, copies=2, calm=1.1, memory=5)).run([first] * 10)
     assert HOT in stream.watch.spread
     for _ in range(60):
-        weights = dict(stream.weights)
-        keys = dict.fromkeys(range(KEYS), LIGHT)
-        keys[HOT] += first * MEAN
-        keys[HOT + 1] += second * MEAN
-        loads = np.zeros(CHANNELS)
-        for key, came in keys.items():
-            whole = sum(weights[key].values())
-            for channel, weight in weights[key].items():
-                loads[channel] += came * weight / whole
-        stream.waiting = np.maximum(stream.waiting + loads - 2 * MEAN, 0.0)
-        batch = Batch(stream.watch.last + 1, 0, loads, stream.waiting + loads, keys)
-        homes = {k: next(iter(w)) for k, w in weights.items() if len(w) == 1}
-        stream.watch, decided = stream.watch.fold(batch, 0, stream.limits, homes)
-        stream.weights |= decided
+        stream.run([1.0], at={HOT: first, HOT + 1: second})
         assert HOT in stream.watch.spread
 
 
