@@ -66,11 +66,12 @@ def one_row_a_key(
     """
     key = [quoted(c.name) for c in function.key]
     shown = [quoted(SLOT), *key, *map(quoted, table.columns)]
-    every = f"SELECT {', '.join(shown)} FROM {source}"
+    every = f"SELECT {', '.join(shown)} FROM"
     if not len(function.split):
-        return every
+        return f"{every} {source}"
     split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
     sums = [f"CAST({sql} AS {kinds[n]}) AS {quoted(n)}" for n, sql in merged(table).items()]
     by = ", ".join([quoted(SLOT), *key])
-    one = f"SELECT {', '.join([by, *sums])} FROM {source} WHERE {split} GROUP BY {by}"
-    return f"{every} WHERE NOT {split} UNION ALL {one}"
+    one = f"SELECT {', '.join([by, *sums])} FROM state WHERE {split} GROUP BY {by}"
+    # Named once, so that both halves are of one version of the table.
+    return f"WITH state AS ({every} {source}) {every} state WHERE NOT {split} UNION ALL {one}"
