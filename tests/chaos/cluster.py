@@ -1,7 +1,7 @@
 """A process that goes on: its Spark has two executors, and loses one in each of its cases.
 
 Each line of standard input is JSON: [folder of the table, step, number of the point, seconds from
-there]. The answer is one line, too: "ok", or how the step ended.
+there]. The answer is one line, too: "ok", or how the step ended, and whether it had ended before.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def main() -> None:
             end = "ok"
         except Exception:
             end = traceback.format_exc()
-        if loss.is_alive():
+        late = loss.is_alive()
+        if late:
             loss.join()
-        print("cluster:", json.dumps(end), flush=True)
+        print("cluster:", json.dumps([end, late]), flush=True)
 
 
 def lose() -> None:

@@ -49,8 +49,9 @@ def _rehearsed(spark: SparkSession, world: World, name: str, run: str) -> list[s
     return seen.seen
 
 
-def strike(spark: SparkSession, case: Case, world: World) -> Content:
-    """Let a fault happen that needs no process to be killed; returns the rows that came with it."""
+def strike(spark: SparkSession, case: Case, world: World) -> tuple[Content, bool]:
+    """Let a fault happen that needs no process to be killed; returns the rows that came with it,
+    and whether the step has met it, or was over before."""
     added: Content = {}
 
     def act() -> None:
@@ -67,10 +68,10 @@ def strike(spark: SparkSession, case: Case, world: World) -> Content:
         else:
             limits.enter()
 
-    limits = _NoSpace(spark)
+    limits, fault = _NoSpace(spark), Fault(case.at, act)
     with outage(spark, world) as store:
         try:
-            with watched(Fault(case.at, act)):
+            with watched(fault):
                 task(spark, world, case.step)
         except Stop:
             pass
@@ -85,7 +86,8 @@ def strike(spark: SparkSession, case: Case, world: World) -> Content:
             assert case.kind in ("full", "append", "rival"), "no error of Spark's, and none of ours"
         finally:
             limits.leave()
-    return added
+    passed = len(fault.seen) > case.at
+    return added, passed and (case.kind not in ("error", "stall") or store.met > 0)
 
 
 def recover(spark: SparkSession, case: Case, world: World) -> None:

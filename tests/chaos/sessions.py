@@ -101,8 +101,8 @@ class Cluster(Apart):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "cluster")
 
-    def run(self, case: Case, world: World) -> None:
-        """One step that loses an executor.
+    def run(self, case: Case, world: World) -> bool:
+        """One step that loses an executor; whether it did before it had ended.
 
         Raises
         ------
@@ -110,9 +110,9 @@ class Cluster(Apart):
         """
         for line in self._ask([str(world.folder), case.step, case.at, case.later / 100]):
             if line.startswith("cluster: "):
-                end = json.loads(line.removeprefix("cluster: "))
+                end, late = json.loads(line.removeprefix("cluster: "))
                 assert end == "ok", f"the step, in a process of its own: {end}"
-                return
+                return not late
         raise AssertionError(f"the process ended by itself: see {self._log.name}")
 
 
