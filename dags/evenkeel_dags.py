@@ -101,7 +101,9 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             )
             for name, title, what, limit in (
                 ("batch", "Bytes a commit", "State moves in commits of so much.", spec.batch),
+                ("batch_files", "Files a commit", "One writes no more.", spec.batch_files),
                 ("rate", "Bytes a second", "State moves no faster.", spec.rate),
+                ("rate_rows", "Rows a second", "State moves no faster.", spec.rate_rows),
             )
         },
         "dry_run": Param(

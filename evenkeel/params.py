@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -42,7 +42,9 @@ class Params(BaseModel):
     )
     budget: int | None = Field(None, ge=0, description="bytes of state that may move")
     batch: int | None = Field(None, ge=1, description="bytes of state that one commit may move")
+    batch_files: int | None = Field(None, ge=1, description="files that one commit may write")
     rate: int | None = Field(None, ge=1, description="bytes of state a second that may move")
+    rate_rows: int | None = Field(None, ge=1, description="rows of state a second that may move")
     window_end: date | None = Field(None, description="day after the window's last day")
     relearn: bool = Field(False, description="learn every day anew: late rows came")
     dry_run: bool = Field(False, description="plan and report, move nothing")
@@ -155,12 +157,31 @@ def write_budget(plan: Plan) -> float | None:
     return None if plan.budget is None else plan.budget * (1 + CLOSE)
 
 
-def throttle_for(spec: TableSpec, run: Run) -> tuple[int | None, int | None]:
-    """Bytes that one commit of a run's migration may move, and bytes a second: as the run asks,
-    else as the spec says; None: no limit."""
+class Throttling(NamedTuple):
+    """What a migration is held to; None: no limit.
+
+    Parameters
+    ----------
+    batch, batch_files : bytes that one commit may move, and files that it may write
+    rate, rate_rows : bytes and rows a second
+    """
+
+    batch: int | None = None
+    batch_files: int | None = None
+    rate: int | None = None
+    rate_rows: int | None = None
+
+    def seconds(self, rows: int, size: int) -> list[float]:
+        """Seconds that so many rows, and bytes, must take at least, by each rate."""
+        given = ((rows, self.rate_rows), (size, self.rate))
+        return [0.0, *(done / rate for done, rate in given if rate is not None)]
+
+
+def throttle_for(spec: TableSpec, run: Run) -> Throttling:
+    """What a run's migration is held to: as the run asks, else as the spec says."""
     asked = _asked(run)
-    batch, rate = asked.get("batch"), asked.get("rate")
-    return spec.batch if batch is None else batch, spec.rate if rate is None else rate
+    given = ((asked.get(name), getattr(spec, name)) for name in Throttling._fields)
+    return Throttling(*(said if one is None else one for one, said in given))
 
 
 def goes_back(run: Run) -> bool:
@@ -173,8 +194,8 @@ def _asked(run: Run) -> dict[str, Any]:
     if not run.exists("params.json"):
         return {}
     where = f"{run.url}/params.json"
-    asked = {"batch": None, "rate": None, **shaped(run.read_json("params.json"), where)}
-    return shaped(asked, where, batch=int | None, rate=int | None)
+    asked = {**dict.fromkeys(Throttling._fields), **shaped(run.read_json("params.json"), where)}
+    return shaped(asked, where, **dict.fromkeys(Throttling._fields, int | None))
 
 
 def spec_channels_file(plan_digest: str) -> str:

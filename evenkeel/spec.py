@@ -99,8 +99,14 @@ class TableSpec(Strict):
     batch: int | None = Field(
         None, ge=1, description="bytes of state that one commit may move; none: all at once"
     )
+    batch_files: int | None = Field(
+        None, ge=1, description="files that one commit may write; none: no limit"
+    )
     rate: int | None = Field(
         None, ge=1, description="bytes of state a second that may move; none: no limit"
+    )
+    rate_rows: int | None = Field(
+        None, ge=1, description="rows of state a second that may move; none: no limit"
     )
     approve_over: int | None = Field(
         None, ge=0, description="bytes over which a person approves the plan; none: never asked"

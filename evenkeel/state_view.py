@@ -22,13 +22,16 @@ def merged(table: StateTable) -> dict[str, str]:
     return {name: merges()[c.merge].every(quoted(name)) for name, c in table.columns.items()}
 
 
+def wide_columns(table: StateTable) -> dict[str, str]:
+    """SQL for the bytes, uncompressed, of each state column that may have many in a row."""
+    found = {name: merges()[c.merge].width for name, c in table.columns.items()}
+    return {name: width(quoted(name)) for name, width in found.items() if width is not None}
+
+
 def width_sql(table: StateTable) -> str | None:
-    """SQL (BIGINT) for the bytes, uncompressed, of those columns of a row of state that may have
-    many; None: there is none."""
-    widths = []
-    for name, column in table.columns.items():
-        if (width := merges()[column.merge].width) is not None:
-            widths.append(f"coalesce({width(quoted(name))}, 0)")
+    """SQL (BIGINT) for the bytes, uncompressed, of all `wide_columns` of a row; None: there is
+    none."""
+    widths = [f"coalesce({sql}, 0)" for sql in wide_columns(table).values()]
     return f"CAST({' + '.join(widths)} AS BIGINT)" if widths else None
 
 

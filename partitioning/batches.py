@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +15,23 @@ from partitioning.plan import Plan
 from partitioning.split import Split
 
 
-def stops(plan: Plan, previous: PartitioningFunction, most: float) -> list[PartitioningFunction]:
+class Most(NamedTuple):
+    """What a batch may be at most: bytes and rows of state that move, and files written."""
+
+    bytes: float = np.inf
+    rows: float = np.inf
+    files: float = np.inf
+
+
+def stops(
+    plan: Plan,
+    previous: PartitioningFunction,
+    most: Most,
+    tasks: Sequence[int] | None = None,
+) -> list[PartitioningFunction]:
     """Functions between `previous` and the plan's own, in order; neither end is among them.
 
-    From each to the next no more than `most` bytes move, unless a single move is larger, or a
+    From each to the next no more than `most` moves, unless a single move is larger, or a
     swap or chain that has to be made together. At none is an open channel fuller, by its
     capacity, than the fullest is at the start or the end (`order.safe_order`). At each, every
     key stands where it stood before or where the plan puts it. Keys that are split before or after
@@ -26,18 +40,22 @@ def stops(plan: Plan, previous: PartitioningFunction, most: float) -> list[Parti
     Parameters
     ----------
     previous : the function of the epoch that the plan starts from
-    most : bytes of state that a batch may move
+    tasks : that read each channel, each of which writes a file for every channel that its rows go
+        to; None: one a channel
     """
     made: list[Move] = []
     found: list[PartitioningFunction] = []
-    size = 0.0
+    size, rows, ways = 0.0, 0.0, set[tuple[int, int]]()
     for batch in _together(plan):
-        more = sum(m.bytes for m in batch)
-        if size and size + more > most:
+        more = sum(m.bytes for m in batch), sum(m.rows for m in batch)
+        to = {(m.source, m.target) for m in batch if most.files < np.inf}
+        files = sum(1 if tasks is None else tasks[source] for source, _ in ways | to)
+        over = size + more[0] > most.bytes or rows + more[1] > most.rows or files > most.files
+        if size and over:
             found.append(_after(plan.function, previous, plan.moves, made))
-            size = 0.0
+            size, rows, ways = 0.0, 0.0, set()
         made += batch
-        size += more
+        size, rows, ways = size + more[0], rows + more[1], ways | to
     return found
 
 

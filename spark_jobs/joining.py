@@ -14,13 +14,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.spec import TableSpec
-from evenkeel.state_view import merged
+from evenkeel.spec import StateTable, TableSpec
+from evenkeel.state_view import merged, width_sql
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
 from partitioning.parts import listed_sql, owners_sql, settled_sql
 from partitioning.sql import quoted
+from spark_jobs.prices import WIDTH
 from spark_jobs.state import CHANNEL, SLOT, sql_name
 
 #: Of a row that is left to move: whether it is written.
@@ -32,6 +33,11 @@ _STAYS = "_stays"
 def of_keys_sql(function: PartitioningFunction, hashes: Hashes) -> str:
     """SQL (BOOLEAN) for the rows of state of some keys, int64 (K,), at least one."""
     return listed_sql(function.key, len(function.slots), hashes, SLOT)
+
+
+def selected(table: StateTable, written: str = "true") -> str:
+    """The SELECT of a row that is left to move: WRITTEN and WIDTH."""
+    return f"SELECT {written} AS {WRITTEN}, {width_sql(table) or '0L'} AS {WIDTH}"
 
 
 def belongs_sql(function: PartitioningFunction) -> str:
@@ -57,16 +63,15 @@ class Joining:
 
     def left(self, version: int | None = None) -> str:
         """Query for the rows that `merge` has left to do: WRITTEN of each (BOOLEAN) says whether it
-        costs a write. Partials that leave all do; of copies those do that come.
+        costs a write, and WIDTH how wide it is then. A partial that leaves does not, but what the
+        home becomes does; of copies those do that come.
 
         Parameters
         ----------
         version : of the state table; None: the newest
         """
-        if self.spec.state[self.name].copied:
-            return f"SELECT {_STAYS} AS {WRITTEN} FROM ({self._source(version)})"
-        leaving = f"{self._ours()} AND {CHANNEL} <> {belongs_sql(self.target)}"
-        return f"SELECT true AS {WRITTEN} FROM {self._read(version)} WHERE {leaving}"
+        select = selected(self.spec.state[self.name], _STAYS)
+        return f"{select} FROM ({self._source(version)})"
 
     def merge(self) -> str:
         """The MERGE that brings the rows to their owners; run again it finds nothing. What a
@@ -97,14 +102,11 @@ class Joining:
             reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
         return (
             f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS _at "
-            f"FROM {self._read(version)} WHERE {self._ours()}) "
+            f"FROM {self._read(version)} WHERE {of_keys_sql(self.target, self.shared)}) "
             f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS} "
             f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to HAVING {due} "
             f"UNION ALL SELECT {row}, {CHANNEL}, {values}, false FROM parts WHERE {CHANNEL} <> _at"
         )
-
-    def _ours(self) -> str:
-        return of_keys_sql(self.target, self.shared)
 
     def _read(self, version: int | None = None) -> str:
         at = "" if version is None else f" VERSION AS OF {version}"

@@ -44,12 +44,13 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         stands = {name: fence(spark, migration, name)[1] for name in names}
         if len(shared_keys(migration.before, migration.after)):
             check_mergeable(spark, migration.table.spec)
+        throttle = Throttle(spark, migration)
         if all(s == {migration.old} for s in stands.values()):
-            check_budget(spark, migration)
+            check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
         reached("weighed")
         begun(migration)
-        stops, throttle = way(migration), Throttle(spark, migration)
+        stops = way(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
                 passage = forward(spark, migration, name, STEP, throttle)
@@ -118,7 +119,7 @@ def forward(
     )
 
 
-def check_budget(spark: SparkSession, migration: Migration) -> None:
+def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) -> None:
     """Weigh again what is to move: the tables may have grown since the plan.
 
     Raises
@@ -131,8 +132,7 @@ def check_budget(spark: SparkSession, migration: Migration) -> None:
     size = 0.0
     for name in migration.table.spec.state:
         writes = forward(spark, migration, name, STEP).writes()
-        rows = sum(spark.sql(left).where(WRITTEN).count() for left, _ in writes)
-        size += rows * state.table_bytes_per_row(spark, migration.path(name))
+        size += sum(throttle.weigh(spark.sql(left).where(WRITTEN), name) for left, _ in writes)
     say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
     # Half a byte: the plan's own sum of floats may differ in its last digits.
     if size > plan.budget + 0.5:

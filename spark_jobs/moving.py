@@ -26,7 +26,7 @@ from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.job import say
-from spark_jobs.joining import WRITTEN, Joining
+from spark_jobs.joining import WRITTEN, Joining, selected
 from spark_jobs.moved import moved_sql
 from spark_jobs.throttle import Throttle
 
@@ -191,7 +191,7 @@ class Passage:
         # Of keys that are split it is not asked.
         owner, path = channel_sql(self.target.unsplit), state.sql_name(self.path)
         return (
-            f"SELECT true AS {WRITTEN} FROM {path} WHERE {condition}",
+            f"{selected(self.migration.table.spec.state[self.name])} FROM {path} WHERE {condition}",
             f"UPDATE {path} SET {state.CHANNEL} = {owner} WHERE {condition}",
         )
 
@@ -204,7 +204,7 @@ class Passage:
             # A write of nothing that carries a transaction id leaves an empty commit behind.
             return Written(0, version, version)
         if self.throttle is not None:
-            self.throttle.admit(rows_left.where(WRITTEN), self.path)
+            self.throttle.admit(rows_left.where(WRITTEN), self.name)
         app = commits.app_id(self.migration.table.spec.table)
         try:
             with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
@@ -223,7 +223,7 @@ class Passage:
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:
-            self.throttle.keep(self.path, version)
+            self.throttle.keep(self.name, version)
         return Written(rows, version, state.table_version(self.spark, self.path))
 
     def _add(self, constraint: str) -> bool:

@@ -43,7 +43,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
         return {}
     moved = {}
-    stops, throttle = way(migration, back=True), Throttle(spark, migration, back=True)
+    stops, throttle = way(spark, migration, back=True), Throttle(spark, migration, back=True)
     for name in migration.table.spec.state:
         moved[name] = _back(spark, migration, name, stops, throttle)
         say(f"{name}: {moved[name]:,} rows moved back")

@@ -176,10 +176,16 @@ def properties(spark: SparkSession, path: str) -> dict[str, str]:
     return python_dict(spark, snapshot(spark, path).metadata().configuration())
 
 
-def files(spark: SparkSession, path: str) -> DataFrame:
+def files(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
     """The table's live files: path, channel (int), size in bytes, rows (those that a deletion
-    vector hides too), deleted."""
-    table = DataFrame(snapshot(spark, path).allFiles().toDF(), spark)
+    vector hides too), deleted.
+
+    Parameters
+    ----------
+    version : of the table; None: the newest
+    """
+    found = snapshot(spark, path) if version is None else snapshot_at(spark, path, version)
+    table = DataFrame(found.allFiles().toDF(), spark)
     return table.select(
         "path",
         F.col(f"partitionValues.{CHANNEL}").cast("int").alias(CHANNEL),

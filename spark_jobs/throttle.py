@@ -6,23 +6,28 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from evenkeel.params import throttle_for, write_budget
 from evenkeel.tables_suite import FILE_OVERHEAD
-from partitioning.batches import stops
+from partitioning.batches import Most, stops
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
 from spark_jobs import commits, state
 from spark_jobs.fence import Migration, ours
 from spark_jobs.job import say
+from spark_jobs.prices import Price, price
 
 #: Where no batch is given, it is what a rate lets through in so many seconds ...
 SECONDS = 60
 #: ... or this share of a budget: what one writes shows what the next will, before it is written.
 SHARE = 1 / 4
+#: Bytes that a task reads of a file, at most; it writes one file for each channel that rows go to.
+READ = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -53,25 +58,34 @@ class Throttle:
     """
 
     def __init__(self, spark: SparkSession, migration: Migration, back: bool = False) -> None:
-        plan = migration.plan
-        _, self._rate = throttle_for(migration.table.spec, migration.run)
-        self._spark, self._digest = spark, plan.digest
-        self._run, self._back = migration.run, back
-        self._planned = sum(m.rows for m in plan.moves)
-        self._budget = None if back else write_budget(plan)
+        self._spark, self._migration, self._back = spark, migration, back
+        self._limits = throttle_for(migration.table.spec, migration.run)
+        self._planned = sum(m.rows for m in migration.plan.moves)
+        self._budget = None if back else write_budget(migration.plan)
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
-        found = {migration.path(n): _Sums.of(ours(spark, migration, n)) for n in names}
-        self._of = defaultdict(_Sums, found)
+        self._of = defaultdict(_Sums, {n: _Sums.of(ours(spark, migration, n)) for n in names})
         self._before, self._began = self._all, time.monotonic()
+        self._prices: dict[str, Price] = {}
+        # Of each table: what was moved, and the next batch, at their prices.
+        self._paid: dict[str, float] = {}
+        self._next: dict[str, float] = {}
 
     @property
     def _all(self) -> _Sums:
         """Of all tables."""
         return sum(self._of.values(), _Sums())
 
-    def admit(self, rows: DataFrame, path: str) -> None:
-        """Weigh the rows that a batch moves, before it does.
+    def weigh(self, rows: DataFrame, name: str) -> float:
+        """Bytes that rows of a state table take, by what stood there before this attempt."""
+        if name not in self._prices:
+            self._prices[name] = price(self._spark, self._migration.table.spec.state[name])
+            each = state.table_bytes_per_row(self._spark, self._migration.path(name))
+            self._paid[name] = each * self._of[name].rows
+        return self._prices[name].times(rows)
+
+    def admit(self, rows: DataFrame, name: str) -> None:
+        """Weigh the rows of a state table that a batch moves, before it does.
 
         Raises
         ------
@@ -80,30 +94,31 @@ class Throttle:
         """
         if self._budget is None:
             return
-        each, here = state.table_bytes_per_row(self._spark, path), self._of[path]
-        size = rows.count() * max(each, here.state / here.rows if here.rows else 0.0)
-        written = self._all.state
+        size = self._next[name] = self.weigh(rows, name)
+        written, here, paid = self._all.state, self._of[name].state, self._paid[name]
+        # Prices are means: what they are too low by so far, they are taken to be from now on.
+        size *= max(1.0, here / paid) if paid else 1.0
         # Half a byte: sums of floats may differ in their last digits.
         if written + size > self._budget + 0.5:
             raise FenceError(
                 f"{written:,} bytes are written, the next batch takes {size:,.0f}, and the "
                 f"budget is {self._budget:,.0f}",
-                path,
+                self._migration.path(name),
                 "Roll back (the DAG does); then plan again, or raise the budget",
             )
 
-    def keep(self, path: str, since: int) -> None:
+    def keep(self, name: str, since: int) -> None:
         """Count what our commits since a version have written, tell how far it is, and wait
         until the rate allows more."""
-        found = commits.history_since(self._spark, path, since)
-        mine = [c for c in found if c.meta.get("digest") == self._digest]
-        self._of[path] += _Sums.of(mine)
+        digest = self._migration.plan.digest
+        found = commits.history_since(self._spark, self._migration.path(name), since)
+        self._of[name] += _Sums.of(c for c in found if c.meta.get("digest") == digest)
+        self._paid[name] = self._paid.get(name, 0.0) + self._next.pop(name, 0.0)
         now, seconds = self._all, time.monotonic() - self._began
-        if self._rate is not None:
-            wait = max(0.0, (now.bytes - self._before.bytes) / self._rate - seconds)
-            time.sleep(wait)
-            seconds += wait
-        left = max(0.0, self._planned - now.rows) / max(1, now.rows - self._before.rows) * seconds
+        rows, size = now.rows - self._before.rows, now.bytes - self._before.bytes
+        wait = max(0.0, *(s - seconds for s in self._limits.seconds(rows, size)))
+        time.sleep(wait)
+        left = max(0.0, self._planned - now.rows) / max(1, rows) * (seconds + wait)
         say(
             f"{now.rows:,} of {self._planned:,.0f} rows moved, {now.bytes:,} bytes written; "
             f"about {left:,.0f} s left"
@@ -113,22 +128,45 @@ class Throttle:
             "planned": self._planned,
             "bytes": now.bytes,
             "left": left,
+            "digest": digest,
+            "back": self._back,
         }
-        told |= {"digest": self._digest, "back": self._back}
-        self._run.write_json("progress.json", told)
+        self._migration.run.write_json("progress.json", told)
 
 
-def way(migration: Migration, back: bool = False) -> list[PartitioningFunction]:
+def way(
+    spark: SparkSession, migration: Migration, back: bool = False
+) -> list[PartitioningFunction]:
     """Where a migration stops: after each batch, as the run asks for them, or else the spec.
 
     Parameters
     ----------
     back : the same stops, the other way
     """
-    batch, rate = throttle_for(migration.table.spec, migration.run)
-    sizes = [batch] if batch is not None else []
-    if batch is None:
-        sizes += [rate * SECONDS] if rate is not None else []
-        sizes += [migration.plan.budget * SHARE] if migration.plan.budget is not None else []
-    found = stops(migration.plan, migration.before, float(min(sizes))) if sizes else []
+    plan, limits = migration.plan, throttle_for(migration.table.spec, migration.run)
+    sizes = [limits.batch] if limits.batch is not None else []
+    if limits.batch is None:
+        sizes += [limits.rate * SECONDS] if limits.rate is not None else []
+        sizes += [plan.budget * SHARE] if plan.budget is not None else []
+    most = Most(
+        bytes=float(min(sizes, default=inf)),
+        rows=float(limits.rate_rows * SECONDS if limits.rate_rows is not None else inf),
+        files=float(limits.batch_files if limits.batch_files is not None else inf),
+    )
+    if most == Most():
+        return []
+    tasks = _tasks(spark, migration) if limits.batch_files is not None else None
+    found = stops(plan, migration.before, most, tasks)
     return found[::-1] if back else found
+
+
+def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
+    """Tasks that read each channel, of whichever state table most do, as they stood when it was
+    planned: an attempt that goes on, or back, stops where the first one did."""
+    most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
+    for name, version in migration.plan.tables.items():
+        files = state.files(spark, migration.path(name), version)
+        tasks = F.sum(F.ceil(F.col("size") / READ)).alias("tasks")
+        for channel, count in files.groupBy(state.CHANNEL).agg(tasks).collect():
+            most[channel] = max(most[channel], int(count))
+    return most

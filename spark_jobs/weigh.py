@@ -10,11 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.spec import TableSpec
+from evenkeel.state_view import width_sql
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Profile, Sketch
 from partitioning.sql import hash_sql
 from spark_jobs.checks import check_tables
+from spark_jobs.prices import Price, wide_share
 from spark_jobs.state import SLOT, files, read_newest
 
 
@@ -75,11 +77,16 @@ class Weight:
         )
 
 
-def row_counts(state: DataFrame, function: PartitioningFunction, hashes: Hashes) -> DataFrame:
-    """Rows by slot and by listed key: slot, hash (null: any other key), rows."""
+def row_counts(
+    state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None = None
+) -> DataFrame:
+    """Rows by slot and by listed key: slot, hash (null: any other key), rows, and the sum of what
+    the SQL `width` says of each."""
     h = F.expr(hash_sql(function.key))
     listed = F.when(h.isin(hashes.tolist()), h) if len(hashes) else F.lit(None).cast("bigint")
-    return state.groupBy(SLOT, listed.alias("hash")).agg(F.count(F.lit(1)).alias("rows"))
+    wide = F.sum(F.expr(width or "0L"))
+    by = state.groupBy(SLOT, listed.alias("hash"))
+    return by.agg(F.count(F.lit(1)).alias("rows"), wide.alias("width"))
 
 
 def weigh(
@@ -97,25 +104,30 @@ def weigh(
     InputError : a state table that is missing or not this table's
     """
     check_tables(spark, spec)
-    versions, parts = {}, []
+    versions, parts, none = {}, [], F.lit(None).cast("bigint")
     for i, (name, table) in enumerate(spec.state.items()):
         rows, versions[name] = read_newest(spark, table.path)
-        counts = row_counts(rows, function, hashes)
+        counts = row_counts(rows, function, hashes, width_sql(table))
         sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"))
         # Slot -1 carries the table's rows and bytes as written, for bytes per row.
         parts += [
-            counts.select(F.lit(i).alias("table"), SLOT, "hash", "rows", F.lit(0).alias("bytes")),
-            sizes.select(F.lit(i), F.lit(-1), F.lit(None).cast("bigint"), *sizes.columns),
+            counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes")),
+            sizes.select(F.lit(i), F.lit(-1), none, sizes[0], F.lit(0), sizes[1]),
         ]
     found = reduce(DataFrame.unionAll, parts).toArrow()
     slot, hashed = found[SLOT].to_numpy(), found["hash"].fill_null(0).to_numpy()
-    rows = found["rows"].fill_null(0).to_numpy().astype(np.float64)
-    written = found["bytes"].fill_null(0).to_numpy().astype(np.float64)
+    rows, width, written = (
+        found[c].fill_null(0).to_numpy().astype(np.float64) for c in ("rows", "width", "bytes")
+    )
     total = slot < 0
     table_of = found["table"].to_numpy()
-    each = np.zeros(len(spec.state))
-    each[table_of[total]] = written[total] / np.maximum(rows[total], 1.0)
-    size = rows * each[table_of]
+    size = np.zeros(len(rows))
+    for i, table in enumerate(spec.state.values()):
+        every, own = total & (table_of == i), ~total & (table_of == i)
+        each = written[every].sum() / max(rows[every].sum(), 1.0)
+        wide = width[own].sum() / max(rows[own].sum(), 1.0)
+        priced = Price.of(each, wide_share(spark, table) if wide else 0.0, wide)
+        size[own] = rows[own] * priced.row + width[own] * priced.byte
     listed = found["hash"].is_valid().to_numpy()
     at = np.searchsorted(hashes, hashed[listed])
 
@@ -134,6 +146,6 @@ def weigh(
         by_key(rows),
         by_key(size),
         by_key(copies),
-        by_key(copies * each[table_of]),
+        by_key(copies * size / np.maximum(rows, 1.0)),
         versions,
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partitioning.batches import stops
+from partitioning.batches import Most, _together, stops
 from partitioning.function import KeyColumn, numbered_channels
 from partitioning.metrics import channel_loads
 from partitioning.plan import Plan, make_plan, plan_for
@@ -31,7 +31,7 @@ def a_plan(seed: int, count: int, strategy: str = "frontier", after: int = 0):
 
 
 def steps(plan: Plan, previous, most):
-    return [previous, *stops(plan, previous, most), plan.function]
+    return [previous, *stops(plan, previous, Most(most)), plan.function]
 
 
 def moved(one, other, profile):
@@ -72,6 +72,29 @@ def test_batches_keep_to_their_limit_and_leave_no_channel_fuller(seed, count, st
     assert total == pytest.approx(plan.bytes)
 
 
+@given(st.integers(0, 30), st.integers(3, 7), st.integers(1, 5), st.integers(0, 3))
+def test_batches_keep_to_so_many_files_and_rows(seed, count, files, spread):
+    profile, previous, plan = a_plan(seed, count, "frontier", count + 1)
+    tasks = [1 + (c * spread) % 3 for c in range(count + 1)]
+    rows = sum(m.rows for m in plan.moves) / 3
+    left = {(m.kind, m.item): m for m in plan.moves}
+    together = [{id(m) for m in batch} for batch in _together(plan)]
+    way = [*stops(plan, previous, Most(rows=rows, files=files), tasks), plan.function]
+    at, slots = previous, np.arange(profile.slots)
+    for stop in way:
+        made = [left.pop(("slot", s)) for s in slots[at.slots != stop.slots].tolist()]
+        keys = [h for kind, h in left if kind == "key"]
+        goes = at.lookup_hashes(keys) != stop.lookup_hashes(keys)
+        made += [left.pop(("key", h)) for h, gone in zip(keys, goes, strict=True) if gone]
+        pairs = {(m.source, m.target) for m in made}
+        # What has to be made together is, however much it is: a swap, a chain.
+        if {id(m) for m in made} not in together:
+            assert sum(tasks[source] for source, _ in pairs) <= files
+            assert sum(m.rows for m in made) <= rows * (1 + 1e-9)
+        at = stop
+    assert not left
+
+
 def test_every_key_stands_at_one_of_its_two_places_and_moves_once():
     profile, previous, plan = a_plan(3, 5)
     way = steps(plan, previous, plan.bytes / 20)
@@ -85,9 +108,9 @@ def test_every_key_stands_at_one_of_its_two_places_and_moves_once():
 
 def test_one_batch_where_the_limit_is_wide_and_none_where_nothing_moves():
     profile, previous, plan = a_plan(3, 5)
-    assert stops(plan, previous, plan.bytes) == []
+    assert stops(plan, previous, Most(plan.bytes)) == []
     still = plan_for("t", profile, previous, previous)
-    assert stops(still, previous, 1.0) == []
+    assert stops(still, previous, Most(1.0)) == []
 
 
 def test_a_heavy_key_and_its_slot_may_move_apart():

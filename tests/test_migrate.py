@@ -25,6 +25,7 @@ from spark_jobs.maintain import maintain
 from spark_jobs.migrate import check_budget, main, migrate
 from spark_jobs.moved import moved_sql, slot_ranges
 from spark_jobs.moving import Passage, Written
+from spark_jobs.throttle import Throttle
 from tests.placed import (
     HEAVY,
     KEY,
@@ -298,13 +299,14 @@ def test_a_table_that_somebody_else_moved_is_refused(
 def test_over_the_budget_by_now_is_refused(spark: SparkSession, home: Placed) -> None:
     exact = planned(spark, home).plan.bytes
     migration = planned(spark, home, budget=exact)
-    check_budget(spark, migration)  # to the byte
+    check_budget(spark, migration, Throttle(spark, migration))  # to the byte
     append(spark, home, migration.before, {f"new{i}": i for i in range(400)})
     version = home.version(spark)
     with pytest.raises(FenceError, match="the budget is"):
         migrate(spark, migration)
     assert home.version(spark) == version
-    check_budget(spark, planned(spark, home, "wide", budget=3 * exact))
+    wide = planned(spark, home, "wide", budget=3 * exact)
+    check_budget(spark, wide, Throttle(spark, wide))
 
 
 def test_an_edited_plan_is_refused(

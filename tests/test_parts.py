@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partitioning.batches import stops
+from partitioning.batches import Most, stops
 from partitioning.decide import Pace, Policy, decide
 from partitioning.errors import InputError
 from partitioning.function import Channel, KeyColumn, numbered_channels, successor
@@ -393,10 +393,10 @@ def test_in_batches_split_keys_come_last():
     profile, before = hot()
     plan = make_plan("t", profile, before, numbered_channels(6), max_imbalance=1.02, row=ROW)
     assert len(plan.function.split) == 1
-    way = stops(plan, before, plan.bytes / 4)
+    way = stops(plan, before, Most(plan.bytes / 4))
     assert len(way) >= 2 and not any(len(f.split) for f in way)
     back = plan_for("t", profile, plan.function, before)
-    assert not any(len(f.split) for f in stops(back, plan.function, back.bytes / 4))
+    assert not any(len(f.split) for f in stops(back, plan.function, Most(back.bytes / 4)))
 
 
 def test_loads_follow_the_moves():

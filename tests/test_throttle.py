@@ -74,6 +74,26 @@ def test_batches_are_resumed_paced_and_undone(
     assert sum(c.operation == "UPDATE" for c in back) >= 3
 
 
+def test_commits_keep_to_so_many_files_and_seconds_to_so_many_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    pairs = {(m.source, m.target) for m in migration.plan.moves}
+    assert len(pairs) == 4
+    migration.run.write_json("params.json", {"batch_files": 1, "rate_rows": 4})
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
+    monkeypatch.setattr("spark_jobs.throttle.time", clock)
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert len(record["commits"]) == record["files"] >= 4
+    # No time passes by sleeping: each waits for all rows so far, less what the work itself took.
+    assert 0.2 * record["rows"] / 4 < slept[-1] <= record["rows"] / 4
+    roll_back(spark, migration)
+    back = commits.history_since(spark, home.path(), record["after"])
+    assert {c.files for c in back if c.operation == "UPDATE"} == {1}
+
+
 def test_the_budget_is_kept_by_what_was_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +125,7 @@ def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path
     written = migrate(spark, migration)["tables"]
     wide, narrow = (written[name]["bytes"] / written[name]["rows"] for name in ("wide", "narrow"))
     assert wide > 10 * narrow
-    throttle, batch = Throttle(spark, migration), spark.range(1_000_000)
-    throttle.admit(batch, home.path("narrow"))
+    throttle, batch = Throttle(spark, migration), spark.range(1_000_000).selectExpr("0L AS _width")
+    throttle.admit(batch, "narrow")
     with pytest.raises(FenceError, match="bytes are written, the next batch takes"):
-        throttle.admit(batch, home.path("wide"))
+        throttle.admit(batch, "wide")

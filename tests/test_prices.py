@@ -1,0 +1,75 @@
+"""Prices of rows of state, some of which are far wider than others."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.spec_file import load_spec
+from evenkeel.table import Table
+from partitioning.errors import FenceError
+from spark_jobs import commits, state
+from spark_jobs.migrate import migrate
+from spark_jobs.prices import WIDTH, price, wide_share
+from spark_jobs.weigh import weigh
+from tests.placed import HEAVY, KEY, MOVED, Placed, hashes, one_row_a_key, placed, planned
+
+pytestmark = pytest.mark.spark
+
+#: Members of a set in a slot that moves, beside one elsewhere.
+MEMBERS = 1000
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """State with a set a key: large ones in a slot that `planned` moves, and of its heavy key."""
+    made = placed(spark, tmp_path_factory.mktemp("wide"))
+    spec = yaml.safe_load(made.spec_path.read_text())
+    spec["state"]["visits"]["columns"]["ids"] = {"merge": "set", "of": "id"}
+    made.spec_path.write_text(yaml.safe_dump(spec, sort_keys=False))
+    rows, wide = spark.read.format("delta").load(made.path()), F.col("key") == HEAVY
+    count = F.when(wide | (F.col(state.SLOT) == MOVED[0]), MEMBERS).otherwise(1)
+    ids = F.transform(F.sequence(F.lit(1), count), lambda i: F.xxhash64(F.col("key"), i))
+    # More than one file a channel, as in a table that has been at work.
+    rows.withColumn("ids", ids).repartition(3).write.format("delta").mode("overwrite").option(
+        "mergeSchema", True
+    ).save(made.path())
+    return Placed(Table(load_spec(made.spec_path)), made.spec_path, made.names)
+
+
+def test_a_plan_prices_rows_by_how_wide_they_are(spark: SparkSession, home: Placed) -> None:
+    spec, function = home.table.spec, home.table.epoch().function
+    weight = weigh(spark, spec, function, hashes([HEAVY]))
+    assert 0.5 < wide_share(spark, spec.state["visits"]) < 1
+    mean = weight.bytes.sum() / weight.rows.sum()
+    each = weight.bytes / weight.rows
+    assert each[MOVED[0]] > 20 * mean > 40 * each[1]
+    assert weight.key_bytes[0] == pytest.approx(each[MOVED[0]], rel=0.02)
+    # The same as what is read before a batch.
+    rows = spark.read.format("delta").load(home.path()).where(f"{state.SLOT} = {MOVED[0]}")
+    width = F.octet_length(F.col("ids").cast("string")).alias(WIDTH)
+    priced = price(spark, spec.state["visits"]).times(rows.select(width))
+    assert priced == pytest.approx(weight.bytes[MOVED[0]])
+
+
+def test_a_budget_holds_where_what_moves_is_wide(spark: SparkSession, home: Placed) -> None:
+    epoch, before = home.table.epoch(), home.version(spark)
+    weight = weigh(spark, home.table.spec, epoch.function, hashes([HEAVY]))
+    size = float(weight.bytes[list(MOVED)].sum() + weight.key_bytes.sum())
+    rows = float(weight.rows[list(MOVED)].sum() + 1)
+    mean = rows * weight.bytes.sum() / weight.rows.sum()
+    assert size > 4 * mean
+    profile = weight.onto(one_row_a_key(spark, home).sketch(), KEY)
+    tight = planned(spark, home, budget=size / 2)
+    with pytest.raises(FenceError, match="bytes are to move by now"):
+        migrate(spark, tight)
+    assert home.version(spark) == before
+    migration = planned(spark, home, "r2", profile=profile, budget=size * 1.05)
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert migration.plan.bytes == pytest.approx(size)
+    assert record["rows"] == rows and len(record["commits"]) > 1
+    assert record["bytes"] == pytest.approx(size, rel=0.1)
+    written = sum(c.bytes for c in commits.history_since(spark, home.path(), before))
+    assert written == record["bytes"] <= size * 1.05
