@@ -220,6 +220,17 @@ def test_planning_again_on_a_forecast_moves_nothing():
     assert again.explicit_keys.tolist() == once.explicit_keys.tolist()
 
 
+def test_where_no_key_is_too_heavy_surprises_count_though_keys_may_be_split():
+    ahead, channels = forecast(steady(12)), numbered_channels(N)
+    whole = frontier(profile_for(ahead), None, channels)
+    may = frontier(profile_for(ahead), None, channels, splitting=True)
+    assert not len(may.split) and (may.slots == whole.slots).all()
+    assert (may.lookup_hashes(hashed_keys(300)) == whole.lookup_hashes(hashed_keys(300))).all()
+    # A key that is heavier than a channel's share is split all the same.
+    hot = [sketch(np.append(500.0 * t, np.full(299, 3.0)), 60) for t in range(1, 12)]
+    assert len(frontier(profile_for(forecast(hot)), None, channels, splitting=True).split)
+
+
 def test_a_plan_is_the_same_on_any_processor():
     """Linear algebra's last bits hang on the processor's kernels; no plan may."""
     said = set()

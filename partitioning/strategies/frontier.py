@@ -74,7 +74,8 @@ def frontier(
         the same input gives the same function
     splitting : keys too heavy to stay whole, and lighter ones where a budget is too short for whole
         items, are shared by several channels, by weights that fill the room that slots and whole
-        keys leave; none where whole keys reach `max_imbalance`. Past surprises do not count. To the
+        keys leave; none where whole keys reach `max_imbalance`, or where, without it, a forecast
+        has no key too heavy. Of keys that are split past surprises do not count. To the
         budget a key counts as if its state moved with its share, which is more than it does,
         and a new owner's copy and the partial on a channel that closes in full
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
@@ -162,6 +163,10 @@ def frontier(
         return filled(*whole(task), {})
     if len(set(resources)) > 1:
         raise InputError("splitting evens out one resource", "resources", "Give one, say L")
+    none_split = previous is None or not len(previous.split)
+    if max_imbalance is None and len(task.surprises) and none_split and task.floor <= 1 + CLOSE:
+        # No key is too heavy: what past surprises say of whole keys is worth more than shares.
+        return filled(*whole(task), {})
     if max_imbalance is not None and task.forced <= limit:
         # What whole keys reach, they reach.
         unsplit = filled(*whole(task), {})
