@@ -151,6 +151,46 @@ def test_dkg_is_filled_from_a_run_that_keeps_its_bound():
         assert mixed < mean
 
 
+def bound_is_kept(lines: list[str]) -> None:
+    """Of each row below Theorem 4.2's title: points over the least there is, beside its bound."""
+    rows = list(takewhile(str.strip, after(lines, "Theorem 4.2's bound")[3:]))
+    assert len(rows) == len(rivetti.BOUNDED)
+    held = {}
+    for row, (k, theta, mu) in zip(rows, rivetti.BOUNDED, strict=True):
+        name, cells, premise = re.fullmatch(r"  (\S+, \S+, \S+) (.+)   (\S.*)", row).groups()
+        assert name == f"{k}, {theta:g}, {mu}"
+        *measured, most, proven = cells.split()
+        assert float(most) == pytest.approx(100 * (1 + theta))
+        assert float(proven) == pytest.approx(100 / mu + 100 * max(1, k * theta), abs=0.5)
+        value = np.array([float(cell.rstrip("*")) for cell in measured]).reshape(3, 3)
+        star = np.array([cell.endswith("*") for cell in measured]).reshape(3, 3)
+        assert (star == (value > float(most))).all() and (value[:, 1] <= value[:, 2]).all()
+        assert (value[:, 1] <= float(most)).all(), row
+        held[k, theta, mu] = premise
+        assert (premise == "holds") == (mu >= 1 / theta >= k), row
+    assert held[10, 0.1, 2] == "mu < 1/Theta" and held[2, 1.0, 1] == "1/Theta < k"
+
+
+def test_dkg_is_filled_from_a_run_within_the_theorems_bound():
+    bound_is_kept(lines_of("rivetti"))
+
+
+@pytest.mark.parametrize(
+    ("row", "other"),
+    [
+        (r"^(  5, 0\.1, 10 +\S+ +)\d+\.\d", r"\g<1>110.1"),
+        (r"^(  10, 0\.1, 2 .*)\*(.*\*)", r"\1 \2"),
+        (r"^(  10, 0\.1, 2 .*) mu < 1/Theta", r"\1 holds"),
+        (r"^(  2, 0\.6, 1 .*) 160 ", r"\1 150 "),
+    ],
+)
+def test_a_page_over_the_theorems_bound_is_seen(row, other):
+    broken = re.sub(row, other, "\n".join(lines_of("rivetti")), flags=re.MULTILINE).splitlines()
+    assert broken != lines_of("rivetti")
+    with pytest.raises(AssertionError):
+        bound_is_kept(broken)
+
+
 def test_flexd_is_filled_from_a_run_that_has_the_papers_order():
     shown = after(lines_of("flexd"), "10 channels,")
     skews = "1.5, 2, 2.5, 3"
