@@ -110,6 +110,25 @@ def test_uhlb_never_gets_less_even_than_the_hash_in_force():
         before = function
 
 
+@pytest.mark.parametrize("strategy", [elb, clb, uhlb])
+def test_more_substreams_than_slots_are_refused_before_memory_is_taken(strategy):
+    channels, profile = numbered_channels(2), zipf_profile(10, 1.0, slots=256)
+    assert len(strategy(profile, None, channels, substreams=256).slots) == 256
+    for count in (257, 10**15):
+        told = rf"substreams: {count:,} substreams\. Give at most (256|4,096): "
+        with pytest.raises(InputError, match=told):
+            strategy(profile, None, channels, substreams=count)
+    few = zipf_profile(10, 1.0, slots=8)
+    assert len(strategy(few, None, channels).slots) == 8, "the default always will do"
+
+
+def test_clb_refuses_more_substreams_than_it_can_compare():
+    profile = zipf_profile(10, 1.0, slots=2**14)
+    assert len(elb(profile, None, numbered_channels(2), substreams=2**14).slots) == 2**14
+    with pytest.raises(InputError, match="5,000 substreams. Give at most 4,096: every two"):
+        clb(profile, None, numbered_channels(2), substreams=5_000)
+
+
 def test_uhlb_follows_capacity():
     profile = window(np.ones(100))
     channels = (Channel("a", 1), Channel("b", 0), Channel("c", 3))

@@ -28,6 +28,8 @@ from partitioning.strategies.dkg import PRIME, Ints, drawn, two_universal
 from partitioning.strategies.hashing import check_slots, in_turn
 
 SUBSTREAMS = 100
+#: Most substreams whose every pair `clb` compares: half a GB of covariances.
+PAIRED = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,8 @@ def elb(
     ----------
     profile, channels : what to place, and where
     previous : the function in force, or None
-    substreams : p, at least 1
+    substreams : p, at least 1 and at most S, or the default where S is less: substreams past S
+        would hold no slot
     width : (u - v) / 2 as a part of the mean load, over 0: larger substreams do not move. The
         paper prints no range and assumes that none is larger; 1 makes that so wherever an even
         assignment exists
@@ -119,7 +122,7 @@ def clb(
 
     Parameters
     ----------
-    profile, previous, channels, substreams : as in `elb`
+    profile, previous, channels, substreams : as in `elb`, substreams at most 4,096
     period : m = 1/f, windows between two balancings, at least 1
     theta : correlation from which two substreams are put apart, at least 0 and below 1
 
@@ -131,7 +134,7 @@ def clb(
         raise InputError(f"{period} windows are no period", "period", "Give at least 1")
     if not 0 <= theta < 1:
         raise InputError(f"{theta} is not at least 0 and below 1", "theta")
-    task = _task(profile, previous, channels, substreams)
+    task = _task(profile, previous, channels, substreams, PAIRED)
     history, age = [(task.loads / (task.loads.sum() or 1.0)).tolist()], 1
     known = previous.options if previous is not None and previous.strategy == "clb" else {}
     if known.get("substreams") == substreams:
@@ -204,11 +207,19 @@ def _task(
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
     count: int,
+    paired: int | None = None,
 ) -> _Task:
     check_slots(profile, previous)
     check_channels(channels)
     if count < 1:
         raise InputError(f"{count} substreams", "substreams", "Give at least 1")
+    if paired is not None and count > paired:
+        why = f"Give at most {paired:,}: every two are compared, in memory"
+        raise InputError(f"{count:,} substreams", "substreams", why)
+    most = max(profile.slots, SUBSTREAMS)
+    if count > most:
+        why = f"Give at most {most:,}: a substream is of whole slots, of which there are "
+        raise InputError(f"{count:,} substreams", "substreams", f"{why}{profile.slots:,}")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     fair = capacities / capacities.sum() * (float(profile.load.sum()) or 1.0)
     of = np.arange(profile.slots) % count
