@@ -76,7 +76,8 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             minimum=1,
             title="Max imbalance",
             description="Stop moving state once this is reached; 1 is perfect. "
-            f"Default: {spec.max_imbalance:g}.",
+            "Default: "
+            f"{'as even as it gets' if spec.max_imbalance is None else f'{spec.max_imbalance:g}'}.",
             section=AIM,
         ),
         "window_end": WINDOW_END,

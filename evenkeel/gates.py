@@ -73,7 +73,9 @@ def plan_gate(
         "moves": moves(plan),
         "plan": summary(plan),
     }
-    checks = plan_suite(plan, previous, weighed=profile is not None, going_back=going_back)
+    weighed = profile is not None
+    hedged = profile is not None and len(profile.surprises) > 0
+    checks = plan_suite(plan, previous, weighed=weighed, going_back=going_back, hedged=hedged)
     return leave_docs(validate("before", frames, checks), store, run, plan)
 
 

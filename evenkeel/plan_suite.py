@@ -18,14 +18,20 @@ ROUNDING = 1e-6
 
 
 def plan_suite(
-    plan: Plan, previous: PartitioningFunction, *, weighed: bool, going_back: bool
+    plan: Plan,
+    previous: PartitioningFunction,
+    *,
+    weighed: bool,
+    going_back: bool,
+    hedged: bool = False,
 ) -> list[Check]:
     """What must hold of a plan. `weighed`: the frame of channels has the profile's loads too;
-    `going_back`: balance is not what the plan is for."""
+    `going_back`: balance is not what the plan is for; `hedged`: the profile tells how far past
+    forecasts were off."""
     # Channels that change, and keys that may be split no longer, may have to make it less even.
     free = plan.function.channels != previous.channels
     free |= len(previous.split) > 0 and not len(plan.function.split)
-    checks = [] if going_back else _balance(plan, free)
+    checks = [] if going_back else _balance(plan, free, hedged)
     total = float(sum(plan.loads_before))
     slack = ROUNDING * max(plan.bytes, 1.0)
     checks += [
@@ -161,12 +167,14 @@ def plan_suite(
     return checks
 
 
-def balance_limit(plan: Plan) -> tuple[float, str]:
+def balance_limit(plan: Plan, hedged: bool = False) -> tuple[float, str]:
     """The imbalance that a plan may not exceed, and why, in words.
 
     The target where the curve reaches it within the budget. Where it does not (a key heavier
     than its share, a tight budget), missing the target is not the plan's fault: then the least
-    that can be had, give or take what `decide` calls noise.
+    that can be had, give or take what `decide` calls noise. Without a target, but `hedged`, a plan
+    weighs how far forecasts were off beside the load that is foretold: by that alone it only must
+    not lose.
     """
     target, budget = plan.max_imbalance, plan.budget
     every = [p.imbalance for p in plan.curve] or [plan.imbalance_before]
@@ -174,7 +182,8 @@ def balance_limit(plan: Plan) -> tuple[float, str]:
     reachable = min(within) if within else every[0]
     end = f"the curve ends at {min(every):.4f}, the floor is {plan.floor:.4f}"
     if target is None:
-        return reachable + LEAST_GAIN, f"no target is set; {end}"
+        least = plan.imbalance_before if hedged else reachable
+        return max(reachable, least) + LEAST_GAIN, f"no target is set; {end}"
     if reachable <= target:
         return target, f"the target, {target:g}, is within reach"
     if min(every) <= target:
@@ -184,8 +193,8 @@ def balance_limit(plan: Plan) -> tuple[float, str]:
     return reachable + LEAST_GAIN, why
 
 
-def _balance(plan: Plan, free: bool) -> list[Check]:
-    limit, why = balance_limit(plan)
+def _balance(plan: Plan, free: bool, hedged: bool) -> list[Check]:
+    limit, why = balance_limit(plan, hedged)
     checks = [
         check(
             "channels",

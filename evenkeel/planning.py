@@ -114,5 +114,5 @@ def plan_back(
     )
 
 
-def _aim(spec: TableSpec, params: Params) -> float:
+def _aim(spec: TableSpec, params: Params) -> float | None:
     return spec.max_imbalance if params.max_imbalance is None else params.max_imbalance

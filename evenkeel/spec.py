@@ -89,7 +89,12 @@ class TableSpec(Strict):
     strategy: str = Field("frontier", description="how the next function is built")
     options: dict[str, Any] = Field({}, description="options of the strategy")
     trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
-    max_imbalance: float = Field(1.05, ge=1, description="imbalance that a rebalance aims at")
+    max_imbalance: float | None = Field(
+        1.05,
+        ge=1,
+        description="imbalance that a rebalance aims at; none: as even as it gets, and with "
+        "`decay` by what past forecasts were off, too",
+    )
     budget: int | None = Field(
         None,
         ge=0,
@@ -167,7 +172,7 @@ class TableSpec(Strict):
             raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
         if self.watch is not None and self.input.time is None:
             raise ValueError("watch: micro-batches are cut by input.time, which is not set")
-        if self.max_imbalance > self.trigger:
+        if self.max_imbalance is not None and self.max_imbalance > self.trigger:
             raise ValueError(
                 f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "
                 f"trigger {self.trigger:g})"

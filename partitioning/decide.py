@@ -44,15 +44,15 @@ class Policy:
     """When to act.
 
     trigger is the imbalance from which a rebalance is considered, max_imbalance what it aims at
-    (between the two nothing happens: hysteresis), horizon the number of windows over which the
-    straggler time saved must exceed the time of moving. seconds_per_load (measured when windows
-    are applied) and pace (measured by earlier migrations) may be unknown: then saving and cost
-    are not compared. splitting: keys may be split, over
+    (between the two nothing happens: hysteresis; None: as even as it gets), horizon the number of
+    windows over which the straggler time saved must exceed the time of moving. seconds_per_load
+    (measured when windows are applied) and pace (measured by earlier migrations) may be unknown:
+    then saving and cost are not compared. splitting: keys may be split, over
     `copies` channels at most, at `worth` a partial (as in `make_plan`).
     """
 
     trigger: float
-    max_imbalance: float
+    max_imbalance: float | None
     horizon: int
     seconds_per_load: float | None = None
     pace: Pace | None = None
@@ -116,11 +116,12 @@ def _decided(
 ) -> Decision:
     now = imbalance(channel_loads(function, profile), function.capacities)
     least = floor(profile, channels, policy.splitting)
-    if policy.splitting or len(function.split):
-        reachable, size = _split(profile, function, channels, policy)
+    hedged = policy.max_imbalance is None and len(profile.surprises) > 0
+    if policy.splitting or len(function.split) or hedged:
+        reachable, size = _found(profile, function, channels, policy)
     else:
         curve = trace(profile, function, tuple(channels))
-        good = np.flatnonzero(curve.imbalance <= policy.max_imbalance)
+        good = np.flatnonzero(curve.imbalance <= (policy.max_imbalance or 0.0))
         point = int(good[0]) if len(good) else len(curve.imbalance) - 1
         reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
     saved = cost = None
@@ -155,10 +156,11 @@ def _decided(
     return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")
 
 
-def _split(
+def _found(
     profile: Profile, function: PartitioningFunction, channels: Sequence[Channel], policy: Policy
 ) -> tuple[float, float]:
-    """Imbalance that frontier reaches, and the bytes that it moves, from or to split keys."""
+    """Imbalance that frontier reaches, and the bytes that it moves, where its curve does not tell:
+    from or to split keys, or by past surprises."""
     aim = policy.max_imbalance
     found = frontier(
         profile,

@@ -75,6 +75,7 @@ def learn(
     events = read_events(spark, spec)
     check_key(events, spec, key)
     sketches, window = _window(table, epoch, events, end, relearn)
+    surprises = None
     if spec.decay is None:
         merged = merge(sketches)
     else:
@@ -82,9 +83,11 @@ def learn(
         tails, keys = ahead.decays
         say(f"forecast from {len(sketches)} days, decay {tails:g} for slots, {keys:g} for keys")
         merged = ahead.sketch
+        # With an aim they are not asked for.
+        surprises = ahead.surprises if spec.max_imbalance is None else None
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
     weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
-    return weight.onto(merged, key, window), weight.versions
+    return weight.onto(merged, key, window, surprises), weight.versions
 
 
 def _window(

@@ -36,7 +36,11 @@ class Weight:
     versions: dict[str, int]
 
     def onto(
-        self, sketch: Sketch, key: tuple[KeyColumn, ...], window: tuple[str, str] = ("", "")
+        self,
+        sketch: Sketch,
+        key: tuple[KeyColumn, ...],
+        window: tuple[str, str] = ("", ""),
+        surprises: Floats | None = None,
     ) -> Profile:
         """The profile of a sketch's load with these weights, listing every weighed key.
 
@@ -44,6 +48,7 @@ class Weight:
         ----------
         key : of the table
         window : first day, and the day after the last; empty: of no days
+        surprises : by what forecasts were off, of the sketch's slots and keys; None: of no forecast
         """
         none = np.zeros(len(sketch.heavy))
         profile = Profile(
@@ -59,6 +64,7 @@ class Weight:
             error=sketch.error,
             window=window,
             events=sketch.rows,
+            surprises=np.zeros((0, 0)) if surprises is None else surprises,
         )
         listed = profile.listing(self.hashes)
         at = np.searchsorted(listed.heavy, self.hashes)

@@ -425,3 +425,7 @@ def test_with_a_decay_the_load_is_a_forecast(spark, ready: World):
     assert ahead.load.sum() == pytest.approx(plain.load.sum())
     assert ahead.heavy.tolist() == plain.heavy.tolist()
     assert (ahead.load != plain.load).any() and (ahead.bytes == plain.bytes).all()
+    assert not len(ahead.surprises)
+    free, _ = learn(spark, ready.respec(decay="auto", max_imbalance=None).table, end)
+    assert (free.load == ahead.load).all()
+    assert free.surprises.shape[1] == len(free.load) + len(free.heavy) and free.surprises.any()

@@ -200,6 +200,24 @@ def test_the_price_of_a_partial_is_the_specs_unless_decide_chose_another(shop: S
         moved()
 
 
+def test_without_an_aim_a_plan_weighs_what_forecasts_were_off_by(shop: Shop) -> None:
+    shop.respec(max_imbalance=None, trigger=1)
+    shop.plan()
+    plain = steps.read_plan(shop.registry.run("r"))
+    assert plain.max_imbalance is None and plain.imbalance_after < 1.001 * plain.floor
+    drifts = np.random.default_rng(5).normal(0, 300, (3, 64 + len(shop.profile.heavy)))
+    shop.learn("r", replace(shop.profile, surprises=drifts))
+    decided = steps.decide(shop.spec, "r", Params())
+    steps.plan(shop.spec, "r", Params())
+    hedged = steps.read_plan(shop.registry.run("r"))
+    assert (decided.reachable, decided.bytes) == (hedged.imbalance_after, hedged.bytes)
+    assert plain.imbalance_after < hedged.imbalance_after < hedged.imbalance_before
+    assert (hedged.function.slots != plain.function.slots).any()
+    steps.validate_plan(shop.spec, "r")
+    shop.verified()
+    assert steps.publish(shop.spec, "r") == 1
+
+
 @pytest.mark.parametrize("left", [[], [1], None, {}, [{"name": "0"}]])
 def test_damaged_channels_of_a_spec_are_no_edited_spec(shop: Shop, left: object) -> None:
     epoch = shop.publish("r")
