@@ -35,7 +35,8 @@ def stops(
     swap or chain that has to be made together. At none is an open channel fuller, by its
     capacity, than the fullest is at the start or the end (`order.safe_order`). At each, every
     key stands where it stood before or where the plan puts it. Keys that are split before or after
-    are left to the end: their few partials move at once.
+    are left to the end, with whatever can only move together with them: their few partials move at
+    once.
 
     Parameters
     ----------
@@ -68,6 +69,7 @@ def _together(plan: Plan) -> list[list[Move]]:
         [m.load for m in moves],
         np.array(plan.loads_before),
         np.pad(capacities, (0, len(plan.loads_before) - len(capacities))),
+        last=[i for i, m in enumerate(moves) if m.kind == "share"],
     )
     return [[moves[i] for i in batch] for batch in batches]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -19,12 +19,14 @@ def safe_order(
     load: Sequence[float],
     before: Floats,
     capacities: Floats,
+    last: Collection[int] = (),
 ) -> list[list[int]]:
     """Moves in batches, each of which leaves no open channel fuller, by its capacity, than the
     fullest is before the first or after the last.
 
     A batch is one move wherever that can be, and else the swap or chain of moves that has to be
-    made together. Of two moves that both fit, the one with more load comes first.
+    made together. Of two moves that both fit, the one with more load comes first. The last batch
+    is of moves that can only be made together with those of `last`.
 
     Parameters
     ----------
@@ -32,6 +34,7 @@ def safe_order(
     load : what goes with each move, (m,)
     before : load of each channel at the start, float64 (n,)
     capacities : of each channel afterwards, float64 (n,); what is 0 is only ever left
+    last : indices of moves that come after all others that can do without them
 
     Returns
     -------
@@ -49,11 +52,12 @@ def safe_order(
     # moves out of it that are not made.
     waiting: list[list[tuple[float, int]]] = [[] for _ in now]
     leaving: list[list[int]] = [[] for _ in now]
-    ranked = sorted(range(len(load)), key=lambda m: (-load[m], m))
+    ranked = sorted(set(range(len(load))) - set(last), key=lambda m: (-load[m], m))
     for m in reversed(ranked):
         leaving[source[m]].append(m)
     made = [False] * len(load)
     batches: list[list[int]] = []
+    held = sorted(last)
 
     def make(m: int) -> None:
         made[m] = True
@@ -81,22 +85,35 @@ def safe_order(
             settle([source[m]])
         else:
             heapq.heappush(waiting[target[m]], (load[m], m))
-    for m in ranked:
-        if made[m]:
-            continue
+
+    def chain(m: int) -> tuple[list[int], bool]:
         # Nothing fits by itself: whoever is overfull by a move makes one of its own with it. It
-        # has one left, because it ends with no more than `most`.
+        # has one left, because it ends with no more than `most`; or else it is of `last`.
         batch, over = [m], [target[m]]
         make(m)
         while over:
             channel = over.pop()
             while now[channel] > most[channel]:
-                while made[leaving[channel][-1]]:
+                while leaving[channel] and made[leaving[channel][-1]]:
                     leaving[channel].pop()
+                if not leaving[channel]:
+                    return batch, False
                 n = leaving[channel].pop()
                 make(n)
                 batch.append(n)
                 over.append(target[n])
-        batches.append(batch)
-        settle([source[n] for n in batch])
-    return batches
+        return batch, True
+
+    for m in ranked:
+        if made[m]:
+            continue
+        batch, whole = chain(m)
+        if whole:
+            batches.append(batch)
+            settle([source[n] for n in batch])
+            continue
+        for n in batch:
+            now[source[n]] += load[n]
+            now[target[n]] -= load[n]
+        held += batch
+    return [*batches, held] if held else batches

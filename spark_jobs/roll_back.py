@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
 
 from pyspark.sql import SparkSession
 
@@ -43,7 +45,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
         return {}
     moved = {}
-    stops, throttle = way(spark, migration, back=True), Throttle(spark, migration, back=True)
+    throttle = Throttle(spark, migration, back=True)
+    # Not before a table is known to be ours.
+    stops = cache(lambda: way(spark, migration, back=True))
     for name in migration.table.spec.state:
         moved[name] = _back(spark, migration, name, stops, throttle)
         say(f"{name}: {moved[name]:,} rows moved back")
@@ -59,7 +63,7 @@ def _back(
     spark: SparkSession,
     migration: Migration,
     name: str,
-    stops: Sequence[PartitioningFunction],
+    stops: Callable[[], Sequence[PartitioningFunction]],
     throttle: Throttle,
 ) -> int:
     passage = Passage(
@@ -70,7 +74,6 @@ def _back(
         target=migration.before,
         step=STEP,
         fence=lambda: _fence(spark, migration, name),
-        stops=stops,
         throttle=throttle,
     )
     since = commits.history_since(spark, passage.path, migration.plan.tables[name])
@@ -79,6 +82,7 @@ def _back(
         return 0
     if standing(spark, migration, name) == {migration.old}:
         return 0
+    passage = replace(passage, stops=stops())
     passage.loosen()
     rows = 0
     for _ in range(SWEEPS):

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from evenkeel.params import throttle_for, write_budget
 from evenkeel.tables_suite import FILE_OVERHEAD
 from partitioning.batches import Most, stops
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
 from spark_jobs import commits, state
 from spark_jobs.fence import Migration, ours
@@ -67,8 +67,9 @@ class Throttle:
         self._of = defaultdict(_Sums, {n: _Sums.of(ours(spark, migration, n)) for n in names})
         self._before, self._began = self._all, time.monotonic()
         self._prices: dict[str, Price] = {}
-        # Of each table: what was moved, and the next batch, at their prices.
-        self._paid: dict[str, float] = {}
+        # Of each table, in this attempt: what was moved, at its price, and what it has taken.
+        self._paid: dict[str, float] = defaultdict(float)
+        self._taken: dict[str, int] = defaultdict(int)
         self._next: dict[str, float] = {}
 
     @property
@@ -80,8 +81,6 @@ class Throttle:
         """Bytes that rows of a state table take, by what stood there before this attempt."""
         if name not in self._prices:
             self._prices[name] = price(self._spark, self._migration.table.spec.state[name])
-            each = state.table_bytes_per_row(self._spark, self._migration.path(name))
-            self._paid[name] = each * self._of[name].rows
         return self._prices[name].times(rows)
 
     def admit(self, rows: DataFrame, name: str) -> None:
@@ -95,9 +94,9 @@ class Throttle:
         if self._budget is None:
             return
         size = self._next[name] = self.weigh(rows, name)
-        written, here, paid = self._all.state, self._of[name].state, self._paid[name]
+        written, paid = self._all.state, self._paid[name]
         # Prices are means: what they are too low by so far, they are taken to be from now on.
-        size *= max(1.0, here / paid) if paid else 1.0
+        size *= max(1.0, self._taken[name] / paid) if paid else 1.0
         # Half a byte: sums of floats may differ in their last digits.
         if written + size > self._budget + 0.5:
             raise FenceError(
@@ -112,8 +111,10 @@ class Throttle:
         until the rate allows more."""
         digest = self._migration.plan.digest
         found = commits.history_since(self._spark, self._migration.path(name), since)
-        self._of[name] += _Sums.of(c for c in found if c.meta.get("digest") == digest)
-        self._paid[name] = self._paid.get(name, 0.0) + self._next.pop(name, 0.0)
+        made = _Sums.of(c for c in found if c.meta.get("digest") == digest)
+        self._of[name] += made
+        self._taken[name] += made.state
+        self._paid[name] += self._next.pop(name, 0.0)
         now, seconds = self._all, time.monotonic() - self._began
         rows, size = now.rows - self._before.rows, now.bytes - self._before.bytes
         wait = max(0.0, *(s - seconds for s in self._limits.seconds(rows, size)))
@@ -147,7 +148,8 @@ def way(
     sizes = [limits.batch] if limits.batch is not None else []
     if limits.batch is None:
         sizes += [limits.rate * SECONDS] if limits.rate is not None else []
-        sizes += [plan.budget * SHARE] if plan.budget is not None else []
+    # Whatever is asked: a batch is weighed by the one before it.
+    sizes += [plan.budget * SHARE] if plan.budget is not None else []
     most = Most(
         bytes=float(min(sizes, default=inf)),
         rows=float(limits.rate_rows * SECONDS if limits.rate_rows is not None else inf),
@@ -165,7 +167,11 @@ def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
     planned: an attempt that goes on, or back, stops where the first one did."""
     most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
     for name, version in migration.plan.tables.items():
-        files = state.files(spark, migration.path(name), version)
+        try:
+            files = state.files(spark, migration.path(name), version)
+        except DamagedError:
+            # It was vacuumed since. Nobody has to stop where an attempt before did.
+            files = state.files(spark, migration.path(name))
         tasks = F.sum(F.ceil(F.col("size") / READ)).alias("tasks")
         for channel, count in files.groupBy(state.CHANNEL).agg(tasks).collect():
             most[channel] = max(most[channel], int(count))

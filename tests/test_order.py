@@ -39,15 +39,18 @@ def _fullest(loads, capacities):
     return float((loads[open_] / capacities[open_]).max())
 
 
-@given(problems())
-def test_no_prefix_is_fuller_than_both_ends(problem):
+@given(problems(), st.data())
+def test_no_prefix_is_fuller_than_both_ends(problem, data):
     n, items, capacities = problem
     weights = [w for _, _, w in items]
     before = _loads(n, [a for a, _, _ in items], weights)
     after = _loads(n, [b for _, b, _ in items], weights)
     moves = [(a, b, w) for a, b, w in items if a != b]
     source, target, load = zip(*moves, strict=True) if moves else ((), (), ())
-    batches = safe_order(source, target, load, before, capacities)
+    last = data.draw(st.sets(st.integers(0, len(moves) - 1)) if moves else st.just(set()))
+    batches = safe_order(source, target, load, before, capacities, last)
+    assert last <= set(batches[-1] if batches else ())
+    assert not last & {m for batch in batches[:-1] for m in batch}
     assert sorted(m for batch in batches for m in batch) == list(range(len(moves)))
     limit = max(_fullest(before, capacities), _fullest(after, capacities))
     now = before.copy()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioning.batches import Most, stops
@@ -18,7 +18,7 @@ from partitioning.function import Channel, KeyColumn, numbered_channels, success
 from partitioning.generator import KEY, hashed_keys, zipf
 from partitioning.metrics import channel_loads, imbalance, placements
 from partitioning.moves import moves_between
-from partitioning.parts import flows
+from partitioning.parts import flows, shared_keys
 from partitioning.plan import Plan, make_plan, plan_for
 from partitioning.profile import Profile, profile_of_keys
 from partitioning.strategies.frontier import frontier
@@ -397,6 +397,34 @@ def test_in_batches_split_keys_come_last():
     assert len(way) >= 2 and not any(len(f.split) for f in way)
     back = plan_for("t", profile, plan.function, before)
     assert not any(len(f.split) for f in stops(back, plan.function, Most(back.bytes / 4)))
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12))
+@settings(max_examples=40)
+def test_in_batches_no_channel_is_fuller_before_split_keys_come(seed, parts):
+    """Slots that make room, or take what is left, wait for the partials that do."""
+    rng = np.random.default_rng(seed)
+    _, before = hot(400)
+    for _ in range(3):
+        load = rng.permutation(1 / np.arange(1, 401) ** rng.uniform(0.8, 1.8)) * 1e6
+        profile = profile_of_keys(
+            KEY, hashed_keys(400), load, 512, threshold=1e4, state=rng.integers(1, 100, 400) * 1.0
+        )
+        plan = make_plan("t", profile, before, before.channels, max_imbalance=1.02, row=ROW)
+        listed = profile.listing(
+            np.unique(np.concatenate([f.explicit_keys for f in (before, plan.function)]))
+        )
+        shared = shared_keys(before, plan.function)
+        listed = listed.listing(shared)
+        ends = [channel_loads(f, listed).max() for f in (before, plan.function)]
+        for stop in stops(plan, before, Most(plan.bytes / parts)):
+            # Rows of keys that are split, or shall be, are where they were.
+            keys = np.setdiff1d(np.union1d(stop.explicit_keys, shared), before.split.keys)
+            at = np.where(np.isin(keys, shared), *(f.lookup_hashes(keys) for f in (before, stop)))
+            now = replace(stop, split=before.split, explicit_keys=keys, explicit_channels=at)
+            loads = channel_loads(now, listed)
+            assert loads.max() <= max(ends) * (1 + 1e-6)
+        before = plan.function
 
 
 def test_loads_follow_the_moves():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from partitioning.errors import FenceError
 from spark_jobs import commits
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
-from spark_jobs.throttle import Throttle
+from spark_jobs.throttle import Throttle, way
 from tests.placed import append, crashing_at, placed, planned, state_rows
 
 pytestmark = pytest.mark.spark
@@ -110,6 +111,28 @@ def test_the_budget_is_kept_by_what_was_written(
     assert 0 < written <= exact
     roll_back(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
+
+
+def test_a_batch_is_never_more_than_a_part_of_the_budget(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home, budget=planned(spark, home).plan.bytes)
+    migration.run.write_json("params.json", {"batch": 10**9})
+    assert len(way(spark, migration)) >= 3
+
+
+def test_a_table_made_anew_is_rolled_back_whatever_its_limits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path)
+    append(spark, home, home.table.epoch().function, {"one": 1})
+    migration = planned(spark, home)
+    migration.run.write_json("params.json", {"batch_files": 1})
+    shutil.rmtree(home.path())
+    placed(spark, tmp_path / "other")
+    shutil.copytree(tmp_path / "other" / "state" / "visits", home.path())
+    assert roll_back(spark, migration) == {"visits": 0}
 
 
 def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path: Path) -> None:

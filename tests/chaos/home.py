@@ -45,10 +45,10 @@ MOVES = ("migrate", "verify", "publish")
 #: Airflow tries a task again so often when it ends by anything but an error of ours.
 RETRIES = 2
 _JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll_back}
-#: The rival's plan is another one.
+#: The run moves in batches, each weighed against its budget; the rival's plan is another one.
 _PARAMS = {
     FIRST: Params(force=True),
-    RUN: Params(force=True, capacities=(1, 1, 1, 0.4)),
+    RUN: Params(force=True, capacities=(1, 1, 1, 0.4), batch=8_000, budget=10**6),
     RIVAL: Params(force=True, capacities=(0.4, 1, 1, 1)),
 }
 STATEMENTS = (PySparkException, Py4JError)
