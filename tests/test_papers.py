@@ -17,6 +17,7 @@ from benchmarks.papers import (
     gedik,
     gedik_ranges,
     gedik_steps,
+    gedik_words,
     guo_zhou,
     lossy,
     real_data,
@@ -111,6 +112,49 @@ def test_gedik_is_filled_from_a_run_that_has_the_papers_order():
         assert m["consistent"] < m[tracking] < m["uniform"]
     assert m["uniform"] > 8 and m["consistent"] < 1
     assert b["frontier"] <= 0.84 and m["frontier"] <= 1.0
+
+
+def told_of_their_rows(lines: list[str]) -> None:
+    """What stands below the tables beside the paper's words is what the rows come to."""
+    rows, figure = gedik_words.Rows(), ""
+    names = {title: name for name, title in gedik.TITLES.items()}
+    for line in takewhile(lambda x: not x.startswith("Fig. "), lines):
+        figure = names.get(line, figure)
+        if line[14:25].strip() in gedik.NAMES:
+            values = map(float, line[25:].split()[:7])
+            keys = ("b", "b_s", "b_c", "b_n", "m", "explicit", "seconds")
+            rows[figure, line[:14].strip(), line[14:25].strip()] = dict(
+                zip(keys, values, strict=True)
+            )
+    shown = after(lines, "Fig.  the paper")[1:]
+    for line, (number, words, ours) in zip(shown, gedik_words.told(rows), strict=True):
+        assert line[:60] == f"{number:6}{words:54}".rstrip().ljust(60)
+        if "CPU" in line or " x " in line or "ring" in line:
+            continue  # thousandths of a second, rounded
+        found, again = (re.findall(r"[+-]?[\d.,]*\d", x) for x in (line[60:], ours))
+        assert [float(x.replace(",", "")) for x in found] == pytest.approx(
+            [float(x.replace(",", "")) for x in again], abs=0.11 if "%" in ours else 1e-9
+        ), line
+
+
+def test_gedik_is_told_beside_what_the_paper_says():
+    told_of_their_rows(lines_of("gedik"))
+
+
+@pytest.mark.parametrize(
+    ("row", "other"),
+    [
+        (r"^(LLL {11}readj +)1\.3", r"\g<1>1.1"),
+        (r"^(LCL 0\.8 +scan .*) 9( )", r"\g<1>20\g<2>"),
+        (r"^(10,000 +redist .*)1\.45", r"\g<1>2.45"),
+    ],
+)
+def test_a_page_that_tells_other_than_its_rows_is_seen(row, other):
+    page = "\n".join(lines_of("gedik"))
+    broken = re.sub(row, other, page, flags=re.MULTILINE)
+    assert broken != page
+    with pytest.raises(AssertionError):
+        told_of_their_rows(broken.splitlines())
 
 
 def test_gedik_lossy_counter_holds_about_what_was_published():

@@ -4,7 +4,8 @@ B. Gedik, "Partitioning functions for stateful data parallelism in stream proces
 Journal 2014. |D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = .1; N grows one by one from 1; all
 is counted key by key. b is the geometric mean over state, computation and communication of
 max/min over alpha (Eq. 11): 1/alpha = .833 is the least; m is state moved at the last step over
-total/N (Eq. 12). Slots stand for the untracked keys: 4,096. keys: those placed by name.
+total/N (Eq. 12). Slots stand for the untracked keys: 4,096. keys: those placed by name. What the
+paper says of its curves in words stands beside ours.
 
     python -m benchmarks.papers.gedik [--quick] [--json]
 """
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers.gedik_words import PUBLISHED, Rows, told
 from partitioning.function import PartitioningFunction, numbered_channels
 from partitioning.generator import KEY, hashed_keys, zipf
 from partitioning.hashing import Hashes
@@ -96,41 +98,6 @@ def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
         before = after
 
 
-#: What the paper says in words (its curves are not printed as numbers), by (figure, x, strategy).
-PUBLISHED = {
-    ("resources", "LLL", "uniform"): "b 1.55, m over 8",
-    ("resources", "LLL", "consistent"): "b 1.75, m below 1",
-    ("resources", "LLL", "scan"): "b 1.32, m 1.23",
-    ("resources", "LLL", "redist"): "b 1.32, m 1.23",
-    ("resources", "LLL", "readj"): "b 1.2, m 1.34",
-    ("resources", "LCL", "scan"): "about 50 keys, under .05 s",
-    ("resources", "LCL", "redist"): "about 50 keys, under .05 s",
-    ("resources", "LCL", "readj"): "about 50 keys, under .05 s",
-    ("resources", "LQL", "consistent"): "b_c worst of all",
-    **{("resources", "LQL", n): "b_c in 30s" for n in ("uniform", "scan", "redist", "readj")},
-    ("utility", "LCL A", "readj"): "m worst of five; b alike",
-    ("utility", "LLL A", "readj"): "m worst of five; b alike",
-    ("utility", "LQL A", "readj"): "m worst of five",
-    ("utility", "LCL APLM", "readj"): "m least of five",
-    ("utility", "LLL APM", "readj"): "m least of five",
-    ("utility", "LQL APM", "readj"): "m and b least of five",
-    ("utility", "LQL APM", "redist"): "b to 3 times lower than A, ATM, ATLM",
-    **{("utility", f"{r} APLM", "redist"): "m 30-35% over APM" for r in ("LCL", "LLL", "LQL")},
-    **{
-        ("utility", f"{r} {u}", "redist"): "m 35-40% under APM"
-        for r in ("LCL", "LLL", "LQL")
-        for u in ("ATM", "ATLM")
-    },
-    ("channels", "32", "uniform"): "m about 22",
-    ("channels", "32", "consistent"): "b over 2",
-    ("channels", "32", "scan"): "m over 3",
-    ("channels", "32", "redist"): "m about 1.15",
-    ("threshold", "0.008", "readj"): "about 10 s",
-    ("threshold", "0.008", "redist"): "over .5 s",
-    ("domain", "10,000", "uniform"): "m 6.5 to 7.5 over all |D|",
-    ("domain", "10,000", "consistent"): "m below 1",
-    ("domain", "10,000", "scan"): "m 1.25 to 2.2 over all |D|",
-}
 #: Runs of the default settings and of the utilities; sweeps are run once.
 RUNS = 3
 TITLES = {
@@ -170,8 +137,8 @@ def experiments(quick: bool) -> Iterator[tuple[str, str, Setting, tuple[str, ...
 
 def main(arguments: list[str]) -> None:
     """Print a table, or with --json a line for each row."""
-    as_json, shown = "--json" in arguments, ""
-    for figure, x, setting, names, runs in experiments("--quick" in arguments):
+    as_json, quick, shown, rows = "--json" in arguments, "--quick" in arguments, "", Rows()
+    for figure, x, setting, names, runs in experiments(quick):
         if figure != shown and not as_json:
             print(f"\n{TITLES[figure]}\n{'':14}{'':12}{'b':>7}{'b_s':>8}{'b_c':>8}{'b_n':>8}"
                   f"{'m':>7}{'keys':>7}{'CPU s':>8}   paper")  # fmt: skip
@@ -179,7 +146,7 @@ def main(arguments: list[str]) -> None:
         for name in names:
             ends = [list(grow(name, setting, seed))[-1] for seed in range(runs)]
             mean = {key: float(np.mean([end[key] for end in ends])) for key in ends[0]}
-            said = PUBLISHED.get((figure, x, name), "")
+            rows[figure, x, name], said = mean, PUBLISHED.get((figure, x, name), "")
             if as_json:
                 row = {"figure": figure, "x": x, "strategy": name, **mean, "paper": said}
                 print(json.dumps(row), flush=True)
@@ -187,6 +154,10 @@ def main(arguments: list[str]) -> None:
             each = "".join(f"{mean[k]:>8.3f}" for k in ("b", "b_s", "b_c", "b_n"))
             print(f"{x:14}{name:11}{each}{mean['m']:>7.2f}{mean['explicit']:>7.0f}"
                   f"{mean['seconds']:>8.3f}   {said}", flush=True)  # fmt: skip
+    if not (as_json or quick):
+        print(f"\n{'Fig.  the paper, of these tables':60}ours")
+        for number, words, found in told(rows):
+            print(f"{number:6}{words:54}{found}")
 
 
 if __name__ == "__main__":
