@@ -48,7 +48,7 @@ _JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll
 #: The run moves in batches, each weighed against its budget; the rival's plan is another one.
 _PARAMS = {
     FIRST: Params(force=True),
-    RUN: Params(force=True, capacities=(1, 1, 1, 0.4), batch=8_000, budget=10**6),
+    RUN: Params(force=True, capacities=(1, 1, 1, 0.4), batch=4_000, budget=10**6),
     RIVAL: Params(force=True, capacities=(0.4, 1, 1, 1)),
 }
 STATEMENTS = (PySparkException, Py4JError)
