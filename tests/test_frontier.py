@@ -649,6 +649,14 @@ def test_out_of_time_no_other_search_begins(monkeypatch):
     assert len(walks) == 1 < unhurried
 
 
+def test_of_slots_that_are_alike_neighbours_move():
+    # The last of 12 slots costs least and goes first; of the others, that are alike, the nearest.
+    profile, previous = by_hand([1] * 12, [5] * 11 + [1], [0] * 12, 3)
+    after = frontier(profile, previous, numbered_channels(3))
+    assert np.flatnonzero(after.slots).tolist() == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert np.bincount(after.slots).tolist() == [4, 4, 4]
+
+
 @pytest.mark.parametrize(
     ("file", "key", "cut"),
     [

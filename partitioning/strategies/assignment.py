@@ -153,3 +153,37 @@ def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:
         at[item] = target
     at[idle_keys] = at[tail[idle_keys]]
     return at
+
+
+def gathered(at: Ints, home: Ints, kinds: Floats) -> Ints:
+    """The same plan with other slots where slots are alike: those nearest to the others that leave
+    the same channel, so that moves are runs of neighbours, which touch fewer files.
+
+    Parameters
+    ----------
+    at, home : int32 (S,): where each slot is to be, and is
+    kinds : float64 (R, S): slots of one channel that agree in all are alike
+
+    Returns
+    -------
+    int32 (S,)
+    """
+    moved = (at != home) & (home >= 0)
+    near = np.flatnonzero(np.isin(kinds[0], kinds[0][moved]) & np.isin(home, home[moved]))
+    if not len(near):
+        return at
+    at = at.copy()
+    rows = np.vstack([home[near].astype(np.float64), kinds[:, near]]).T
+    _, kind = np.unique(rows, axis=0, return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    for alike in np.split(near[order], np.flatnonzero(np.diff(kind[order])) + 1):
+        going = alike[moved[alike]]
+        if 0 < len(going) < len(alike):
+            source = home[alike[0]]
+            others = np.setdiff1d(np.flatnonzero(moved & (home == source)), alike)
+            middle = np.median(others if len(others) else going)
+            nearest = alike[np.argsort(np.abs(alike - middle), kind="stable")[: len(going)]]
+            targets = np.sort(at[going])
+            at[going] = source
+            at[np.sort(nearest)] = targets
+    return at

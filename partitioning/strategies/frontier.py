@@ -16,7 +16,7 @@ from partitioning.hashing import Hashes
 from partitioning.metrics import channel_loads, imbalance
 from partitioning.moves import moves_between
 from partitioning.profile import Profile
-from partitioning.strategies.assignment import Ints
+from partitioning.strategies.assignment import Ints, gathered
 from partitioning.strategies.curve import CLOSE, lowest, picked
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
@@ -149,6 +149,9 @@ def frontier(
     def filled(
         task: Task, at: Ints, shared: Mapping[int, Mapping[int, float]]
     ) -> PartitioningFunction:
+        if not len(task.surprises) and len(task.measures):
+            kinds = np.vstack([task.measures, task.sizes])[:, :count]
+            at[:count] = gathered(at[:count], task.home[:count], kinds)
         heavy = zip(task.profile.heavy.tolist(), at[count:].tolist(), strict=True)
         explicit = {h: c for h, c in heavy if h not in shared}
         return successor(
