@@ -23,7 +23,7 @@ AT = ONSET - DAY
 def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("effect")
     (made / "events").mkdir()
-    watch_effect.write_events(made / "events", 3_000, 300, 0.4, BATCHES)
+    watch_effect.write_events(made / "events", 9_000, 300, 0.4, BATCHES)
     return made
 
 
