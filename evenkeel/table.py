@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from evenkeel.epochs import Epoch, Registry
+from evenkeel.snapshot import Snapshot, snapshot
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import find_spec, load_spec
 from evenkeel.state_view import kinds, one_row_a_key
@@ -65,6 +66,21 @@ class Table:
             source += f" VERSION AS OF {epoch.tables[name].version}"
         types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
         return one_row_a_key(source, types, part, epoch.function)
+
+    def snapshot(self, spark: SparkSession | None = None) -> Snapshot:
+        """All state tables as the current epoch has them, also while state moves: for readers who
+        bring rows of several together by channel, which differ from one to the next until then.
+
+        Parameters
+        ----------
+        spark : None: the active session
+
+        Raises
+        ------
+        FenceError : a table no longer has such a version
+        """
+        paths = {name: part.path for name, part in self.spec.state.items()}
+        return snapshot(spark or _session(), self.epoch(), paths)
 
 
 def _session() -> SparkSession:

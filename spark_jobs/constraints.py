@@ -10,6 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from evenkeel.snapshot import OURS as OURS
+from evenkeel.snapshot import epoch_name as epoch_name
 from evenkeel.spec import TableSpec
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
@@ -17,8 +19,6 @@ from partitioning.sql import check_sql, slot_sql
 from spark_jobs.commits import last_plan
 from spark_jobs.state import CHANNEL, SLOT, properties, sql_name
 
-#: Names of our constraints begin so.
-OURS = "evenkeel_"
 #: Delta's answer to a row that a constraint does not admit.
 REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 #: What to do where a table has gone over to another epoch.
@@ -36,14 +36,6 @@ def of(spark: SparkSession, path: str) -> dict[str, str]:
         for name, sql in properties(spark, path).items()
         if name.startswith(_CONSTRAINT)
     }
-
-
-def epoch_name(epoch: int) -> str:
-    """Name of the constraint by which the table admits this epoch's function alone.
-
-    It is what a stale writer reads in Delta's error, so it names the epoch.
-    """
-    return f"{OURS}epoch_{epoch}"
 
 
 def moving_name(epoch: int) -> str:
