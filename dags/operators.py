@@ -254,13 +254,13 @@ def one_line() -> Iterator[None]:
     """Our own errors fail the task at once, in their own words: trying again is no use, unless it
     is the store that is down."""
     from evenkeel.steps import EvenkeelError
-    from evenkeel.store import StoreError
+    from evenkeel.store import DeniedError, StoreError
 
     try:
         yield
-    except StoreError as error:
-        raise AirflowException(str(error)) from None
     except EvenkeelError as error:
+        if isinstance(error, StoreError) and not isinstance(error, DeniedError):
+            raise AirflowException(str(error)) from None
         raise AirflowFailException(str(error)) from None
 
 

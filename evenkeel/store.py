@@ -61,6 +61,27 @@ class StoreError(UnreachableError):
     """A store is down, full, or lets us do less than we must: nothing is known of its files."""
 
 
+class DeniedError(StoreError):
+    """A store is there and refuses, for want of rights: trying again is no use.
+
+    Parameters
+    ----------
+    cannot : what then could not be done
+    why : what the store says
+    where : to which file or folder
+    """
+
+    #: EX_NOPERM of sysexits.h.
+    exit_code = 77
+
+    def __init__(self, cannot: str, why: str, where: str) -> None:
+        super().__init__(
+            f"may not be {cannot} ({why})",
+            where,
+            "Give the account that runs this the rights to read, write and delete there",
+        )
+
+
 @contextmanager
 def _reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
     """Turn what a store raises into a StoreError, but for the errors that are `asked` for.
@@ -77,6 +98,8 @@ def _reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
     except Exception as error:
         # Clients of remote stores have errors of their own, which are no OSError.
         why = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, PermissionError):
+            raise DeniedError(cannot, why, where) from error
         raise StoreError(
             f"cannot be {cannot} ({why})", where, "Look at the store, then run this again"
         ) from error

@@ -26,7 +26,7 @@ from partitioning.function import KeyColumn, PartitioningFunction, digest
 from partitioning.profile import Profile
 from partitioning.sql import channel_sql
 from partitioning.strategies.hashing import consistent
-from spark_jobs import commits, constraints, state
+from spark_jobs import commits, constraints, hadoop, state
 from spark_jobs.checks import COLUMNS_PROPERTY, check_tables, declared
 from spark_jobs.events import (
     between,
@@ -150,9 +150,10 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
     """Whether an earlier attempt at this very bootstrap made the table; refuses anything else but
     what a bootstrap of this registry left of a write that never committed."""
     spec, path = table.spec, table.spec.state[name].path
-    if not state.occupied(spark, path):
+    if not hadoop.occupied(spark, path):
         return False
-    written = state.unfinished(spark, path) if path in _begun(table) else None
+    ours = path in _begun(table) and state.table_version(spark, path) < 0
+    written = hadoop.unfinished(spark, path) if ours else None
     if written is not None:
         if (wait := math.ceil(written + QUIET - time.time())) > 0:
             raise FenceError(
@@ -161,7 +162,7 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
                 f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
             )
         say(f"{name}: an earlier bootstrap was broken off while it wrote: writing anew")
-        state.remove(spark, path)
+        hadoop.remove(spark, path)
         return False
     found = state.check_owner(spark, path, spec.table)
     if found.get(state.SLOTS_PROPERTY) != str(spec.slots):

@@ -20,7 +20,7 @@ from evenkeel.spec_parts import StateColumn
 from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.sql import quoted
-from spark_jobs.state import check_answers
+from spark_jobs.hadoop import check_answers
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeVar
@@ -44,6 +44,8 @@ class Migration:
     plan: Plan
     before: PartitioningFunction
     after: PartitioningFunction
+    #: Version up to which `fence` has found each state table's history in order: never read twice.
+    in_order: dict[str, int] = field(default_factory=dict)
 
     @property
     def old(self) -> str:
@@ -179,13 +181,16 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
             _AGAIN,
         )
     weighed = plan.tables[name]
-    if version < weighed:
+    since = migration.in_order.get(name, weighed)
+    if version < since:
         raise FenceError(
-            f"is at version {version}, the plan saw version {weighed}: it was made anew",
+            f"is at version {version}, the plan saw version {weighed}"
+            + (f", and we have seen {since}" if since > weighed else "")
+            + ": it was made anew",
             f"{name} ({path})",
             _AGAIN,
         )
-    for commit in commits.history_since(spark, path, weighed):
+    for commit in commits.history_since(spark, path, since):
         if (wrong := _foreign(commit, plan)) is not None:
             when = datetime.fromtimestamp(commit.timestamp, UTC).isoformat(" ", "seconds")
             raise FenceError(
@@ -194,6 +199,8 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
                 f"{name} ({path})",
                 _AGAIN,
             )
+        since = commit.version
+    migration.in_order[name] = since
     return version, stands
 
 

@@ -21,9 +21,9 @@ from partitioning import generator
 from partitioning.alias import HEAD, Alias, alias, tail, zipf_head
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.generator import PRESETS, Stream
+from spark_jobs.hadoop import occupied
 from spark_jobs.job import fail, say
 from spark_jobs.session import session
-from spark_jobs.state import occupied
 
 #: Rows of one file at least and at most, where the cluster's parallelism leaves a choice.
 _FILE_ROWS = 1_000_000, 20_000_000

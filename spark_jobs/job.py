@@ -8,11 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from evenkeel.spec_file import find_spec, load_spec
+from evenkeel.store import DeniedError
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, FenceError
 from spark_jobs.checks import check_log_store
 from spark_jobs.commits import CONFLICTS
+from spark_jobs.hadoop import denied
 from spark_jobs.session import session
 
 if TYPE_CHECKING:
@@ -62,6 +67,10 @@ def run_job(
         )
     except EvenkeelError as error:
         return fail(error)
+    except (Py4JJavaError, PySparkException) as error:
+        if (why := denied(error)) is None:
+            raise
+        return fail(DeniedError("used", why, table.spec.table))
     return 0
 
 

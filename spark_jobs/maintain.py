@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.table import Table
 from partitioning.errors import InputError
-from spark_jobs import commits, constraints, state
+from spark_jobs import commits, constraints, hadoop, state
 from spark_jobs.checks import check_tables
 from spark_jobs.job import parser, run_job, say
 
@@ -182,7 +182,7 @@ def maintain(
         days = keep_readable(spark, part.path, versions, spec.keep)
         rewritten = optimize(spark, part.path)
         hours = vacuum(spark, part.path, versions, least_hours)
-        torn = state.remove_torn(spark, part.path, least_hours)
+        torn = hadoop.remove_torn(spark, part.path, least_hours)
         say(
             f"{name}: {rewritten} channels rewritten, removed what went over {hours} hours "
             f"ago and {torn} torn commits, versions readable for {days} days"

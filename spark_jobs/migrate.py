@@ -18,7 +18,7 @@ from evenkeel.steps import ROLLED_BACK, read_rolled_back
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.parts import shared_keys
-from spark_jobs import state
+from spark_jobs import hadoop, state
 from spark_jobs.fence import Migration, approved, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, check_mergeable
@@ -37,6 +37,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     FenceError : the world is not the one that was planned from, what moves has outgrown the
         budget (nothing was changed then), rolling back has not ended, or other writers never let
         us in
+    DeniedError : we have not the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
     if not published(migration):
@@ -48,6 +49,8 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         if all(s == {migration.old} for s in stands.values()):
             check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
+        for name in names:
+            hadoop.check_writable(spark, migration.path(name))
         reached("weighed")
         begun(migration)
         stops = way(spark, migration)

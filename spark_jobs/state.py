@@ -1,34 +1,28 @@
-"""The state table on Delta: its folder, versions, properties and files, and whose it is.
+"""The state table on Delta: its versions, properties and files, and whose it is.
 
-Its fence is in `constraints`, its history in `commits`; `checks` compares it with a spec.
+Its folder is in `hadoop`, its fence in `constraints`, its history in `commits`; `checks` compares
+it with a spec.
 """
 
 from __future__ import annotations
 
-import re
-import time
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
-from evenkeel.store import StoreError
 from partitioning.errors import DamagedError, InputError
+from spark_jobs.hadoop import check_answers, occupied
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
 #: Delta's; without, an UPDATE of a few rows writes their files anew.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
 #: How long the log and removed files are kept; the log's must not be the shorter one.
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
-#: Files of a first write that has not committed: a part, or in the log anything but a version.
-_UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
-
-#: A commit of Delta's that was not renamed to its version, and Hadoop's checksum of it.
-_TORN = re.compile(r"\.{1,2}\d{20}\.json\..*\.tmp(\.crc)?")
 
 
 def sql_name(path: str) -> str:
@@ -69,92 +63,9 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
         ) from error
 
 
-def check_answers(spark: SparkSession, path: str) -> None:
-    """Ask for a file or folder that could not be read, which tells a damaged one, or none, from a
-    store that is down.
-
-    Raises
-    ------
-    StoreError : the store is
-    """
-    jvm: Any = spark._jvm
-    try:
-        where = jvm.org.apache.hadoop.fs.Path(path)
-        files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        if files.exists(where) and files.getFileStatus(where).isFile():
-            file = files.open(where)
-            file.read()
-            file.close()
-    except Py4JJavaError as error:
-        why = str(error.java_exception).partition("\n")[0]
-        if "ChecksumException" in why:
-            # It has answered: with a file that is damaged.
-            return
-        raise StoreError(
-            f"cannot be read ({why})", path, "Look at the store, then run this again"
-        ) from error
-    except IllegalArgumentException:
-        # Not a path, taken wrongly from what an error says: there is nothing to ask.
-        return
-
-
 def table_version(spark: SparkSession, path: str) -> int:
     """Newest version of the table; -1 where there is none."""
     return int(snapshot(spark, path).version())
-
-
-def occupied(spark: SparkSession, path: str) -> bool:
-    """Whether the folder holds anything at all, a Delta table or not."""
-    jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    if not files.exists(where):
-        return False
-    return files.getFileStatus(where).isFile() or len(files.listStatus(where)) > 0
-
-
-def unfinished(spark: SparkSession, path: str) -> float | None:
-    """When a folder was last written (seconds since 1970) that holds nothing but what a first
-    write of Delta leaves before its commit: Parquet parts by channel, a log without a version.
-    None: it holds anything else."""
-    jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    status = files.getFileStatus(where)
-    if status.isFile() or table_version(spark, path) >= 0:
-        return None
-    newest = status.getModificationTime()
-    root = files.makeQualified(where).toString().rstrip("/") + "/"
-    found = files.listFiles(where, True)
-    while found.hasNext():
-        file = found.next()
-        if not _UNFINISHED.fullmatch(file.getPath().toString().removeprefix(root)):
-            return None
-        newest = max(newest, file.getModificationTime())
-    return float(newest) / 1000
-
-
-def remove(spark: SparkSession, path: str) -> None:
-    """Remove a folder and all that is in it."""
-    jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(where, True)
-
-
-def remove_torn(spark: SparkSession, path: str, hours: float) -> int:
-    """Remove what commits that were killed left in the log more than so many hours ago, which
-    VACUUM passes over; returns how many files."""
-    jvm: Any = spark._jvm
-    log = jvm.org.apache.hadoop.fs.Path(path, "_delta_log")
-    files = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    if files.getUri().getScheme() == "file":
-        # Else checksums are hidden, also one whose commit was killed when it had been renamed.
-        files = files.getRawFileSystem()
-    before, removed = (time.time() - hours * 3600) * 1000, 0
-    for status in files.listStatus(log):
-        if _TORN.fullmatch(status.getPath().getName()) and status.getModificationTime() < before:
-            removed += bool(files.delete(status.getPath(), False))
-    return removed
 
 
 def read_newest(spark: SparkSession, path: str) -> tuple[DataFrame, int]:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from partitioning.errors import FenceError
-from spark_jobs import constraints, state
+from spark_jobs import constraints, hadoop, state
 from spark_jobs import maintain as job
 from spark_jobs.apply_window import apply_window
 from spark_jobs.maintain import keep_readable, kept_epochs, maintain, needed_since, vacuum
@@ -66,8 +66,8 @@ def test_what_killed_commits_left_is_removed_once_it_is_old(spark, ready: World)
     torn = (".00000000000000000009.json.a-1.tmp", "..00000000000000000009.json.a-1.tmp.crc")
     for name in (*torn, "..00000000000000000008.json.b-2.tmp.crc"):
         (log / name).write_bytes(b"torn")
-    assert state.remove_torn(spark, path, 1.0) == 0
-    assert state.remove_torn(spark, path, -1.0) == 3
+    assert hadoop.remove_torn(spark, path, 1.0) == 0
+    assert hadoop.remove_torn(spark, path, -1.0) == 3
     assert {f.name for f in log.iterdir()} == kept
 
 

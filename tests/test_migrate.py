@@ -410,3 +410,31 @@ def test_conditions_name_what_need_not_be_read() -> None:
 )
 def test_ranges_hold_every_slot(slots: list[int], most: int, ranges: list[tuple[int, int]]) -> None:
     assert slot_ranges(np.array(slots), most) == ranges
+
+
+def test_a_fence_reads_no_commit_twice(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = planned(spark, home)
+    real, read = commits.commit_at, []
+
+    def counting(spark: SparkSession, path: str, version: int) -> commits.Commit | None:
+        read.append(version)
+        return real(spark, path, version)
+
+    monkeypatch.setattr(commits, "commit_at", counting)
+    append(spark, home, migration.before, {"late": 1})
+    fence.fence(spark, migration, "visits")
+    assert read == [home.version(spark)]
+    fence.fence(spark, migration, "visits")
+    assert read == [home.version(spark)]
+    where = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('a' = 'b')")
+    with pytest.raises(FenceError, match="not an ordinary write"):
+        fence.fence(spark, migration, "visits")
+    # What is wrong stays wrong, and a table made anew is none that was looked at.
+    with pytest.raises(FenceError, match="not an ordinary write"):
+        fence.fence(spark, migration, "visits")
+    migration.in_order["visits"] = 99
+    with pytest.raises(FenceError, match="made anew"):
+        fence.fence(spark, migration, "visits")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.store import Store, StoreError
+from evenkeel.steps import read_plan
+from evenkeel.store import DeniedError, Store, StoreError
 from partitioning.errors import DamagedError, InputError
-from spark_jobs import state
+from spark_jobs import hadoop, migrate, state, verify
 from spark_jobs.events import read_events, reading
 from tests.chaos.cases import Case
 from tests.chaos.home import bootstrapped, contents, copied, task
@@ -69,8 +70,8 @@ def test_what_cannot_be_read_now_is_not_called_damaged(spark: SparkSession, read
     (file,) = (ready.folder / "by spark").glob("*.parquet")
     assert file.with_name(f".{file.name}.crc").exists()
     file.write_bytes(b"?" + file.read_bytes()[1:])
-    state.check_answers(spark, str(file))
-    state.check_answers(spark, "x:y z")
+    hadoop.check_answers(spark, str(file))
+    hadoop.check_answers(spark, "x:y z")
 
 
 def test_a_registry_that_is_down_is_not_refused(spark: SparkSession, ready: World) -> None:
@@ -82,3 +83,33 @@ def test_a_registry_that_is_down_is_not_refused(spark: SparkSession, ready: Worl
                 registry.check_exclusive()
             store.end()
     registry.check_exclusive()
+
+
+def test_a_store_without_rights_is_told_before_anything_moves(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    world = bootstrapped(spark, tmp_path / "planned", both=True)
+    for step in ("learn", "decide", "plan"):
+        task(spark, world, step)
+    run = world.table.registry.run("r1")
+    digest = read_plan(run).digest
+    versions = {n: state.table_version(spark, t.path) for n, t in world.table.spec.state.items()}
+    arguments = ["--spec", world.spec_path, "--run", "r1", "--digest", digest]
+    with outage(spark, world) as store:
+        store.deny()
+        assert migrate.main(arguments) == DeniedError.exit_code
+    assert store.met
+    (line,) = [x for x in capfd.readouterr().err.splitlines() if "evenkeel: error" in x]
+    assert "may not be written" in line and "403 Forbidden" in line and "Give the account" in line
+    assert not run.exists("migration.json")
+    for name, part in world.table.spec.state.items():
+        assert state.table_version(spark, part.path) == versions[name]
+        assert not list(Path(part.path).glob("*probe*"))
+    assert migrate.main(arguments) == 0
+    assert run.exists("migration.json")
+    # Whatever a job was about to do: one line.
+    with outage(spark, world) as store:
+        store.deny()
+        assert verify.main(arguments) == DeniedError.exit_code
+    (line,) = [x for x in capfd.readouterr().err.splitlines() if "evenkeel: error" in x]
+    assert "403 Forbidden" in line

@@ -19,6 +19,7 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.local.LocalFs;
 import org.apache.hadoop.fs.local.LocalConfigKeys;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.security.AccessControlException;
 
 /**
  * The local file system as a store that can be down, or stand still, below one folder.
@@ -35,7 +36,8 @@ public class FaultyStore extends RawLocalFileSystem {
 
         /**
          * From now on, below a folder: let so many requests through; then each one fails, or, where
-         * there are milliseconds to stall, stands still until these are over.
+         * there are milliseconds to stall, stands still until these are over. Where these are
+         * negative, each one that would change something is refused.
          */
         public void on(String below, long requests, long milliseconds) {
             synchronized (Switch.class) {
@@ -56,13 +58,18 @@ public class FaultyStore extends RawLocalFileSystem {
         }
 
         public void ask(String path) throws IOException {
-            check(path);
+            check(path, false);
         }
 
-        static void check(String path) throws IOException {
+        static void check(String path, boolean changes) throws IOException {
             long rest;
             synchronized (Switch.class) {
                 if (folder == null || !path.startsWith(folder) || through-- > 0) return;
+                if (stall < 0) {
+                    if (!changes) return;
+                    met++;
+                    throw new AccessControlException("403 Forbidden: " + path);
+                }
                 if (stall == 0) {
                     met++;
                     throw new IOException("503 Slow Down: " + path);
@@ -132,7 +139,11 @@ public class FaultyStore extends RawLocalFileSystem {
     }
 
     private static void ask(Path path) throws IOException {
-        Switch.check(path.toUri().getPath());
+        Switch.check(path.toUri().getPath(), false);
+    }
+
+    private static void askToChange(Path path) throws IOException {
+        Switch.check(path.toUri().getPath(), true);
     }
 
     public FSDataInputStream open(Path path, int buffer) throws IOException {
@@ -142,22 +153,22 @@ public class FaultyStore extends RawLocalFileSystem {
 
     protected OutputStream createOutputStreamWithMode(Path path, boolean append, FsPermission mode)
             throws IOException {
-        ask(path);
+        askToChange(path);
         return super.createOutputStreamWithMode(path, append, mode);
     }
 
     public boolean rename(Path from, Path to) throws IOException {
-        ask(from);
+        askToChange(from);
         return super.rename(from, to);
     }
 
     public boolean delete(Path path, boolean recursive) throws IOException {
-        ask(path);
+        askToChange(path);
         return super.delete(path, recursive);
     }
 
     public boolean mkdirs(Path path) throws IOException {
-        ask(path);
+        askToChange(path);
         return super.mkdirs(path);
     }
 

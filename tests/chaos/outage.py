@@ -34,6 +34,10 @@ class Outage:
         """Let so many requests through; then every one fails, or stands still for the seconds."""
         self._switch.on(self._folder, through, round(seconds * 1000))
 
+    def deny(self) -> None:
+        """From now on refuse, below the state tables, whatever would change something."""
+        self._switch.on(f"{self._folder}state/", 0, -1)
+
     def end(self) -> None:
         """The store is back."""
         self.met += self._switch.off()
