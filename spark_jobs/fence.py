@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.plan import Plan
 from spark_jobs import commits, constraints, state
-from spark_jobs.job import say
+from spark_jobs.job import about, say
 
 Result = TypeVar("Result")
 
@@ -113,6 +114,13 @@ def approved(table: Table, run: str, digest: str) -> Migration:
             f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, _AGAIN
         )
     return Migration(table, folder, plan, before, plan.function)
+
+
+def asked(table: Table, options: Namespace) -> Migration:
+    """The plan that a job was started for, as `approved`; its lines of progress name its epoch."""
+    migration = approved(table, options.run, options.digest)
+    about(epoch=migration.after.epoch)
+    return migration
 
 
 def published(migration: Migration) -> bool:

@@ -24,11 +24,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STARTED = time.monotonic()
+_ABOUT: dict[str, object] = {}
+
+
+def about(**what: object) -> None:
+    """Have every line of progress from here on say what it is about."""
+    _ABOUT.update({name: value for name, value in what.items() if value is not None})
 
 
 def say(message: str) -> None:
-    """One line of progress, with the seconds since the job began."""
-    print(f"[{time.monotonic() - _STARTED:6.1f} s] {message}", flush=True)
+    """One line of progress: the seconds since the job began, and, for who searches logs, which
+    table, run, epoch and plan it is about."""
+    told = "  ".join([message, " ".join(f"{name}={value}" for name, value in _ABOUT.items())])
+    print(f"[{time.monotonic() - _STARTED:6.1f} s] {told.rstrip()}", flush=True)
 
 
 def parser(description: str, *, run: bool = False, digest: bool = False) -> argparse.ArgumentParser:
@@ -54,8 +62,11 @@ def run_job(
     the process's exit code: 0, or that of the error
     """
     options = arguments.parse_args(argv)
+    run, digest = (getattr(options, name, None) for name in ("run", "digest"))
     try:
         table = Table(load_spec(find_spec(options.spec)))
+        _ABOUT.clear()
+        about(table=table.spec.table, run=run, plan=digest and digest[:12])
         spark = session(f"evenkeel {table.spec.table}")
         check_log_store(spark, table.spec)
         body(spark, table, options)
@@ -71,6 +82,8 @@ def run_job(
         if (why := denied(error)) is None:
             raise
         return fail(DeniedError("used", why, table.spec.table))
+    finally:
+        _ABOUT.clear()
     return 0
 
 

@@ -19,7 +19,7 @@ from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.parts import shared_keys
 from spark_jobs import hadoop, state
-from spark_jobs.fence import Migration, approved, fence, ours, published, reached
+from spark_jobs.fence import Migration, asked, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, check_mergeable
 from spark_jobs.moving import Passage
@@ -174,7 +174,7 @@ def record_of(
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    record = migrate(spark, approved(table, options.run, options.digest))
+    record = migrate(spark, asked(table, options))
     rows = sum(t["rows"] for t in record["tables"].values())
     size = sum(t["bytes"] for t in record["tables"].values())
     say(f"{rows:,} rows moved, {size:,} bytes written for epoch {record['epoch']}")

@@ -19,7 +19,7 @@ from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
 from spark_jobs import commits, state
-from spark_jobs.fence import Migration, approved, published, reached, standing
+from spark_jobs.fence import Migration, asked, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
 from spark_jobs.throttle import Throttle, way
@@ -105,7 +105,7 @@ def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, s
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    roll_back(spark, approved(table, options.run, options.digest))
+    roll_back(spark, asked(table, options))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

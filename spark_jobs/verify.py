@@ -26,7 +26,7 @@ from partitioning.parts import shared_keys
 from partitioning.profile import Profile, sums_by
 from spark_jobs import state
 from spark_jobs.contents import changed, content, duplicates, total
-from spark_jobs.fence import Migration, approved, fence, published, reached
+from spark_jobs.fence import Migration, asked, fence, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, Joining, of_keys_sql
 from spark_jobs.migrate import forward, record_of
@@ -235,7 +235,7 @@ def check(spark: SparkSession, migration: Migration) -> None:
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    record = verify(spark, approved(table, options.run, options.digest))
+    record = verify(spark, asked(table, options))
     say(f"verified for epoch {record['epoch']}")
 
 

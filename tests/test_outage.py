@@ -107,6 +107,11 @@ def test_a_store_without_rights_is_told_before_anything_moves(
         assert not list(Path(part.path).glob("*probe*"))
     assert migrate.main(arguments) == 0
     assert run.exists("migration.json")
+    # Each line of progress says what it is about.
+    lines = [x for x in capfd.readouterr().out.splitlines() if "rows moved" in x]
+    assert lines and all(
+        x.endswith(f"  table=trips run=r1 plan={digest[:12]} epoch=1") for x in lines
+    )
     # Whatever a job was about to do: one line.
     with outage(spark, world) as store:
         store.deny()
