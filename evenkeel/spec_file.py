@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evenkeel.roots import check_inside
 from evenkeel.spec import MOST_CHANNELS, TableSpec
 from evenkeel.spec_parts import (
     ChannelSpec,
@@ -56,6 +57,8 @@ def load_spec(path: str | Path) -> TableSpec:
                 "Give each state table, and the registry, a folder of its own",
             )
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
+    named = {f"state.{n}.path": t.path for n, t in state.items()}
+    check_inside({"input.path": source.path, "registry": registry, **named}, str(path))
     return spec.model_copy(
         update={
             "input": source,

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 import evenkeel
+from evenkeel import roots
 from evenkeel.catalog import load_catalog
 from evenkeel.cli import main
 from evenkeel.own_merges import VARIABLE
@@ -311,3 +312,57 @@ def test_the_docs_say_what_each_field_means():
     for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting, Watching):
         for name, field in model.model_fields.items():
             assert f"| `{name}` |" in text and str(field.description) in text, name
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path"),
+    [
+        ("/data/lake", "/data/lake/in.parquet"),
+        ("/data/lake/", "file:///data/lake/in.parquet"),
+        ("file:///data/lake", "/data/x/../lake/*.parquet"),
+        ("s3://lake/in", "s3a://lake/in/day"),
+        ("abfs://c@account/", "abfss://c@account/in"),
+    ],
+)
+def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
+    monkeypatch.setenv(roots.VARIABLE, f" {allowed} ,{tmp_path},")
+    file = write(tmp_path, input={"path": path, "time": "day"})
+    assert load_spec(file).input.path == path
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path"),
+    [
+        ("/data/lake", "/data/lakes/in.parquet"),
+        ("/data/lake", "/data/lake/../other/in.parquet"),
+        ("/data/lake", "s3://data/lake/in"),
+        ("s3://lake/in", "s3://lake/in/../out"),
+        ("s3://lake/in", "s3://lake/inner"),
+        ("s3://lake", "s3://lakes/in"),
+        ("s3://lake", "gs://lake/in"),
+        ("s3://lake", "simplecache::s3://lake/in"),
+    ],
+)
+def test_a_spec_outside_of_the_roots(tmp_path, monkeypatch, allowed, path):
+    monkeypatch.setenv(roots.VARIABLE, f"{allowed},{tmp_path}")
+    file = write(tmp_path, input={"path": path, "time": "day"})
+    with pytest.raises(InputError, match=r"flights.yaml: input.path: is outside .*EVENKEEL_ROOTS"):
+        load_spec(file)
+
+
+def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "out").symlink_to("/")
+    monkeypatch.setenv(roots.VARIABLE, str(tmp_path / "lake"))
+    with pytest.raises(InputError, match=r"input.path: is outside"):
+        load_spec(write(tmp_path))
+    inside = {"input": {"path": "lake/in", "time": "day"}, "registry": "lake/registry"}
+    state = {"flights": {"path": "lake/out/state", "columns": {"n": {"merge": "count"}}}}
+    with pytest.raises(InputError, match=r"state.flights.path: is outside"):
+        load_spec(write(tmp_path, **inside, state=state))
+    state["flights"]["path"] = "lake/state"
+    assert load_spec(write(tmp_path, **inside, state=state)).table == "flights"
+    with pytest.raises(InputError, match=r"registry: is outside"):
+        load_spec(write(tmp_path, **{**inside, "registry": "registry"}, state=state))
+    monkeypatch.setenv(roots.VARIABLE, " ")
+    assert load_spec(write(tmp_path)).table == "flights"
