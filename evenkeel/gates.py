@@ -25,6 +25,7 @@ from evenkeel.store import Store
 from evenkeel.tables_suite import CLOSE, FAR, FILE_OVERHEAD, ROWS_OFF, tables_suite
 from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
+from partitioning.hedge import hedge_of
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 
@@ -71,11 +72,15 @@ def plan_gate(
         "channels": channels_frame(plan, profile),
         "placement": placement(plan, previous),
         "moves": moves(plan),
-        "plan": summary(plan),
+        "plan": summary(plan, profile),
     }
-    weighed = profile is not None
-    hedged = profile is not None and len(profile.surprises) > 0
-    checks = plan_suite(plan, previous, weighed=weighed, going_back=going_back, hedged=hedged)
+    checks = plan_suite(
+        plan,
+        previous,
+        weighed=profile is not None,
+        going_back=going_back,
+        hedge=None if profile is None else hedge_of(plan, previous, profile),
+    )
     return leave_docs(validate("before", frames, checks), store, run, plan)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
+from partitioning.hedge import hedged_unevenness
 from partitioning.metrics import channel_loads, placements
 from partitioning.parts import shared_keys
 from partitioning.plan import Plan
@@ -121,8 +122,9 @@ def moves(plan: Plan) -> pd.DataFrame:
     )
 
 
-def summary(plan: Plan) -> pd.DataFrame:
-    """One row: the digest of the parent, and how far the stated imbalance is off its loads'."""
+def summary(plan: Plan, profile: Profile | None) -> pd.DataFrame:
+    """One row: the digest of the parent, how far the stated imbalance is off its loads', and how
+    uneven it is by load and past surprises."""
     after = np.array(plan.loads_after)[: len(plan.function.channels)]
     own = plan.function.capacities
     open_ = own > 0
@@ -133,5 +135,6 @@ def summary(plan: Plan) -> pd.DataFrame:
         {
             "parent": [parents.pop() if len(parents) == 1 else "two different parents"],
             "imbalance_off": [abs(plan.imbalance_after - worst)],
+            "unevenness": [None if profile is None else hedged_unevenness(plan.function, profile)],
         }
     )

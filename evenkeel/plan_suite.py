@@ -11,6 +11,7 @@ from evenkeel.expectations import Check, check
 from evenkeel.pages import count_text
 from partitioning.decide import LEAST_GAIN
 from partitioning.function import PartitioningFunction
+from partitioning.hedge import Hedge
 from partitioning.plan import Plan
 
 #: Sums of floats in another order differ by less than this share of their size.
@@ -23,15 +24,14 @@ def plan_suite(
     *,
     weighed: bool,
     going_back: bool,
-    hedged: bool = False,
+    hedge: Hedge | None = None,
 ) -> list[Check]:
     """What must hold of a plan. `weighed`: the frame of channels has the profile's loads too;
-    `going_back`: balance is not what the plan is for; `hedged`: the profile tells how far past
-    forecasts were off."""
+    `going_back`: balance is not what the plan is for; `hedge`: it weighs past surprises, too."""
     # Channels that change, and keys that may be split no longer, may have to make it less even.
     free = plan.function.channels != previous.channels
     free |= len(previous.split) > 0 and not len(plan.function.split)
-    checks = [] if going_back else _balance(plan, free, hedged)
+    checks = [] if going_back else _balance(plan, free, hedge)
     total = float(sum(plan.loads_before))
     slack = ROUNDING * max(plan.bytes, 1.0)
     checks += [
@@ -167,23 +167,24 @@ def plan_suite(
     return checks
 
 
-def balance_limit(plan: Plan, hedged: bool = False) -> tuple[float, str]:
+def balance_limit(plan: Plan, hedge: Hedge | None = None) -> tuple[float, str]:
     """The imbalance that a plan may not exceed, and why, in words.
 
     The target where the curve reaches it within the budget. Where it does not (a key heavier
     than its share, a tight budget), missing the target is not the plan's fault: then the least
-    that can be had, give or take what `decide` calls noise. Without a target, but `hedged`, a plan
-    weighs how far forecasts were off beside the load that is foretold: by that alone it only must
-    not lose.
+    that can be had, give or take what `decide` calls noise. What a plan weighs surprises for may
+    cost it, of the load that is foretold, no more than these are.
     """
     target, budget = plan.max_imbalance, plan.budget
     every = [p.imbalance for p in plan.curve] or [plan.imbalance_before]
     within = [p.imbalance for p in plan.curve if budget is None or p.bytes <= budget + 0.5]
     reachable = min(within) if within else every[0]
     end = f"the curve ends at {min(every):.4f}, the floor is {plan.floor:.4f}"
+    if target is None and hedge is not None:
+        why = f"no target is set; {end}, and forecasts were {hedge.chance:.4f} off"
+        return reachable + hedge.chance + LEAST_GAIN, why
     if target is None:
-        least = plan.imbalance_before if hedged else reachable
-        return max(reachable, least) + LEAST_GAIN, f"no target is set; {end}"
+        return reachable + LEAST_GAIN, f"no target is set; {end}"
     if reachable <= target:
         return target, f"the target, {target:g}, is within reach"
     if min(every) <= target:
@@ -193,8 +194,8 @@ def balance_limit(plan: Plan, hedged: bool = False) -> tuple[float, str]:
     return reachable + LEAST_GAIN, why
 
 
-def _balance(plan: Plan, free: bool, hedged: bool) -> list[Check]:
-    limit, why = balance_limit(plan, hedged)
+def _balance(plan: Plan, free: bool, hedge: Hedge | None) -> list[Check]:
+    limit, why = balance_limit(plan, hedge)
     checks = [
         check(
             "channels",
@@ -206,7 +207,18 @@ def _balance(plan: Plan, free: bool, hedged: bool) -> list[Check]:
             max_value=limit * (1 + ROUNDING),
         )
     ]
-    if not free and math.isfinite(plan.imbalance_before):
+    if not free and hedge is not None and math.isfinite(hedge.before):
+        checks.append(
+            check(
+                "plan",
+                "ExpectColumnMaxToBeBetween",
+                "The channels are not less even than before, by the load and past surprises",
+                f"at most {hedge.before:.6f}",
+                column="unevenness",
+                max_value=hedge.before * (1 + ROUNDING) + ROUNDING**2,
+            )
+        )
+    elif not free and math.isfinite(plan.imbalance_before):
         checks.append(
             check(
                 "channels",
