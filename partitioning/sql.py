@@ -90,8 +90,9 @@ def channel_sql(
         owner = f"IF({owned} >= 0L, {owned}, {_split_sql(function, owned, h, row)})"
     else:
         owner = f"{_array(owners, 'BIGINT')}[{cell}]"
-    # No shortcut for slots without such keys: what only a branch names, Spark computes again there.
-    return f"CAST(IF({stored}[{cell}] = {h}, {owner}, {entry} & {_CHANNEL_MASK}L) AS INT)"
+    # Bits instead of a branch: what only a branch names, Spark computes again there.
+    channel, named = f"({entry} & {_CHANNEL_MASK}L)", f"-CAST({stored}[{cell}] = {h} AS BIGINT)"
+    return f"CAST({channel} ^ (({channel} ^ {owner}) & {named}) AS INT)"
 
 
 def _split_sql(function: PartitioningFunction, owned: str, h: str, row: str | None) -> str:
@@ -168,6 +169,9 @@ class PerfectHash:
 def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
     """Hash and displace (Tarjan and Yao, 1979), with the slots as first-level buckets.
 
+    Keys that have their slots for themselves fill what cells are left, so that a table of few keys
+    is hardly larger than they are many: rows look into it one by one, and it should stay cached.
+
     Parameters
     ----------
     keys : int64 (K,), distinct, K >= 1
@@ -178,7 +182,8 @@ def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
     InputError : hashes so alike that no table of a sensible size parts them (never seen of
         xxhash64; made-up hashes can be)
     """
-    smallest = int(np.ceil(np.log2(2 * len(keys))))
+    room = 1.0 if 2 * len(keys) <= slots else 2.0
+    smallest = int(np.ceil(np.log2(room * len(keys))))
     for size in range(smallest, smallest + 12):
         for shift in range(0, 64 - size, 4):
             table = _displace(keys, slot_of(keys, slots), shift, 1 << size)
@@ -198,8 +203,13 @@ def _displace(
     for i, slot in enumerate(slots.tolist()):
         members.setdefault(slot, []).append(i)
     displacements = {}
+    left = 0
     for slot, inside in sorted(members.items(), key=lambda item: (-len(item[1]), item[0])):
         wanted = base[inside]
+        if len(inside) == 1:
+            left += int(np.argmax(free[left:]))
+            displacements[slot], cells[inside], free[left] = int(wanted[0]) ^ left, left, False
+            continue
         if len(set(wanted.tolist())) < len(inside):
             return None
         for displacement in range(size):
