@@ -4,6 +4,8 @@ seconds and peak memory, and what their slopes say of 10 TB. `python -m benchmar
 On one machine the driver's JVM is the executor, too: 2 GiB hold all there is. The input is a
 stream of a week by Zipf .5, with a fifth as many keys as rows; the plan takes a fifth of their load
 off two channels of ten. Not part of a plain `make bench`: the largest takes a quarter of an hour.
+`--grow` has the smallest table with more of one thing at a time: channels, slots, state tables,
+epochs.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -25,32 +27,62 @@ from evenkeel import steps
 RUN, END, JOBS = "scale", "2024-01-08", ("bootstrap", "learn", "migrate", "verify")
 #: Bytes of an event, and of the input that is estimated for.
 WIDTH, LARGE = 100, 10e12
-SPEC = {
+STATE: dict[str, Any] = {
+    "path": "state",
+    "columns": {
+        "visits": {"merge": "count"},
+        "first": {"merge": "min", "of": "day"},
+        "last": {"merge": "max", "of": "day"},
+    },
+}
+SPEC: dict[str, Any] = {
     "table": "scale",
     "key": ["key"],
     "input": {"path": "events", "time": "day"},
     "window": 7,
-    "state": {
-        "visits": {
-            "path": "state",
-            "columns": {
-                "visits": {"merge": "count"},
-                "first": {"merge": "min", "of": "day"},
-                "last": {"merge": "max", "of": "day"},
-            },
-        }
-    },
+    "state": {"visits": STATE},
     "registry": "registry",
     "channels": 10,
 }
-#: Two channels are to have .8 of what the others have: some 4% of all moves.
+#: More of one thing, by what it is called.
+MORE: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "100 channels": {"channels": 100},
+    "1,000 channels": {"channels": 1000},
+    "16,384 slots": {"slots": 16_384},
+    "65,536 slots": {"slots": 65_536},
+    "2 state tables": {"state": {f"visits{i}": {**STATE, "path": f"state{i}"} for i in range(2)}},
+    "4 state tables": {"state": {f"visits{i}": {**STATE, "path": f"state{i}"} for i in range(4)}},
+    "100 epochs": {"epochs": 100},
+    "1,000 epochs": {"epochs": 1000},
+}
+#: A fifth of the channels are to have .8 of what the others have: some 4% of all moves.
 PLAN = """
 import sys
-from evenkeel import steps
-params = steps.Params(force=True, capacities=(1,) * 8 + (0.8,) * 2, max_imbalance=1.01)
+from evenkeel import open_table, steps
+n = len(open_table(sys.argv[1]).epoch().function.channels)
+weak = n // 5
+params = steps.Params(force=True, capacities=(1,) * (n - weak) + (0.8,) * weak, max_imbalance=1.01)
 steps.decide(sys.argv[1], sys.argv[2], params)
 steps.plan(sys.argv[1], sys.argv[2], params)
 steps.validate_plan(sys.argv[1], sys.argv[2])
+"""
+#: Epochs like the first, the last of which the state table stands under.
+EPOCHS = """
+import sys
+from dataclasses import replace
+from evenkeel import open_table
+from spark_jobs import constraints
+from spark_jobs.session import session
+table = open_table(sys.argv[1])
+first = table.epoch()
+for number in range(1, int(sys.argv[2])):
+    parent = table.epoch().function.digest
+    function = replace(first.function, epoch=number, parent=parent)
+    table.registry.publish(function, first.tables)
+spark, path = session("epochs"), first.tables["visits"].path
+constraints.add(spark, path, constraints.epoch_name(number), constraints.rule(function))
+constraints.drop(spark, path, constraints.epoch_name(0))
 """
 
 
@@ -66,8 +98,15 @@ class Took(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=1e8, help="of the largest (%(default)g)")
+    parser.add_argument("--grow", action="store_true", help="all but rows and keys, one by one")
     options = parser.parse_args()
     print(f"{'rows':>12}{'keys':>12}  {'step':10}{'seconds':>9}{'CPU s':>8}{'peak MB':>9}")
+    if options.grow:
+        for what, more in MORE.items():
+            print(what)
+            with tempfile.TemporaryDirectory(prefix="evenkeel-scale-") as folder:
+                walk(Path(folder), options.rows / 100, **more)
+        return 0
     found: dict[float, dict[str, Took]] = {}
     for rows in (options.rows / 100, options.rows / 10, options.rows):
         with tempfile.TemporaryDirectory(prefix="evenkeel-scale-") as folder:
@@ -80,8 +119,14 @@ def main() -> int:
     return 0
 
 
-def walk(folder: Path, rows: float) -> dict[str, Took]:
-    """One table from its input to epoch 1; a line for each step."""
+def walk(folder: Path, rows: float, epochs: int = 1, **more: Any) -> dict[str, Took]:
+    """One table from its input to an epoch more; a line for each step.
+
+    Parameters
+    ----------
+    epochs : that there are before that
+    more : fields of its spec
+    """
     took: dict[str, Took] = {}
 
     def step(name: str, what: Callable[[], Took]) -> None:
@@ -94,15 +139,17 @@ def walk(folder: Path, rows: float) -> dict[str, Took]:
     made += ["--zipf", "0.5", "--windows", "1", "--out", str(folder / "events")]
     step("generate", lambda: submitted("generate", *made))
     spec = folder / "scale.yaml"
-    spec.write_text(yaml.safe_dump(SPEC))
+    spec.write_text(yaml.safe_dump({**SPEC, **more}))
     step("bootstrap", lambda: submitted("bootstrap", "--spec", str(spec), "--end", END))
+    if epochs > 1:
+        step("epochs", lambda: measured(sys.executable, "-c", EPOCHS, str(spec), str(epochs)))
     step("learn", lambda: submitted("learn", "--spec", str(spec), "--run", RUN))
     step("plan", lambda: measured(sys.executable, "-c", PLAN, str(spec), RUN))
     digest = steps.read_plan(steps.open_run(str(spec), RUN)[2]).digest
     for job in ("migrate", "verify"):
         asked = ["--spec", str(spec), "--run", RUN, "--digest", digest]
         step(job, lambda job=job, asked=asked: submitted(job, *asked))
-    assert steps.publish(str(spec), RUN) == 1
+    assert steps.publish(str(spec), RUN) == epochs
     return took
 
 
