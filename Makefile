@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test cluster chaos fuzz lint audit bench papers papers-quick lock clean distclean
+.PHONY: help setup run up test test-slow cluster chaos fuzz lint audit bench papers papers-quick lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -30,9 +30,14 @@ up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for 
 	@mkdir -p .run
 	@$(IN_ENV) exec $(PY) -m evenkeel.up $(ARGS)
 
-test: setup lint ## lint, then every test (ARGS="-k word" for some)
+PYTEST = .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder
+test: setup lint ## lint, then all tests but the slow ones (ARGS="-k word" for some)
 	@setup/chromium.sh
-	@$(IN_ENV) exec .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder $(ARGS)
+	@$(IN_ENV) exec $(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: setup ## the slow tests, which CI runs, too: whole matrices of crashes, races and writers
+	@setup/chromium.sh
+	@$(IN_ENV) exec $(PYTEST) -m slow $(ARGS)
 
 cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all data on S3; one is killed, one stalls
 	@setup/s3.sh

@@ -103,6 +103,7 @@ def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World, sized):
     assert tasks == [{0}, {1}, {2}, {3}]
 
 
+@pytest.mark.slow
 def test_each_channel_has_its_seconds_where_queries_are_compiled(spark, ready: World):
     record = apply_window(compiled(spark), ready.table, day(8), day(10))
     window = ready.events[ready.events["at"].between("2013-01-08", "2013-01-09 23:59:59.999999")]
@@ -129,6 +130,7 @@ def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: Worl
     assert [c["rows"] for c in again["channels"]] == [c["rows"] for c in record["channels"]]
 
 
+@pytest.mark.slow
 def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatch):
     table = world.with_seen().table
     bootstrap(spark, table, day(8))
@@ -173,6 +175,7 @@ def test_days_are_not_left_out_unless_asked_to(spark, ready: World, capsys):
     assert versions(spark, ready) == {n: v + 1 for n, v in before.items()}
 
 
+@pytest.mark.slow
 def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World, monkeypatch):
     """Else what one table lacks of it would be lost. State began empty: any first day will do."""
     table, real = world.with_seen().table, job.merge_window
@@ -457,6 +460,7 @@ def hooked(patch: pytest.MonkeyPatch, when: str, tables: int, act: Callable[[], 
     patch.setattr(constraints, "check_unchanged", checking)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", WHENS)
 @pytest.mark.parametrize("after", [0, 1], ids=["first table", "second table"])
 def test_a_migration_from_fold_to_merge_is_one_line(
@@ -488,6 +492,7 @@ def test_a_migration_from_fold_to_merge_is_one_line(
         assert (found["channel"] == world.table.epoch().lookup(found.index)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "after", "new"),
     [

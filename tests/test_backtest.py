@@ -482,6 +482,7 @@ def test_the_page_shows_every_strategy_and_is_whole(words, tmp_path):
         write_page(str(tmp_path), scores, "a folder")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "key", "cut"),
     [

@@ -23,7 +23,7 @@ from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.run import check, recover
 from tests.chaos.sessions import Victim
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark]
 
 #: The life of a table: a step, and how often it is stopped before it is let through.
 LIFE = (
@@ -74,6 +74,7 @@ def test_a_table_whose_every_step_is_stopped_again_and_again(
     )
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed(spark: SparkSession, tmp_path: Path) -> None:
     made = shared(spark, tmp_path / "planned")
     for step in ("learn", "decide", "plan"):
@@ -88,7 +89,7 @@ def test_processes_that_are_killed(spark: SparkSession, tmp_path: Path) -> None:
         Case(1, "inside", "split", "planned", "migrate", 1, "a part is being written", "retry", 1),
     ]
     worlds = [copied(made, tmp_path / str(c.number)) for c in cases]
-    Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True)))
+    assert all(Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True))))
     for case, world in zip(cases, worlds, strict=True):
         recover(spark, case, world)
         check(spark, case, world, 1, before)

@@ -313,6 +313,7 @@ def test_a_dry_run_and_a_refusal_change_nothing(
     assert ready.table.epoch().number == 0
 
 
+@pytest.mark.slow
 def test_an_input_that_cannot_be_read_is_tried_once(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

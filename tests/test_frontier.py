@@ -285,6 +285,7 @@ def test_a_search_that_its_own_result_would_better_goes_on(seed):
     assert moved(profile, function, again) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_gedik_stream_with_a_constant_per_key(seed):
     """LCL: computation is a constant a key, so the number of keys is to be even beside the load."""
@@ -303,6 +304,7 @@ def test_gedik_stream_with_a_constant_per_key(seed):
     assert load[before.lookup_hashes(hashes) != owners].sum() * 10 <= 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [0.25, 0.4, 0.5])
 def test_gedik_stream_with_a_square_per_key_is_below_every_other(z):
     """LQL: what a large key costs that no profile lists is seen from what its slot weighs."""

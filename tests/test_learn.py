@@ -256,6 +256,7 @@ def test_composite_keys_with_nulls(spark, world: World, policy: str):
     assert any(" | null" in n for n in sketch.heavy_names) == (policy == "keep")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("share", [0.25, 0.02, 0.0005])
 def test_approx_top_k_lists_what_exact_passes_list(spark, world: World, share: float, seed: int):
@@ -281,6 +282,7 @@ def test_approx_top_k_lists_what_exact_passes_list(spark, world: World, share: f
         assert (top[day].heavy_names, top[day].error) == (sketch.heavy_names, sketch.error)
 
 
+@pytest.mark.slow
 def test_approx_top_k_groups_only_keys_that_may_be_heavy(spark, ready: World, monkeypatch):
     grouped = []
 

@@ -99,6 +99,7 @@ def readable(spark, path: str, version: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_vacuum_keeps_what_the_versions_need_and_no_more(spark, ready: World):
     path = ready.table.spec.state["totals"].path
     name = f"delta.`{path}`"

@@ -147,6 +147,7 @@ events = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(events, min_size=1, max_size=40),
@@ -177,6 +178,7 @@ def test_any_order_and_grouping_gives_what_one_owner_would_have(
     assert alone["copy s"] == max((r[4] for r in rows if r[4] is not None), default=None)
 
 
+@pytest.mark.slow
 def test_sketches_of_many_values_keep_to_their_error(spark, registered):
     registered({"flags": {**FLAGS, "types": ["bigint"]}})
     day = datetime.date(2013, 1, 1)

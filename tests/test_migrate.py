@@ -102,6 +102,7 @@ def test_moves_the_planned_rows_and_writes_nothing_else(spark: SparkSession, hom
         append(spark, home, neither, {f"new{i}": i for i in range(20)})
 
 
+@pytest.mark.slow
 def test_a_crash_anywhere_is_made_good_by_a_second_run(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_ordinary_writes_since_the_plan_move_too(spark: SparkSession, home: Plac
     assert "new8" not in rows
 
 
+@pytest.mark.slow
 def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Placed) -> None:
     migration = planned(spark, home)
     before = home.version(spark)

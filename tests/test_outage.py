@@ -19,9 +19,10 @@ from tests.chaos.outage import outage
 from tests.chaos.run import check, recover, strike
 from tests.conftest import World
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["error", "stall"])
 def test_a_migration_whose_store_fails_or_stalls(
     spark: SparkSession, tmp_path: Path, kind: str

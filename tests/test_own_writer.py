@@ -92,6 +92,7 @@ def moving(spark: SparkSession, world: World) -> None:
     spark.sql(f"UPDATE delta.`{path}` SET channel = {channel_sql(new)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "since", "by"),
     [

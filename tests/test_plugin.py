@@ -284,6 +284,7 @@ def test_what_is_not_there_gives_a_page_that_says_so(site: Site, path: str, told
 ODD = ["", "-1", "0", "9" * 30, "1.5", "\x00", "../x", "٣", "<b>", "a,b", "true", "🛩" * 300]
 
 
+@pytest.mark.slow
 def test_no_odd_value_breaks_a_page(site: Site) -> None:
     client = site.client("uma")
     home = "/evenkeel/tables/words"
@@ -655,6 +656,7 @@ def test_comparing_epochs_lists_what_changed(site: Site) -> None:
     assert rows == {str(s) for s in changed} and "epoch 1: channel" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["plugins", "elsewhere"])
 def test_airflow_finds_it_by_its_folder_or_as_installed(tmp_path: Path, folder: str) -> None:
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

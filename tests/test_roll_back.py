@@ -61,6 +61,7 @@ def assert_back(spark: SparkSession, home: Placed, migration: Migration) -> None
     assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
 
 
+@pytest.mark.slow
 def test_from_wherever_migrate_stopped_and_the_same_plan_can_run_again(
     spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_plan_that_lost_the_race_leaves_the_winner_alone(
     assert home.version(spark) == version
 
 
+@pytest.mark.slow
 def test_several_tables_and_a_crash_between_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

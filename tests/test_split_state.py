@@ -138,6 +138,7 @@ def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Pl
     constraints.check_admits(spark, home.table.spec, function)
 
 
+@pytest.mark.slow
 def test_an_owner_that_leaves_joins_the_home_and_goes_on_being_counted(
     spark: SparkSession, home: Placed
 ) -> None:
@@ -157,6 +158,7 @@ def test_an_owner_that_leaves_joins_the_home_and_goes_on_being_counted(
     assert others(spark, home) == kept
 
 
+@pytest.mark.slow
 def test_whole_again_and_split_anew(spark: SparkSession, home: Placed) -> None:
     migration = gated(planned(spark, home, "whole", whole(home.table.epoch().function, 2)))
     migrate(spark, migration)
@@ -185,6 +187,7 @@ def test_slots_and_heavy_keys_move_beside_split_ones(spark: SparkSession, home: 
     assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["loosened", "moved", "sealing"])
 def test_a_crash_anywhere_is_made_good_forward_and_back(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, step: str
@@ -210,6 +213,7 @@ def test_a_crash_anywhere_is_made_good_forward_and_back(
     assert parts(spark, home) == {2: 130} and others(spark, home) == kept
 
 
+@pytest.mark.slow
 def test_partials_that_come_late_are_joined_before_sealing(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +226,7 @@ def test_partials_that_come_late_are_joined_before_sealing(
     assert parts(spark, home) == {2: 130 + 2 * 1001}
 
 
+@pytest.mark.slow
 def test_nothing_that_others_write_while_partials_join_is_lost(
     spark: SparkSession, home: Placed
 ) -> None:
@@ -252,6 +257,7 @@ def test_nothing_that_others_write_while_partials_join_is_lost(
     assert added and parts(spark, home) == {2: 130 + sum(added)}
 
 
+@pytest.mark.slow
 def test_in_batches_the_partials_join_at_the_end(spark: SparkSession, home: Placed) -> None:
     before = home.table.epoch().function
     slots = before.slots.copy()

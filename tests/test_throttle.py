@@ -75,6 +75,7 @@ def test_batches_are_resumed_paced_and_undone(
     assert sum(c.operation == "UPDATE" for c in back) >= 3
 
 
+@pytest.mark.slow
 def test_commits_keep_to_so_many_files_and_seconds_to_so_many_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_table_made_anew_is_rolled_back_whatever_its_limits(
     assert roll_back(spark, migration) == {"visits": 0}
 
 
+@pytest.mark.slow
 def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path: Path) -> None:
     """A wide table has moved, and as many rows of a narrow one are in the budget all the same."""
     home = placed(spark, tmp_path, ("wide", "narrow"))

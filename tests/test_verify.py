@@ -93,6 +93,7 @@ def test_where_nobody_wrote_since_migrate_nothing_is_swept(
     assert swept == ["visits"]
 
 
+@pytest.mark.slow
 def test_a_row_that_came_as_migrate_found_nothing_to_move_is_swept(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_row_that_came_as_migrate_found_nothing_to_move_is_swept(
     assert home.rows(spark)[late][0] == migration.after.lookup([late])[0]
 
 
+@pytest.mark.slow
 def test_a_crash_anywhere_is_made_good_by_a_second_run(
     spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def test_however_many_keys_turn_hot_together(
     assert_calm(stream)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(

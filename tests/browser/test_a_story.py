@@ -19,7 +19,7 @@ from .conftest import RUN, TABLE, TEST, People, Site, has, picture, run_of, seri
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(TEST)]
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(TEST)]
 
 
 def test_a_viewer_sees_and_cannot_trigger(people: People) -> None:
@@ -40,6 +40,7 @@ def test_a_viewer_sees_and_cannot_trigger(people: People) -> None:
     assert wrong.value.status == 400 and "max_imbalance" in str(wrong.value)
 
 
+@pytest.mark.slow
 def test_a_dry_run_changes_nothing(people: People) -> None:
     page, site = people.page("op"), people.site
     before = site.files()
@@ -89,6 +90,7 @@ def test_a_value_out_of_range_comes_back_beside_its_field(people: People) -> Non
     assert serious(page) == {}
 
 
+@pytest.mark.slow
 def test_refusing_leaves_the_epoch_alone(people: People) -> None:
     page, site = people.page("op"), people.site
     before = site.files()
@@ -137,6 +139,7 @@ def test_an_operator_is_asked_again_approves_and_reads_the_report(people: People
     assert shown[0].inner_text() == "1" and float(shown[1].inner_text()) <= 1.05
 
 
+@pytest.mark.slow
 def test_an_operator_has_it_rolled_back(people: People) -> None:
     page, site = people.page("op"), people.site
     page.goto(f"{site.url}{TABLE}")

@@ -12,7 +12,7 @@ from evenkeel.up_api import PAUSE
 
 from .conftest import RUN, TABLE, TEST, People, Site, picture, run_of, serious
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(TEST)]
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(TEST)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,7 @@ from evenkeel.up_load import incomplete
 
 from .conftest import TEST, Site
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(TEST)]
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(TEST)]
 
 
 def test_it_is_healthy_and_knows_the_tables(site: Site) -> None:

@@ -70,9 +70,9 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
 
     for batch, victim in _victims([c for c in chosen if c.kind in KILLS], folder):
         worlds = [copied(made[c.table, c.stage], folder / str(c.number)) for c in batch]
-        victim.run(list(zip(batch, worlds, strict=True)))
-        for case in batch:
-            finish(case, lambda world: ({}, True))
+        met = victim.run(list(zip(batch, worlds, strict=True)))
+        for case, was in zip(batch, met, strict=True):
+            finish(case, lambda world, was=was: ({}, was))
     with _cluster(folder, chosen) as cluster:
         for case in chosen:
             if case.kind not in KILLS:

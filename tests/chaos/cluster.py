@@ -42,15 +42,17 @@ def main() -> None:
         _await_both(spark)
         loss = Timer(seconds, lose)
         try:
-            with watched(Fault(at, loss.start if seconds else lose)):
+            fault = Fault(at, loss.start if seconds else lose)
+            with watched(fault):
                 task(spark.newSession(), World(Path(folder)), step)
             end = "ok"
         except Exception:
             end = traceback.format_exc()
-        late = loss.is_alive()
-        if late:
+        met = len(fault.seen) > at
+        if loss.is_alive():
+            met = False
             loss.join()
-        print("cluster:", json.dumps([end, late]), flush=True)
+        print("cluster:", json.dumps([end, met]), flush=True)
 
 
 def lose() -> None:

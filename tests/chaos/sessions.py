@@ -72,8 +72,9 @@ class Victim(Apart):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "victim")
 
-    def run(self, cases: Sequence[tuple[Case, World]]) -> None:
-        """Take all cases to their points; then nothing of the process is left.
+    def run(self, cases: Sequence[tuple[Case, World]]) -> list[bool]:
+        """Take all cases to their points; then nothing of the process is left. Returns, for each,
+        whether its step was killed before it had ended.
 
         Raises
         ------
@@ -81,14 +82,17 @@ class Victim(Apart):
         """
         asked = [[str(w.folder), c.step, None if c.kind == "inside" else c.at] for c, w in cases]
         try:
-            waiting = 0
+            met, under_way = list[bool](), True
             for line in self._ask(asked):
-                waiting += line == "victim: waits\n"
+                if line == "victim: ended\n":
+                    under_way = False
+                if line == "victim: waits\n":
+                    met.append(under_way)
+                    under_way = True
                 if line == "victim: goes\n":
-                    _await_files(*cases[-1])
-                    break
-                if waiting == len(cases):
-                    break
+                    met.append(_await_files(*cases[-1]))
+                if len(met) == len(cases):
+                    return met
             else:
                 raise AssertionError(f"the process ended by itself: see {self._log.name}")
         finally:
@@ -102,7 +106,7 @@ class Cluster(Apart):
         super().__init__(folder, "cluster")
 
     def run(self, case: Case, world: World) -> bool:
-        """One step that loses an executor; whether it did before it had ended.
+        """One step that loses an executor; whether it did, before it had ended.
 
         Raises
         ------
@@ -110,9 +114,9 @@ class Cluster(Apart):
         """
         for line in self._ask([str(world.folder), case.step, case.at, case.later / 100]):
             if line.startswith("cluster: "):
-                end, late = json.loads(line.removeprefix("cluster: "))
+                end, met = json.loads(line.removeprefix("cluster: "))
                 assert end == "ok", f"the step, in a process of its own: {end}"
-                return not late
+                return bool(met)
         raise AssertionError(f"the process ended by itself: see {self._log.name}")
 
 
@@ -122,11 +126,14 @@ def _living(group: int) -> list[str]:
     return [state for pgid, state in found if int(pgid) == group and not state.startswith("Z")]
 
 
-def _await_files(case: Case, world: World) -> None:
-    """Wait until the table has as many new files as the case says; in vain, where it never has."""
+def _await_files(case: Case, world: World) -> bool:
+    """Wait until the table has as many new files as the case says; whether it ever has."""
     known, end = _matching(case, world), time.monotonic() + 8
-    while len(_matching(case, world) - known) < case.at and time.monotonic() < end:
+    while len(_matching(case, world) - known) < case.at:
+        if time.monotonic() > end:
+            return False
         time.sleep(0.0005)
+    return True
 
 
 def _matching(case: Case, world: World) -> set[str]:

@@ -42,9 +42,9 @@ def main() -> None:
             def run(world: World, step: str, spark: SparkSession, arrived: threading.Event) -> None:
                 try:
                     task(spark, world, step)
-                    say("ended")
                 except Exception:
                     traceback.print_exc()
+                say("ended")
                 arrived.set()
 
             # A session each: what is lent to one that waits is not lent to the next.
