@@ -40,7 +40,6 @@ def test_a_viewer_sees_and_cannot_trigger(people: People) -> None:
     assert wrong.value.status == 400 and "max_imbalance" in str(wrong.value)
 
 
-@pytest.mark.slow
 def test_a_dry_run_changes_nothing(people: People) -> None:
     page, site = people.page("op"), people.site
     before = site.files()
@@ -90,7 +89,6 @@ def test_a_value_out_of_range_comes_back_beside_its_field(people: People) -> Non
     assert serious(page) == {}
 
 
-@pytest.mark.slow
 def test_refusing_leaves_the_epoch_alone(people: People) -> None:
     page, site = people.page("op"), people.site
     before = site.files()
@@ -139,7 +137,6 @@ def test_an_operator_is_asked_again_approves_and_reads_the_report(people: People
     assert shown[0].inner_text() == "1" and float(shown[1].inner_text()) <= 1.05
 
 
-@pytest.mark.slow
 def test_an_operator_has_it_rolled_back(people: People) -> None:
     page, site = people.page("op"), people.site
     page.goto(f"{site.url}{TABLE}")

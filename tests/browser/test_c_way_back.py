@@ -13,7 +13,7 @@ from spark_jobs.state import read_version
 
 from .conftest import TEST, People, has
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(TEST)]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(TEST)]
 
 
 def test_the_way_back_leads_to_where_every_row_was(people: People, spark: SparkSession) -> None:
