@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from evenkeel.spec import StateTable
 from evenkeel.state_view import wide_columns, width_sql
 from spark_jobs import state
+from spark_jobs.commits import READERS
 
 #: Of a row that is priced: its bytes, uncompressed, in wide columns.
 WIDTH = "_width"
-#: Files, the largest ones, whose footers tell what part of a table its wide columns are.
-FOOTERS = 8
+#: Files that are looked into: all, or the largest half of so many, and of the others each n-th.
+FILES = 64
 
 
 @dataclass(frozen=True)
@@ -33,54 +36,101 @@ class Price:
     row: float
     byte: float = 0.0
 
-    @classmethod
-    def of(cls, each: float, share: float, width: float) -> Price:
-        """From the mean bytes of a row, the share of these that wide columns take, and the mean
-        bytes, uncompressed, in these."""
-        return cls(each * (1 - share), each * share / width) if width > 0 else cls(each)
-
     def times(self, rows: DataFrame) -> float:
         """Bytes of rows, each with a WIDTH."""
         count, width = rows.agg(F.count(F.lit(1)), F.sum(WIDTH)).collect()[0]
         return self.row * float(count) + self.byte * float(width or 0)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What files hold, with the rows that deletion vectors hide: rows, bytes of wide columns as
+    they are compressed and as they were before, and bytes of the others."""
+
+    rows: float = 0.0
+    wide: float = 0.0
+    width: float = 0.0
+    rest: float = 0.0
+
+    def __add__(self, other: _Part) -> _Part:
+        return _Part(
+            self.rows + other.rows,
+            self.wide + other.wide,
+            self.width + other.width,
+            self.rest + other.rest,
+        )
+
+    def __mul__(self, weight: float) -> _Part:
+        return _Part(*(weight * v for v in (self.rows, self.wide, self.width, self.rest)))
+
+
 def price(spark: SparkSession, table: StateTable) -> Price:
-    """What a row of a state table takes, by what stands there; one job where columns are wide."""
-    each, width = state.table_bytes_per_row(spark, table.path), width_sql(table)
-    if width is None:
-        return Price(each)
-    mean = state.read_newest(spark, table.path)[0].agg(F.avg(F.expr(width))).collect()[0][0]
-    return Price.of(each, wide_share(spark, table), mean or 0.0)
+    """What a row of a state table takes, by what stands there.
+
+    Where it has wide columns, by the footers of its files and what these columns hold in the same
+    files, hidden rows too: a file of wide rows says nothing of one of narrow rows.
+    """
+    if width_sql(table) is None:
+        return Price(state.table_bytes_per_row(spark, table.path))
+    found = state.files(spark, table.path).select("path", "size").orderBy(F.desc("size"), "path")
+    files = [(_full(table.path, file["path"]), int(file["size"])) for file in found.collect()]
+    most = FILES if len(files) <= FILES else FILES // 2
+    part, rest = _part(spark, table, files[:most]), files[most:]
+    if rest:
+        step = -(-len(rest) // (FILES // 2))
+        some = rest[step // 2 :: step]
+        part += _part(spark, table, some) * (len(rest) / len(some))
+    if not part.width:
+        return Price((part.rest + part.wide) / part.rows if part.rows else 0.0)
+    return Price(part.rest / part.rows, part.wide / part.width)
 
 
-def wide_share(spark: SparkSession, table: StateTable) -> float:
-    """Share of a table's bytes that its wide columns take, compressed as they are, by the footers
-    of its largest files."""
+def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) -> _Part:
+    """What some files of a table hold.
+
+    Parameters
+    ----------
+    files : path and bytes of each
+    """
+    if not files:
+        return _Part()
+    paths = [path for path, _ in files]
     names = {name.lower() for name in wide_columns(table)}
-    if not names:
-        return 0.0
-    largest = state.files(spark, table.path).orderBy(F.desc("size"), "path").limit(FOOTERS)
-    sizes = [
-        (name in names, size)
-        for file in largest.collect()
-        for name, size in _chunks(spark, table.path, unquote(file["path"]))
-    ]
-    whole = sum(size for _, size in sizes)
-    return sum(size for wide, size in sizes if wide) / whole if whole else 0.0
+    with ThreadPoolExecutor(READERS) as pool:
+        footers = list(pool.map(lambda path: _footer(spark, path), paths))
+    wide = sum(size for _, chunks in footers for name, size in chunks if name in names)
+    rows = sum(rows for rows, _ in footers)
+    rest = sum(size for _, size in files) - wide
+    if not wide:
+        return _Part(float(rows), rest=float(rest))
+    schema = state.read_newest(spark, table.path)[0].schema
+    fields = StructType([f for f in schema if f.name.lower() in names])
+    # As files, not as a table, which would leave hidden rows out; none of these is a pattern.
+    named = (re.sub(r"([\\\[\]{}*?])", r"\\\1", path) for path in paths)
+    read = spark.read.schema(fields).parquet(*named)
+    width = read.agg(F.sum(F.expr(width_sql(table) or "0"))).collect()[0][0]
+    return _Part(float(rows), float(wide), float(width or 0), float(rest))
 
 
-def _chunks(spark: SparkSession, folder: str, file: str) -> Collection[tuple[str, int]]:
-    """Column, in lower case, and compressed bytes of each column chunk of a Parquet file."""
+def _full(folder: str, path: str) -> str:
+    """Where a file is that a table's log names."""
+    named = unquote(path)
+    return named if "://" in named or named.startswith(("/", "file:")) else f"{folder}/{named}"
+
+
+def _footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[str, int]]]:
+    """Rows of a Parquet file, and of each column chunk its column, in lower case, and its bytes, as
+    they are compressed."""
     jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(folder, file)
+    where = jvm.org.apache.hadoop.fs.Path(path)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(where, conf)
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
     try:
-        return [
+        blocks = list(reader.getFooter().getBlocks())
+        return sum(int(block.getRowCount()) for block in blocks), [
             (str(chunk.getPath().toArray()[0]).lower(), int(chunk.getTotalSize()))
-            for block in reader.getFooter().getBlocks()
+            for block in blocks
             for chunk in block.getColumns()
         ]
     finally:

@@ -65,7 +65,8 @@ class Throttle:
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
         self._of = defaultdict(_Sums, {n: _Sums.of(ours(spark, migration, n)) for n in names})
-        self._before, self._began = self._all, time.monotonic()
+        self._before = self._all
+        self._began: float | None = None
         self._prices: dict[str, Price] = {}
         # Of each table, in this attempt: what was moved, at its price, and what it has taken.
         self._paid: dict[str, float] = defaultdict(float)
@@ -91,6 +92,9 @@ class Throttle:
         FenceError : with what was written, at the size that rows turned out to have, they are
             over the budget
         """
+        if self._began is None:
+            # Not before: what is done until something moves is no time that a rate allows for.
+            self._began = time.monotonic()
         if self._budget is None:
             return
         size = self._next[name] = self.weigh(rows, name)
@@ -115,7 +119,7 @@ class Throttle:
         self._of[name] += made
         self._taken[name] += made.state
         self._paid[name] += self._next.pop(name, 0.0)
-        now, seconds = self._all, time.monotonic() - self._began
+        now, seconds = self._all, time.monotonic() - (self._began or time.monotonic())
         rows, size = now.rows - self._before.rows, now.bytes - self._before.bytes
         wait = max(0.0, *(s - seconds for s in self._limits.seconds(rows, size)))
         time.sleep(wait)
@@ -146,13 +150,14 @@ def way(
     """
     plan, limits = migration.plan, throttle_for(migration.table.spec, migration.run)
     sizes = [limits.batch] if limits.batch is not None else []
-    if limits.batch is None:
+    by_rate = limits.batch is None
+    if by_rate:
         sizes += [limits.rate * SECONDS] if limits.rate is not None else []
     # Whatever is asked: a batch is weighed by the one before it.
     sizes += [plan.budget * SHARE] if plan.budget is not None else []
     most = Most(
         bytes=float(min(sizes, default=inf)),
-        rows=float(limits.rate_rows * SECONDS if limits.rate_rows is not None else inf),
+        rows=float(limits.rate_rows * SECONDS if by_rate and limits.rate_rows is not None else inf),
         files=float(limits.batch_files if limits.batch_files is not None else inf),
     )
     if most == Most():
@@ -170,7 +175,8 @@ def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
         try:
             files = state.files(spark, migration.path(name), version)
         except DamagedError:
-            # It was vacuumed since. Nobody has to stop where an attempt before did.
+            # Its log was cleaned since, or it was made anew: nobody has to stop where an attempt
+            # before did.
             files = state.files(spark, migration.path(name))
         tasks = F.sum(F.ceil(F.col("size") / READ)).alias("tasks")
         for channel, count in files.groupBy(state.CHANNEL).agg(tasks).collect():

@@ -16,7 +16,7 @@ from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Profile, Sketch
 from partitioning.sql import hash_sql
 from spark_jobs.checks import check_tables
-from spark_jobs.prices import Price, wide_share
+from spark_jobs.prices import Price, price
 from spark_jobs.state import SLOT, files, read_newest
 
 
@@ -98,7 +98,8 @@ def row_counts(
 def weigh(
     spark: SparkSession, spec: TableSpec, function: PartitioningFunction, hashes: Hashes
 ) -> Weight:
-    """Weigh all state tables as they are now, in one Spark action; what is written meanwhile may
+    """Weigh all state tables as they are now, in one Spark action, and one or two
+    more of each that has wide columns; what is written meanwhile may
     or may not count, and comes after the versions returned.
 
     Parameters
@@ -130,9 +131,9 @@ def weigh(
     size = np.zeros(len(rows))
     for i, table in enumerate(spec.state.values()):
         every, own = total & (table_of == i), ~total & (table_of == i)
-        each = written[every].sum() / max(rows[every].sum(), 1.0)
-        wide = width[own].sum() / max(rows[own].sum(), 1.0)
-        priced = Price.of(each, wide_share(spark, table) if wide else 0.0, wide)
+        priced = Price(written[every].sum() / max(rows[every].sum(), 1.0))
+        if width_sql(table) is not None:
+            priced = price(spark, table)
         size[own] = rows[own] * priced.row + width[own] * priced.byte
     listed = found["hash"].is_valid().to_numpy()
     at = np.searchsorted(hashes, hashed[listed])

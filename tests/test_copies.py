@@ -33,7 +33,7 @@ from .conftest import DAYS, SPEC, World, some_events
 from .placed import HEAVY, SLOTS, Placed, copied, crashing_at, hashes, meanwhile, placed, planned
 from .test_split_state import START, parts, split, whole
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 (HASH,) = hashes([HEAVY]).tolist()
 #: What HEAVY's row has, and so each copy of it.
@@ -142,7 +142,6 @@ def test_every_owner_gets_its_copy_when_a_key_is_split(spark: SparkSession, home
     assert again.heavy_copy_bytes[0] == pytest.approx(each(spark, home))
 
 
-@pytest.mark.slow
 def test_owners_come_and_go(spark: SparkSession, home: Placed) -> None:
     # Somebody has written on one owner alone.
     spark.sql(
@@ -157,7 +156,6 @@ def test_owners_come_and_go(spark: SparkSession, home: Placed) -> None:
     assert measured["success"] and measured["warnings"] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("channel", [1, 2])
 def test_whole_again_the_other_copies_go(spark: SparkSession, home: Placed, channel: int) -> None:
     before = home.table.epoch().function
@@ -171,7 +169,6 @@ def test_whole_again_the_other_copies_go(spark: SparkSession, home: Placed, chan
     assert sum(m.rows for m in migration.plan.moves) == pytest.approx(copies + (2 + copies) / 3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "owners"),
     [
@@ -212,7 +209,6 @@ def test_a_crash_anywhere_is_made_good_forward_and_back(
     assert build_side(spark, home) == dict.fromkeys(owners, VALUE)
 
 
-@pytest.mark.slow
 def test_what_comes_late_is_copied_too(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +229,6 @@ def test_what_comes_late_is_copied_too(
     assert build_side(spark, home) == {2: VALUE}
 
 
-@pytest.mark.slow
 def test_an_owner_without_its_copy_fails_the_gate(spark: SparkSession, home: Placed) -> None:
     function = split(home.table.epoch().function, {START: 1.0, 0: 1.0, 2: 1.0})
     migration = plan_to(spark, home, "next", function)
@@ -247,7 +242,6 @@ def test_an_owner_without_its_copy_fails_the_gate(spark: SparkSession, home: Pla
     assert build_side(spark, home) == {START: VALUE, 0: VALUE, 2: VALUE}
 
 
-@pytest.mark.slow
 def test_copies_are_held_to_the_budget(spark: SparkSession, home: Placed) -> None:
     function = split(home.table.epoch().function, {**THREE, 2: 1.0})
     size = each(spark, home)
@@ -263,7 +257,6 @@ def test_copies_are_held_to_the_budget(spark: SparkSession, home: Placed) -> Non
     assert set(build_side(spark, home)) == {*THREE, 2}
 
 
-@pytest.mark.slow
 def test_windows_give_every_owner_what_they_bring(spark: SparkSession, world: World) -> None:
     """Of a key that had no state when it was split, too, and wherever its events go."""
     events = some_events()

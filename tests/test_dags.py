@@ -280,6 +280,7 @@ def test_nobody_is_asked_under_the_limit(tmp_path: Path) -> None:
         task.execute({"run_id": "r", "params": {"dry_run": True}})
 
 
+@pytest.mark.slow
 def test_a_dry_run_and_a_refusal_change_nothing(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ from spark_jobs.watch import main, watch
 from .conftest import FIRST_DAY, World
 from .placed import crashing_at
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CHANNELS, EVERY, FAIR = 4, 5, 50
 HOT = "HOT"
@@ -195,7 +195,6 @@ def partials(spark: SparkSession, live: Live) -> int:
     return spark.read.format("delta").load(path).where(f"dest = '{HOT}'").count()
 
 
-@pytest.mark.slow
 def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_path: Path) -> None:
     live, cities = (
         Live(tmp_path),
@@ -219,7 +218,6 @@ def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_pat
     assert plan.bytes > 0 and sum(m.rows for m in plan.moves) == len(owners) - 1
 
 
-@pytest.mark.slow
 def test_no_more_share_a_key_than_the_budget_pays_to_hand_back(
     spark: SparkSession, live: Live, tmp_path: Path
 ) -> None:
@@ -325,7 +323,6 @@ def test_what_an_older_epoch_has_routed_tells_nothing(
     assert watch.last == FIRST + 2 and len(watch.sample) == 0 and not live.known.backlog.any()
 
 
-@pytest.mark.slow
 def test_what_holds_the_watch_back(
     spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,7 +404,6 @@ def test_what_holds_the_watch_back(
         live.look(spark, 10)
 
 
-@pytest.mark.slow
 def test_the_watch_of_a_stream(
     spark: SparkSession, live: Live, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

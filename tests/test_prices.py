@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import yaml
 from pyspark.sql import SparkSession
@@ -10,20 +11,22 @@ from pyspark.sql import functions as F
 from evenkeel.spec_file import load_spec
 from evenkeel.table import Table
 from partitioning.errors import FenceError
-from spark_jobs import commits, state
+from spark_jobs import commits, prices, state
 from spark_jobs.migrate import migrate
-from spark_jobs.prices import WIDTH, price, wide_share
+from spark_jobs.prices import WIDTH, price
 from spark_jobs.weigh import weigh
 from tests.placed import (
     HEAVY,
     KEY,
     MOVED,
+    SLOTS,
     Placed,
     crashing_at,
     hashes,
     one_row_a_key,
     placed,
     planned,
+    state_rows,
 )
 
 pytestmark = pytest.mark.spark
@@ -49,10 +52,57 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Place
     return Placed(Table(load_spec(made.spec_path)), made.spec_path, made.names)
 
 
+@pytest.fixture(scope="module")
+def apart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """State in a file a slot; in an eighth of them, the largest ones, every row has a large set,
+    and no other has any."""
+    made = placed(spark, tmp_path_factory.mktemp("apart"))
+    spec = yaml.safe_load(made.spec_path.read_text())
+    spec["state"]["visits"]["columns"]["ids"] = {"merge": "set", "of": "id"}
+    made.spec_path.write_text(yaml.safe_dump(spec, sort_keys=False))
+    function, wide = made.table.epoch().function, F.col(state.SLOT) % 8 == 7
+    rows = state_rows(spark, function, {f"k{i}": i for i in range(SLOTS * 400)})
+    ids = F.transform(F.sequence(F.lit(1), F.lit(100)), lambda i: F.xxhash64(F.col("key"), i))
+    rows = rows.withColumn("ids", F.when(wide, ids)).repartitionById(SLOTS, state.SLOT)
+    rows.write.format("delta").mode("overwrite").option("mergeSchema", True).save(made.path())
+    return Placed(Table(load_spec(made.spec_path)), made.spec_path, made.names)
+
+
+def priced(spark: SparkSession, home: Placed) -> tuple[float, float]:
+    """What a plan says that wide rows, and the others, take."""
+    weight = weigh(spark, home.table.spec, home.table.epoch().function, hashes([]))
+    wide = np.arange(SLOTS) % 8 == 7
+    return float(weight.bytes[wide].sum()), float(weight.bytes[~wide].sum())
+
+
+@pytest.mark.parametrize("most", [prices.FILES, 16])
+def test_files_of_wide_rows_say_nothing_of_narrow_ones(
+    spark: SparkSession, apart: Placed, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(prices, "FILES", most)
+    files = state.files(spark, apart.path()).orderBy(F.desc("size")).collect()
+    assert len(files) == SLOTS
+    wide = float(sum(f["size"] for f in files[: SLOTS // 8]))
+    narrow = float(sum(f["size"] for f in files)) - wide
+    assert wide > 5 * narrow
+    assert priced(spark, apart) == pytest.approx((wide, narrow), rel=0.1)
+
+
+def test_hidden_rows_do_not_change_the_prices_of_others(spark: SparkSession, apart: Placed) -> None:
+    wide, narrow = priced(spark, apart)
+    for _ in range(3):
+        spark.sql(
+            f"UPDATE {state.sql_name(apart.path())} SET visits = visits + 1 "
+            f"WHERE {state.SLOT} % 8 < 7 AND visits % 2 = 0"
+        )
+    again = priced(spark, apart)
+    assert again[0] == pytest.approx(wide, rel=0.05)
+    assert again[1] == pytest.approx(narrow, rel=0.25)
+
+
 def test_a_plan_prices_rows_by_how_wide_they_are(spark: SparkSession, home: Placed) -> None:
     spec, function = home.table.spec, home.table.epoch().function
     weight = weigh(spark, spec, function, hashes([HEAVY]))
-    assert 0.5 < wide_share(spark, spec.state["visits"]) < 1
     mean = weight.bytes.sum() / weight.rows.sum()
     each = weight.bytes / weight.rows
     assert each[MOVED[0]] > 20 * mean > 40 * each[1]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from evenkeel import snapshot
 from evenkeel.epochs import Epoch
@@ -55,8 +54,9 @@ def test_the_newest_version_under_one_epoch_alone(
 
 def channels(rows: dict[str, DataFrame]) -> dict[str, tuple[int, int]]:
     """Channel of each key in both tables."""
-    one, other = (rows[n].select("dest", F.col("channel").alias(n)) for n in ("totals", "seen"))
-    return {r["dest"]: (r["totals"], r["seen"]) for r in one.join(other, "dest").collect()}
+    one, other = (dict(rows[n].select("dest", "channel").collect()) for n in ("totals", "seen"))
+    assert one.keys() == other.keys()
+    return {key: (channel, other[key]) for key, channel in one.items()}
 
 
 def assert_one(epoch: Epoch, found: dict[str, tuple[int, int]]) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.outcome import read_run
 from partitioning.errors import FenceError
-from spark_jobs import commits
+from spark_jobs import commits, state
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
 from spark_jobs.throttle import Throttle, way
@@ -123,8 +123,8 @@ def test_a_batch_is_never_more_than_a_part_of_the_budget(
     assert len(way(spark, migration)) >= 3
 
 
-def test_a_table_made_anew_is_rolled_back_whatever_its_limits(
-    spark: SparkSession, tmp_path: Path
+def test_a_table_made_anew_stops_nowhere_and_is_rolled_back_unweighed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = placed(spark, tmp_path)
     append(spark, home, home.table.epoch().function, {"one": 1})
@@ -133,6 +133,11 @@ def test_a_table_made_anew_is_rolled_back_whatever_its_limits(
     shutil.rmtree(home.path())
     placed(spark, tmp_path / "other")
     shutil.copytree(tmp_path / "other" / "state" / "visits", home.path())
+    assert state.table_version(spark, home.path()) < migration.plan.tables["visits"]
+    # Files that are no more are counted as they stand: an attempt goes on.
+    assert way(spark, migration)
+    # Of a table that is not the plan's nothing is asked.
+    monkeypatch.setattr("spark_jobs.roll_back.way", lambda *_, **__: pytest.fail("asked"))
     assert roll_back(spark, migration) == {"visits": 0}
 
 
