@@ -128,7 +128,7 @@ def _living(group: int) -> list[str]:
 
 def _await_files(case: Case, world: World) -> bool:
     """Wait until the table has as many new files as the case says; whether it ever has."""
-    known, end = _matching(case, world), time.monotonic() + 8
+    known, end = _matching(case, world), time.monotonic() + 30
     while len(_matching(case, world) - known) < case.at:
         if time.monotonic() > end:
             return False
