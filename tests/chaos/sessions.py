@@ -52,7 +52,7 @@ class Apart:
         """SIGKILL to all of its processes, and wait until none is left."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while _living(self._process.pid):
             assert time.monotonic() < end, f"processes outlive group {self._process.pid}"
             time.sleep(0.05)
@@ -128,7 +128,7 @@ def _living(group: int) -> list[str]:
 
 def _await_files(case: Case, world: World) -> bool:
     """Wait until the table has as many new files as the case says; whether it ever has."""
-    known, end = _matching(case, world), time.monotonic() + 30
+    known, end = _matching(case, world), time.monotonic() + 120
     while len(_matching(case, world) - known) < case.at:
         if time.monotonic() > end:
             return False
