@@ -233,6 +233,17 @@ def test_planning_again_on_unchanged_input_moves_nothing(problem, aim):
         assert moved(problem, once, again) == 0
 
 
+@pytest.mark.parametrize("seed", [274, 281, 319])
+def test_rounding_of_the_last_plan_does_not_move_again(seed):
+    rng, count = np.random.default_rng(seed), 6 if seed % 2 else 24
+    channels = tuple(Channel(str(i), 3.0 if i == 5 else 1.0) for i in range(count))
+    load = np.append(rng.uniform(0.5, 0.9), rng.uniform(0.05, 0.45))
+    profile = profile_of_keys(KEY, hashed_keys(2), load, 32, threshold=0.5, state=np.ones(2))
+    once = frontier(profile, uniform(profile, None, channels), channels, splitting=True)
+    again = frontier(profile, once, channels, splitting=True)
+    assert moved_shares(once, again, profile.heavy).sum() == 0
+
+
 def one_hot(share: float):
     """A key of that share, and 2,000 of a row each."""
     load = np.append(share, zipf(2000, 0.5) * (1 - share))

@@ -154,9 +154,14 @@ def _carried_out(
     rounding = len(task.fair) / PARTS * float(keys.sizes[moved].sum())
     weights = keys.had, keys.loads, keys.sizes, keys.copies
     after = afforded(keys.before, after, *weights, spare - rounding)
+    reached = imbalance(loads + keys.loads @ after, task.capacities)
+    # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
+    there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS
+    still = there & (keys.before - after < 1 / PARTS).all(axis=1)
+    after[still] = keys.before[still]
     hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
     shares = {
         h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
         for h, s in zip(hashes, after, strict=True)
     }
-    return imbalance(loads + keys.loads @ after, task.capacities), at, shares
+    return reached, at, shares
