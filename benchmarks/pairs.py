@@ -15,11 +15,17 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def compare(
-    ours: str, us: Callable[[], object], theirs: str, them: Callable[[], object], runs: int
+    ours: str,
+    us: Callable[[], object],
+    theirs: str,
+    them: Callable[[], object],
+    runs: int,
+    unmeasured: int = 1,
 ) -> float:
-    """Run both once unmeasured, then `runs` times in turn; print and return the median ratio."""
-    us()
-    them()
+    """Run both unmeasured, then `runs` times in turn; print and return the median ratio."""
+    for _ in range(unmeasured):
+        us()
+        them()
     pairs = [(seconds(us), seconds(them)) for _ in range(runs)]
     ratios = sorted(a / b for a, b in pairs)
     ratio = statistics.median(ratios)

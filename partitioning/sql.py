@@ -53,10 +53,10 @@ def channel_sql(
 ) -> str:
     """SQL (INT) for the channel of a row; equals `function.lookup` bit for bit.
 
-    An entry of the slots' array is the slot's channel; the bits above `CHANNEL_BITS` displace the
-    cells of the explicit and split keys in the slot. No other key is in the cell it is led to.
-    For a split key, its cell has the complement of where it begins in `Split.table`.
-    Measured against pmod(hash): `python -m benchmarks.routing`.
+    An entry of the slots' array is the slot's channel; the bits above displace the cells of the
+    explicit and split keys in the slot. No other key is in the cell it is led to, which has the
+    bits in which its owner differs from the slot's; for a split key, the complement of where it
+    begins in `Split.table`. Measured against pmod(hash): `python -m benchmarks.routing`.
 
     Parameters
     ----------
@@ -72,31 +72,33 @@ def channel_sql(
     if not len(keys):
         return f"{_array(function.slots)}[{slot}]"
     table = perfect_hash(keys, len(function.slots))
+    bits = max((len(function.channels) - 1).bit_length(), 1)
     entries = function.slots.astype(np.int64)
-    entries[table.slots] |= table.displacements << CHANNEL_BITS
-    owners = np.zeros(len(table.stored), dtype=np.int64)
+    entries[table.slots] |= table.displacements << bits
+    # Halves what stays cached, where it fits.
+    kind = "INT" if entries.max() < 2**31 else "BIGINT"
+    differs = np.zeros(len(table.stored), dtype=np.int64)
     explicit = table.cells[np.searchsorted(keys, function.explicit_keys)]
-    owners[explicit] = function.explicit_channels
-    entry = f"{_array(entries, 'BIGINT')}[{slot}]"
+    slots = slot_of(function.explicit_keys, len(function.slots))
+    differs[explicit] = function.explicit_channels ^ function.slots[slots]
+    entry = f"{_array(entries, kind)}[{slot}]"
     cell = (
-        f"((shiftrightunsigned({h}, {table.shift}) ^ shiftrightunsigned({entry}, {CHANNEL_BITS}))"
-        f" & {len(table.stored) - 1}L)"
+        f"(CAST(shiftrightunsigned({h}, {table.shift}) & {len(table.stored) - 1}L AS INT)"
+        f" ^ shiftrightunsigned({entry}, {bits}))"
     )
-    stored = _array(table.stored, "BIGINT")
+    shared = table.cells[np.searchsorted(keys, function.split.keys)]
+    differs[shared] = ~(np.arange(len(shared)) << function.split.bits)
+    other = f"{_array(differs)}[{cell}]"
     if len(function.split):
-        shared = table.cells[np.searchsorted(keys, function.split.keys)]
-        owners[shared] = ~(np.arange(len(shared)) << function.split.bits)
-        owned = f"{_array(owners, 'BIGINT')}[{cell}]"
-        owner = f"IF({owned} >= 0L, {owned}, {_split_sql(function, owned, h, row)})"
-    else:
-        owner = f"{_array(owners, 'BIGINT')}[{cell}]"
+        owner = _split_sql(function, other, h, row)
+        other = f"IF({other} >= 0, {other}, {entry} ^ {owner})"
     # Bits instead of a branch: what only a branch names, Spark computes again there.
-    channel, named = f"({entry} & {_CHANNEL_MASK}L)", f"-CAST({stored}[{cell}] = {h} AS BIGINT)"
-    return f"CAST({channel} ^ (({channel} ^ {owner}) & {named}) AS INT)"
+    named = f"-CAST({_array(table.stored, 'BIGINT')}[{cell}] = {h} AS INT)"
+    return f"CAST(({entry} ^ ({other} & {named})) & {2**bits - 1} AS INT)"
 
 
-def _split_sql(function: PartitioningFunction, owned: str, h: str, row: str | None) -> str:
-    """SQL (BIGINT) for the owner of a split key's row: `Split.pick`, where SQL `owned` gives the
+def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | None) -> str:
+    """SQL (INT) for the owner of a split key's row: `Split.pick`, where SQL `begins` gives the
     complement of where the key begins in the table.
 
     It names as little as can be twice: long code is not compiled by the JVM.
@@ -104,10 +106,11 @@ def _split_sql(function: PartitioningFunction, owned: str, h: str, row: str | No
     if function.row is None:
         raise InputError("keys are split, and no column of the rows is declared to split by", "row")
     r = f"xxhash64({h}, CAST({quoted(row or function.row.name)} AS {function.row.type.upper()}))"
-    at = f"CAST(~{owned} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
+    at = f"CAST(~{begins} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
     cell = f"{_array(function.split.table, 'BIGINT')}[{at}]"
     first = f"{r} & {PARTS - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
-    return f"(shiftrightunsigned({cell}, IF({first}, 0, {CHANNEL_BITS})) & {_CHANNEL_MASK}L)"
+    owner = f"shiftrightunsigned({cell}, IF({first}, 0, {CHANNEL_BITS})) & {2**CHANNEL_BITS - 1}L"
+    return f"CAST({owner} AS INT)"
 
 
 def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel") -> str:
@@ -145,9 +148,6 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
         for said, keys in named.items()
     )
     return f"IF({_bytes(marked, index)} = 1, CASE {cases} ELSE {owner} END, {owner})"
-
-
-_CHANNEL_MASK = (1 << CHANNEL_BITS) - 1
 
 
 @dataclass(frozen=True, eq=False)

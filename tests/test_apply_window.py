@@ -242,6 +242,7 @@ def put(spark, path: str, key: str, channels: list[int], **values: int) -> None:
         row.write.format("delta").mode("append").save(path)
 
 
+@pytest.mark.slow
 def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, ready: World):
     events = ready.events
     events["miles"] = events["miles"].astype("Int32").mask(events.index % 3 == 0)

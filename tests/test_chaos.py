@@ -51,6 +51,7 @@ def stop_in(spark: SparkSession, world: World, step: str, at: int) -> str | None
     return None
 
 
+@pytest.mark.slow
 def test_a_table_whose_every_step_is_stopped_again_and_again(
     spark: SparkSession, start: World, tmp_path: Path
 ) -> None:

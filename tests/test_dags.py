@@ -348,10 +348,9 @@ def test_a_cluster_that_cannot_be_reached_is_tried_again(
 
 
 @pytest.mark.timeout(1500)
-def test_a_failure_is_rolled_back_the_next_run_publishes_and_goes_back(
+def test_a_failure_is_rolled_back_and_the_next_run_publishes(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One story, for each run is long; the first learns in the session that there is."""
     monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
     rows = _rows(ready, spark)
     with monkeypatch.context() as patch:
@@ -382,6 +381,17 @@ def test_a_failure_is_rolled_back_the_next_run_publishes_and_goes_back(
     assert _events("evenkeel://trips/") == [{"epoch": 1}]
     kept = ready.table.registry.store.names("epochs/00000001")
     assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)
+    assert _rows(ready, spark) != rows
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_an_epoch_is_gone_back_from_and_maintained(
+    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    rows = _rows(ready, spark)
+    assert _run(ready, 6, {}).state == "success"
     assert _rows(ready, spark) != rows
 
     back = dag_of("roll_back_trips").test(run_conf={"epoch": 0})

@@ -659,6 +659,7 @@ def test_of_slots_that_are_alike_neighbours_move():
     assert np.bincount(after.slots).tolist() == [4, 4, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "key", "cut"),
     [
@@ -676,6 +677,7 @@ def test_on_real_data_no_other_is_more_even_at_its_own_bytes(file, key, cut):
         previous = next_is_no_less_even(series.key, window.hashes, window.load, previous)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_on_made_up_streams_no_other_is_more_even_at_its_own_bytes(preset):
     stream, previous = PRESETS[preset], None

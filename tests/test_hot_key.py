@@ -24,7 +24,7 @@ from spark_jobs.verify import verify
 
 from .conftest import DAYS, FIRST_DAY, World
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 HOT, EVENTS, CHANNELS = "HOT", 800_000, 8
 COLUMNS = {

@@ -91,6 +91,7 @@ def test_only_new_days_are_learned_and_add_up(spark, ready: World, monkeypatch):
     assert [len(days) for days in learned] == [7, 2, 7, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [None, "weight"])
 def test_a_table_that_is_watched_knows_the_hours_of_its_days(spark, ready: World, load):
     """What day sketches tell the watch of the hours to come (test_waiting.py)."""

@@ -165,6 +165,7 @@ def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, 
         migrate(spark, migration)
 
 
+@pytest.mark.slow
 def test_history_is_what_delta_tells(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_registry_that_is_down_is_not_refused(spark: SparkSession, ready: Worl
     registry.check_exclusive()
 
 
+@pytest.mark.slow
 def test_a_store_without_rights_is_told_before_anything_moves(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,7 @@ def test_files_of_wide_rows_say_nothing_of_narrow_ones(
     assert priced(spark, apart) == pytest.approx((wide, narrow), rel=0.1)
 
 
+@pytest.mark.slow
 def test_hidden_rows_do_not_change_the_prices_of_others(spark: SparkSession, apart: Placed) -> None:
     wide, narrow = priced(spark, apart)
     for _ in range(3):
@@ -114,6 +115,7 @@ def test_a_plan_prices_rows_by_how_wide_they_are(spark: SparkSession, home: Plac
     assert priced == pytest.approx(weight.bytes[MOVED[0]])
 
 
+@pytest.mark.slow
 def test_a_budget_holds_where_what_moves_is_wide(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_from_wherever_migrate_stopped_and_the_same_plan_can_run_again(
     assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
 
 
+@pytest.mark.slow
 def test_a_crash_of_roll_back_itself_is_made_good(
     spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_what_is_left_of_a_killed_migrate_moves_nothing_after_roll_back(
         verify(spark, migration)
 
 
+@pytest.mark.slow
 def test_what_was_verified_before_is_not_published_after(
     spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from evenkeel.epochs import Epoch
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels, successor
 from partitioning.hashing import key_hash, slot_of
 from partitioning.parts import settled_sql
-from partitioning.sql import check_sql, hash_sql, slot_sql
+from partitioning.sql import channel_sql, check_sql, hash_sql, slot_sql
 
 from .conftest import compiled
 
@@ -136,6 +136,24 @@ def test_the_faces_agree_on_split_keys(spark, slots, channels, row):
         assert r.other == expected
         # A partial that stands elsewhere belongs to the home.
         assert r.settled == (int(split.homes[k]) if expected is None else expected)
+
+
+def test_the_faces_agree_where_entries_are_over_32_bits(spark):
+    """Channels and named keys so many that a slot's channel and displacement are no INT."""
+    rng, keys = np.random.default_rng(3), range(40_000)
+    hashes = key_hash([keys], ["bigint"])
+    function = PartitioningFunction(
+        (KeyColumn("id", "bigint"),),
+        numbered_channels(70_000),
+        rng.integers(0, 70_000, 70_000),
+        np.sort(hashes[:20_000]),
+        rng.integers(0, 70_000, 20_000),
+    )
+    epoch = Epoch(0, function, None, {}, "")
+    assert "ARRAY<BIGINT>)[pmod" in channel_sql(function)
+    found = spark.range(40_000).select("id", epoch.route("id").alias("channel")).collect()
+    channels = dict(map(tuple, found))
+    assert [channels[k] for k in keys] == epoch.lookup(keys).tolist()
 
 
 def test_routing_takes_columns_of_other_names_and_types(spark):

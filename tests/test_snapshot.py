@@ -65,6 +65,7 @@ def assert_one(epoch: Epoch, found: dict[str, tuple[int, int]]) -> None:
     assert [found[k] for k in keys] == [(c, c) for c in owners]
 
 
+@pytest.mark.slow
 def test_readers_see_all_tables_before_or_all_after(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

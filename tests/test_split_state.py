@@ -296,6 +296,7 @@ def test_a_merge_that_the_columns_type_cannot_do_is_refused(
     shutil.rmtree(broken.spec_path.parent)
 
 
+@pytest.mark.slow
 def test_a_value_that_changes_as_partials_join_fails_the_gate(
     spark: SparkSession, home: Placed
 ) -> None:

@@ -22,6 +22,7 @@ from tests.placed import append, crashing_at, placed, planned, state_rows
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_batches_are_resumed_paced_and_undone(
     spark: SparkSession,
     tmp_path: Path,

@@ -127,6 +127,7 @@ def test_a_crash_anywhere_is_made_good_by_a_second_run(
     assert_sealed(spark, home, migration)
 
 
+@pytest.mark.slow
 def test_rows_of_the_old_epoch_are_swept_before_and_while_sealing(
     spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ def test_commits_that_follow_one_another_are_one(
     assert spans(commits) == found
 
 
+@pytest.mark.slow
 def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
     home = placed(spark, tmp_path)
     migration = planned(spark, home)
