@@ -1,10 +1,10 @@
 """Twenty-two faults, always the same: a sample of `make chaos`, which tries hundreds.
 
-In the first test steps are stopped abruptly, twenty times (`points.Stop` passes every handler of ours, but the
-session lives on and `finally` runs): it proves that whatever has been done up to a point, the
-step done again goes on from there. In the second a process is killed by SIGKILL with its JVM: it
-proves that nothing of what a step needs later is in the process. Neither proves what a power
-failure does to a disk.
+In the first test steps are stopped abruptly, twenty times (`points.Stop` passes every handler of
+ours, but the session lives on and `finally` runs): it proves that whatever has been done up to a
+point, the step done again goes on from there. In the second a process is killed by SIGKILL with
+its JVM: it proves that nothing of what a step needs later is in the process. Neither proves what a
+power failure does to a disk.
 """
 
 from __future__ import annotations
