@@ -70,7 +70,7 @@ def channel_sql(
     slot = _slot(h, len(function.slots))
     keys = np.union1d(function.explicit_keys, function.split.keys)
     if not len(keys):
-        return f"{_array(function.slots)}[{slot}]"
+        return f"{array_sql(function.slots)}[{slot}]"
     table = perfect_hash(keys, len(function.slots))
     bits = max((len(function.channels) - 1).bit_length(), 1)
     entries = function.slots.astype(np.int64)
@@ -81,19 +81,19 @@ def channel_sql(
     explicit = table.cells[np.searchsorted(keys, function.explicit_keys)]
     slots = slot_of(function.explicit_keys, len(function.slots))
     differs[explicit] = function.explicit_channels ^ function.slots[slots]
-    entry = f"{_array(entries, kind)}[{slot}]"
+    entry = f"{array_sql(entries, kind)}[{slot}]"
     cell = (
         f"(CAST(shiftrightunsigned({h}, {table.shift}) & {len(table.stored) - 1}L AS INT)"
         f" ^ shiftrightunsigned({entry}, {bits}))"
     )
     shared = table.cells[np.searchsorted(keys, function.split.keys)]
     differs[shared] = ~(np.arange(len(shared)) << function.split.bits)
-    other = f"{_array(differs)}[{cell}]"
+    other = f"{array_sql(differs)}[{cell}]"
     if len(function.split):
         owner = _split_sql(function, other, h, row)
         other = f"IF({other} >= 0, {other}, {entry} ^ {owner})"
     # Bits instead of a branch: what only a branch names, Spark computes again there.
-    named = f"-CAST({_array(table.stored, 'BIGINT')}[{cell}] = {h} AS INT)"
+    named = f"-CAST({array_sql(table.stored, 'BIGINT')}[{cell}] = {h} AS INT)"
     return f"CAST(({entry} ^ ({other} & {named})) & {2**bits - 1} AS INT)"
 
 
@@ -107,7 +107,7 @@ def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | N
         raise InputError("keys are split, and no column of the rows is declared to split by", "row")
     r = f"xxhash64({h}, CAST({quoted(row or function.row.name)} AS {function.row.type.upper()}))"
     at = f"CAST(~{begins} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
-    cell = f"{_array(function.split.table, 'BIGINT')}[{at}]"
+    cell = f"{array_sql(function.split.table, 'BIGINT')}[{at}]"
     first = f"{r} & {PARTS - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
     owner = f"shiftrightunsigned({cell}, IF({first}, 0, {CHANNEL_BITS})) & {2**CHANNEL_BITS - 1}L"
     return f"CAST({owner} AS INT)"
@@ -235,9 +235,14 @@ def _slot(h: str, slots: int) -> str:
     return f"({h} & {slots - 1}L)" if slots & (slots - 1) == 0 else f"pmod({h}, {slots}L)"
 
 
-def _array(values: npt.NDArray[np.integer[Any]], kind: str = "INT") -> str:
-    # One string literal, which the optimizer folds into an array literal: thousands of number
-    # literals would take seconds to analyse.
+def array_sql(values: npt.NDArray[np.generic], kind: str = "INT") -> str:
+    """SQL (ARRAY) for a constant array of the SQL type `kind`.
+
+    It is one string literal, which the optimizer folds into an array literal: thousands of number
+    literals would take seconds to analyse.
+    """
+    if not len(values):
+        return f"CAST(array() AS ARRAY<{kind}>)"
     return f"CAST(split('{','.join(map(str, values.tolist()))}', ',') AS ARRAY<{kind}>)"
 
 

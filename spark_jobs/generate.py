@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from partitioning import generator
 from partitioning.alias import HEAD, Alias, alias, tail, zipf_head
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.generator import PRESETS, Stream
+from partitioning.sql import array_sql
 from spark_jobs.hadoop import occupied
 from spark_jobs.job import fail, say
 from spark_jobs.session import session
@@ -70,8 +70,8 @@ def _with_rank(
     scaled = F.col(_UNIT) * F.lit(float(cells))
     rows = rows.withColumn(_UNIT, _unit(F.col(_ID), seed, generator.DRAW))
     rows = rows.withColumn("cell", F.least(F.floor(scaled), F.lit(cells - 1)).cast("int"))
-    keep = _array(chain.from_iterable(t.keep.tolist() for t in tables), "DOUBLE")
-    other = _array(chain.from_iterable(t.other.tolist() for t in tables), "BIGINT")
+    keep = array_sql(np.concatenate([t.keep for t in tables]), "DOUBLE")
+    other = array_sql(np.concatenate([t.other for t in tables]), "BIGINT")
     at = "cell" if len(tables) == 1 else f"int({_WINDOW} * {cells} + cell)"
     kept = scaled - F.col("cell") < F.expr(f"{keep}[{at}]")
     drawn = F.when(kept, F.col("cell").cast("bigint")).otherwise(F.expr(f"{other}[{at}]"))
@@ -124,11 +124,6 @@ def _hash(value: Column, seed: int, purpose: int) -> Column:
 def _unit(value: Column, seed: int, purpose: int) -> Column:
     upper = F.shiftrightunsigned(_hash(value, seed, purpose), 11)
     return upper.cast("double") * F.lit(2.0**-53)
-
-
-def _array(values: Iterable[float], kind: str) -> str:
-    # One string literal, which the optimizer folds: many number literals are slow to analyse.
-    return f"CAST(split('{','.join(map(repr, values))}', ',') AS ARRAY<{kind}>)"
 
 
 def _tasks(spark: SparkSession, total: int) -> int:

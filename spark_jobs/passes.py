@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -24,7 +24,7 @@ from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Sketch, sums_by
-from partitioning.sql import hash_sql, slot_sql
+from partitioning.sql import among_sql, array_sql, hash_sql, slot_sql
 from spark_jobs.events import (
     col,
     day_of,
@@ -112,6 +112,12 @@ def frequent_keys(events: DataFrame, passes: Passes) -> DataFrame:
     return found.where(F.col("count") >= least * F.col(ROWS)).select(F.col("item").alias(HASH))
 
 
+def hash_frame(spark: SparkSession, hashes: Hashes) -> DataFrame:
+    """HASH of each of these, to join with: there may be hundreds of thousands, too many for an IN
+    list."""
+    return spark.range(1).select(F.explode(F.expr(array_sql(hashes, "BIGINT"))).alias(HASH))
+
+
 def heavy_keys(
     events: DataFrame,
     spec: TableSpec,
@@ -127,15 +133,11 @@ def heavy_keys(
     keys = [col(c.name) for c in passes.key]
     found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), fine)))
     if only is not None:
-        explicit = events.sparkSession.range(1).select(
-            F.explode(F.lit(passes.explicit.tolist()).cast("array<bigint>")).alias(HASH)
-        )
-        # Not an IN list: there may be hundreds of thousands of them.
-        few = F.broadcast(only.union(explicit).distinct())
+        few = F.broadcast(only.union(hash_frame(events.sparkSession, passes.explicit)).distinct())
         found = found.withColumn(HASH, F.expr(hash_sql(passes.key))).join(few, HASH, "left_semi")
     found = found.groupBy(DAY, *keys).agg(load.cast("double").alias(LOAD))
     found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
-    wanted = (col(LOAD) >= least) | col(HASH).isin(passes.explicit.tolist())
+    wanted = (col(LOAD) >= least) | F.expr(among_sql(HASH, passes.explicit.tolist()))
     return found.where(wanted).select(DAY, HASH, *keys, LOAD)
 
 

@@ -16,6 +16,7 @@ from partitioning.hashing import Hashes
 from partitioning.profile import Floats, Profile, Sketch
 from partitioning.sql import hash_sql
 from spark_jobs.checks import check_tables
+from spark_jobs.passes import HASH, hash_frame
 from spark_jobs.prices import Price, price
 from spark_jobs.state import SLOT, files, read_newest
 
@@ -86,13 +87,13 @@ class Weight:
 def row_counts(
     state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None = None
 ) -> DataFrame:
-    """Rows by slot and by listed key: slot, hash (null: any other key), rows, and the sum of what
+    """Rows by slot and by listed key: slot, HASH (null: any other key), rows, and the sum of what
     the SQL `width` says of each."""
-    h = F.expr(hash_sql(function.key))
-    listed = F.when(h.isin(hashes.tolist()), h) if len(hashes) else F.lit(None).cast("bigint")
-    wide = F.sum(F.expr(width or "0L"))
-    by = state.groupBy(SLOT, listed.alias("hash"))
-    return by.agg(F.count(F.lit(1)).alias("rows"), wide.alias("width"))
+    listed = F.broadcast(hash_frame(state.sparkSession, hashes))
+    own = F.expr(hash_sql(function.key)).alias("own")
+    rows = state.select(SLOT, own, F.expr(width or "0L").alias("width"))
+    by = rows.join(listed, F.col("own") == F.col(HASH), "left").groupBy(SLOT, HASH)
+    return by.agg(F.count(F.lit(1)).alias("rows"), F.sum("width").alias("width"))
 
 
 def weigh(
@@ -122,7 +123,7 @@ def weigh(
             sizes.select(F.lit(i), F.lit(-1), none, sizes[0], F.lit(0), sizes[1]),
         ]
     found = reduce(DataFrame.unionAll, parts).toArrow()
-    slot, hashed = found[SLOT].to_numpy(), found["hash"].fill_null(0).to_numpy()
+    slot, hashed = found[SLOT].to_numpy(), found[HASH].fill_null(0).to_numpy()
     rows, width, written = (
         found[c].fill_null(0).to_numpy().astype(np.float64) for c in ("rows", "width", "bytes")
     )
@@ -135,7 +136,7 @@ def weigh(
         if width_sql(table) is not None:
             priced = price(spark, table)
         size[own] = rows[own] * priced.row + width[own] * priced.byte
-    listed = found["hash"].is_valid().to_numpy()
+    listed = found[HASH].is_valid().to_numpy()
     at = np.searchsorted(hashes, hashed[listed])
 
     def by_slot(values: Floats) -> Floats:
