@@ -32,7 +32,7 @@ from partitioning.strategies import STRATEGIES, WHOLE
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.curve import trace, whole_path
 from partitioning.strategies.frontier import frontier
-from partitioning.strategies.frontier_task import Task, task_of
+from partitioning.strategies.frontier_task import Task, _squares, task_of
 from partitioning.strategies.gedik import scan
 from partitioning.strategies.hashing import consistent, uniform
 
@@ -285,6 +285,10 @@ def test_a_search_that_its_own_result_would_better_goes_on(seed):
     assert moved(profile, function, again) == 0
 
 
+#: What Gedik measures, and ours.
+NAMES = ("uniform", "consistent", "scan", "redist", "readj", "frontier")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_gedik_stream_with_a_constant_per_key(seed):
@@ -304,16 +308,26 @@ def test_gedik_stream_with_a_constant_per_key(seed):
     assert load[before.lookup_hashes(hashes) != owners].sum() * 10 <= 1.3
 
 
+@pytest.mark.parametrize("z", [0.4, 0.5])
+def test_squares_of_unlisted_keys_are_seen_in_light_slots_and_in_heavy_ones(z):
+    load, slots = zipf(200_000, z)[50:], slot_of(hashed_keys(200_000)[50:], 4096)
+    squares, tail = (np.bincount(slots, values) for values in (load**2, load))
+    found = _squares(tail, np.bincount(slots).astype(float))
+    order = np.argsort(tail - np.bincount(slots) * load.mean())
+    for part in np.array_split(order, 4):
+        assert found[part].sum() == pytest.approx(squares[part].sum(), rel=0.13)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("z", [0.25, 0.4, 0.5])
 def test_gedik_stream_with_a_square_per_key_is_below_every_other(z):
-    """LQL: what a large key costs that no profile lists is seen from what its slot weighs."""
-    load, hashes = zipf(200_000, z), hashed_keys(200_000)
-    b = {}
-    for name in ("uniform", "consistent", "scan", "redist", "readj", "frontier"):
-        function = None
+    """LQL: what a large key costs that no profile lists is seen from what its slot weighs. On few
+    channels the others are as good as their hashes: means of several."""
+    load, b = zipf(200_000, z), {}
+    for seed, name in itertools.product(range(4), NAMES):
+        function, hashes = None, hashed_keys(200_000, seed)
         options = {} if name in ("uniform", "consistent") else {"resources": "LQL"}
-        for count in range(1, 11):
+        for count in range(1, 11 if seed == 0 else 5):
             least = delta(1.2, 0.1, count, "LQL", len(load)) or 1.0
             known = None if function is None else function.explicit_keys
             profile = profile_of_keys(KEY, hashes, load, 4096, threshold=least, listed=known)
@@ -321,15 +335,10 @@ def test_gedik_stream_with_a_square_per_key_is_below_every_other(z):
             owners = function.lookup_hashes(hashes)
             loads, squares = (np.bincount(owners, cost) for cost in (load, load**2))
             ratios = np.array([loads.max() / loads.min(), squares.max() / squares.min()]) / 1.2
-            b[name, count] = float((ratios[0] ** 2 * ratios[1]) ** (1 / 3))
-    # On few channels chance may do better than an estimate of keys that no profile lists: on two
-    # any other, up to four one that places slots by their number.
-    assert all(b["frontier", count] < 0.92 for count in range(2, 11))
-    for count in range(3, 11):
-        others = {n: v for (n, at), v in b.items() if at == count and n != "frontier"}
-        if count < 5:
-            del others["uniform"]
-        assert b["frontier", count] < min(others.values()), (count, others)
+            b.setdefault((name, count), []).append((ratios[0] ** 2 * ratios[1]) ** (1 / 3))
+    for count in range(2, 11):
+        means = {name: np.mean(b[name, count]) for name in NAMES}
+        assert min(means, key=means.get) == "frontier" and means["frontier"] < 0.89, (count, means)
 
 
 def test_beside_a_key_too_heavy_the_rest_comes_even():

@@ -227,16 +227,30 @@ def task_of(
 
 def _squares(load: Floats, rows: Floats) -> Floats:
     """Sum of squares of the keys that are not listed, float64 (S,), by the load and the number of
-    those in each slot: its regression on both.
+    those in each slot.
 
-    How far slots of so many keys are off the mean load tells the moments of a single key's.
+    How far slots of so many keys are off the mean load tells the cumulants of a single key's, and
+    these the regression of the sum of squares on that and on its square. Without the second a plan
+    favours what the first has wrong: little load is no sign of small squares, much load is one of
+    large ones.
     """
     filled = rows > 0
     if not filled.any():
         return np.zeros(len(load))
+    n = np.maximum(rows, 1.0)
     mean = float(load.sum() / rows.sum())
     over = load - rows * mean
-    second, third = (float((over[filled] ** k / rows[filled]).mean()) for k in (2, 3))
-    slope = 2 * mean + max(third, 0.0) / second if second > 0 else 0.0
-    expected: Floats = rows * (second + mean**2) + slope * over
-    return np.maximum(expected, np.square(load) / np.maximum(rows, 1.0))
+    second, third = (float((over[filled] ** k / n[filled]).mean()) for k in (2, 3))
+    expected = rows * (second + mean**2)
+    if second > 0:
+        third = max(third, 0.0)
+        excess = over[filled] ** 4 - 3 * (n[filled] * second) ** 2
+        fourth = max(float((excess / n[filled]).mean()), third**2 / second)
+        by_over, by_square = third + 2 * mean * second, fourth + 2 * second**2 + 2 * mean * third
+        spread = fourth + 2 * n * second**2
+        determinant = second * spread - third**2
+        expected += (by_over * spread - by_square * third) / determinant * over
+        curved = (by_square * second - by_over * third) / determinant
+        expected += curved * (np.square(over) - n * second)
+    least: Floats = np.square(load) / n
+    return np.maximum(expected, least)
