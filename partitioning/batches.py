@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -23,12 +23,44 @@ class Most(NamedTuple):
     files: float = np.inf
 
 
+@dataclass(frozen=True, eq=False)
+class Stops(Sequence[PartitioningFunction]):
+    """Functions at which a migration stops; each is made when it is asked for, as there may be
+    thousands.
+
+    Parameters
+    ----------
+    made : the plan's moves, in order
+    ends : how many of them are made at each stop
+    """
+
+    plan: Plan
+    previous: PartitioningFunction
+    made: Sequence[Move]
+    ends: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, at: int) -> PartitioningFunction: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Stops: ...
+
+    def __getitem__(self, at: int | slice) -> PartitioningFunction | Stops:
+        if isinstance(at, slice):
+            return replace(self, ends=self.ends[at])
+        made = self.made[: self.ends[at]]
+        return _after(self.plan.function, self.previous, self.plan.moves, made)
+
+
 def stops(
     plan: Plan,
     previous: PartitioningFunction,
     most: Most,
     tasks: Sequence[int] | None = None,
-) -> list[PartitioningFunction]:
+) -> Stops:
     """Functions between `previous` and the plan's own, in order; neither end is among them.
 
     From each to the next no more than `most` moves, unless a single move is larger, or a
@@ -45,31 +77,38 @@ def stops(
         to; None: one a channel
     """
     made: list[Move] = []
-    found: list[PartitioningFunction] = []
+    ends: list[int] = []
     size, rows, ways = 0.0, 0.0, set[tuple[int, int]]()
-    for batch in _together(plan):
+    for batch in _together(plan, by_way=most.files < np.inf):
         more = sum(m.bytes for m in batch), sum(m.rows for m in batch)
         to = {(m.source, m.target) for m in batch if most.files < np.inf}
         files = sum(1 if tasks is None else tasks[source] for source, _ in ways | to)
         over = size + more[0] > most.bytes or rows + more[1] > most.rows or files > most.files
         if size and over:
-            found.append(_after(plan.function, previous, plan.moves, made))
+            ends.append(len(made))
             size, rows, ways = 0.0, 0.0, set()
         made += batch
         size, rows, ways = size + more[0], rows + more[1], ways | to
-    return found
+    return Stops(plan, previous, made, ends)
 
 
-def _together(plan: Plan) -> list[list[Move]]:
-    """The plan's moves, in the order and the batches in which they are safe."""
+def _together(plan: Plan, by_way: bool = False) -> list[list[Move]]:
+    """The plan's moves, in the order and the batches in which they are safe.
+
+    Parameters
+    ----------
+    by_way : moves between the same two channels follow one another, as far as that is safe
+    """
     moves, capacities = plan.moves, plan.function.capacities
+    count = len(plan.loads_before)
     batches = safe_order(
         [m.source for m in moves],
         [m.target for m in moves],
         [m.load for m in moves],
         np.array(plan.loads_before),
-        np.pad(capacities, (0, len(plan.loads_before) - len(capacities))),
+        np.pad(capacities, (0, count - len(capacities))),
         last=[i for i, m in enumerate(moves) if m.kind == "share"],
+        alike=[m.source * count + m.target for m in moves] if by_way else None,
     )
     return [[moves[i] for i in batch] for batch in batches]
 

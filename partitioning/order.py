@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -20,13 +22,15 @@ def safe_order(
     before: Floats,
     capacities: Floats,
     last: Collection[int] = (),
+    alike: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """Moves in batches, each of which leaves no open channel fuller, by its capacity, than the
     fullest is before the first or after the last.
 
     A batch is one move wherever that can be, and else the swap or chain of moves that has to be
-    made together. Of two moves that both fit, the one with more load comes first. The last batch
-    is of moves that can only be made together with those of `last`.
+    made together. Of two moves that both fit, the one with more load comes first; or the one whose
+    group has more, and then the others of that group. The last batch is of moves that can only be
+    made together with those of `last`.
 
     Parameters
     ----------
@@ -35,6 +39,8 @@ def safe_order(
     before : load of each channel at the start, float64 (n,)
     capacities : of each channel afterwards, float64 (n,); what is 0 is only ever left
     last : indices of moves that come after all others that can do without them
+    alike : group of each move, (m,), where moves of one group should follow one another; None: no
+        matter
 
     Returns
     -------
@@ -52,7 +58,13 @@ def safe_order(
     # moves out of it that are not made.
     waiting: list[list[tuple[float, int]]] = [[] for _ in now]
     leaving: list[list[int]] = [[] for _ in now]
-    ranked = sorted(set(range(len(load))) - set(last), key=lambda m: (-load[m], m))
+    group = [0] * len(load) if alike is None else alike
+    total: defaultdict[int, float] = defaultdict(float)
+    for g, more in zip(group, load, strict=True):
+        total[g] += more
+    ranked = sorted(
+        set(range(len(load))) - set(last), key=lambda m: (-total[group[m]], group[m], -load[m], m)
+    )
     for m in reversed(ranked):
         leaving[source[m]].append(m)
     made = [False] * len(load)
@@ -70,21 +82,26 @@ def safe_order(
     def settle(freed: list[int]) -> None:
         # A channel that has given something away has room for those that wait for it.
         while freed:
-            queue = waiting[freed.pop()]
+            queue, came = waiting[freed.pop()], list[int]()
             while queue and (made[queue[0][1]] or fits(queue[0][1])):
                 m = heapq.heappop(queue)[1]
                 if not made[m]:
                     make(m)
-                    batches.append([m])
+                    came.append(m)
                     freed.append(source[m])
+            # All fit together: their order is free.
+            batches.extend([m] for m in sorted(came, key=group.__getitem__))
 
-    for m in ranked:
+    freed: list[int] = []
+    for m, following in zip_longest(ranked, ranked[1:]):
         if fits(m):
             make(m)
             batches.append([m])
-            settle([source[m]])
+            freed.append(source[m])
         else:
             heapq.heappush(waiting[target[m]], (load[m], m))
+        if alike is None or following is None or group[following] != group[m]:
+            settle(freed)
 
     def chain(m: int) -> tuple[list[int], bool]:
         # Nothing fits by itself: whoever is overfull by a move makes one of its own with it. It

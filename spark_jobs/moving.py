@@ -125,13 +125,14 @@ class Passage:
         FenceError : writers that use the source's function do not stop
         """
         # Of split keys it does not follow: to share one among more channels moves no row.
-        look, total = not untouched or len(self.shared) > 0, 0
-        for at, stop in zip((self.source, *self.stops), self.stops, strict=False):
+        look, total, at = not untouched or len(self.shared) > 0, 0, self.source
+        for stop in self.stops:
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
                 write = partial(self._write, *self._update(part), look)
                 rows = persistently(write, self.where).rows
                 look, total = True, total + (rows or 0)
                 reached("batch moved")
+            at = stop
         writes = self.writes()
         for _ in range(SWEEPS if writes else 0):
             made = []

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from evenkeel.spec import StateTable
 from evenkeel.state_view import wide_columns, width_sql
@@ -95,7 +95,9 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     if not files:
         return _Part()
     paths = [path for path, _ in files]
-    names = {name.lower() for name in wide_columns(table)}
+    asked = {name.lower() for name in wide_columns(table)}
+    wide_fields = [f for f in state.schema(spark, table.path) if f.name.lower() in asked]
+    names = {_in_files(f).lower() for f in wide_fields}
     with ThreadPoolExecutor(READERS) as pool:
         footers = list(pool.map(lambda path: _footer(spark, path), paths))
     wide = sum(size for _, chunks in footers for name, size in chunks if name in names)
@@ -103,13 +105,17 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     rest = sum(size for _, size in files) - wide
     if not wide:
         return _Part(float(rows), rest=float(rest))
-    schema = state.read_newest(spark, table.path)[0].schema
-    fields = StructType([f for f in schema if f.name.lower() in names])
+    fields = StructType([StructField(_in_files(f), f.dataType) for f in wide_fields])
     # As files, not as a table, which would leave hidden rows out; none of these is a pattern.
     named = (re.sub(r"([\\\[\]{}*?])", r"\\\1", path) for path in paths)
-    read = spark.read.schema(fields).parquet(*named)
+    read = spark.read.schema(fields).parquet(*named).toDF(*(f.name for f in wide_fields))
     width = read.agg(F.sum(F.expr(width_sql(table) or "0"))).collect()[0][0]
     return _Part(float(rows), float(wide), float(width or 0), float(rest))
+
+
+def _in_files(field: StructField) -> str:
+    """A column's name in the table's Parquet files: another one where it was renamed."""
+    return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
 
 
 def _full(folder: str, path: str) -> str:

@@ -6,12 +6,14 @@ it with a spec.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
@@ -80,6 +82,11 @@ def read_newest(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
 def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
     """The table as it was at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(path)
+
+
+def schema(spark: SparkSession, path: str) -> StructType:
+    """The table's columns, with what Delta notes of each."""
+    return StructType.fromJson(json.loads(snapshot(spark, path).metadata().schemaString()))
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -141,7 +141,7 @@ class Throttle:
 
 def way(
     spark: SparkSession, migration: Migration, back: bool = False
-) -> list[PartitioningFunction]:
+) -> Sequence[PartitioningFunction]:
     """Where a migration stops: after each batch, as the run asks for them, or else the spec.
 
     Parameters

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -86,6 +89,23 @@ def test_files_of_wide_rows_say_nothing_of_narrow_ones(
     narrow = float(sum(f["size"] for f in files)) - wide
     assert wide > 5 * narrow
     assert priced(spark, apart) == pytest.approx((wide, narrow), rel=0.1)
+
+
+def test_a_column_that_was_renamed_is_priced_as_before(
+    spark: SparkSession, apart: Placed, tmp_path: Path
+) -> None:
+    spec = yaml.safe_load(apart.spec_path.read_text())
+    visits = spec["state"]["visits"]
+    visits["path"] = str(shutil.copytree(apart.path(), tmp_path / "visits"))
+    visits["columns"]["members"] = visits["columns"].pop("ids")
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    name = state.sql_name(visits["path"])
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN ids TO members")
+    renamed = load_spec(tmp_path / "t.yaml").state["visits"]
+    assert state.read_newest(spark, renamed.path)[0].columns[-1] == "members"
+    assert price(spark, renamed) == price(spark, apart.table.spec.state["visits"])
+    assert price(spark, renamed).byte > 0
 
 
 @pytest.mark.slow
