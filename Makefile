@@ -39,7 +39,7 @@ test-slow: setup ## the slow tests, which CI runs, too: whole matrices of crashe
 	@setup/chromium.sh
 	@$(IN_ENV) exec $(PYTEST) -m slow $(ARGS)
 
-cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all data on S3; one is killed, one stalls
+cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all data on an S3 that stalls and refuses
 	@setup/s3.sh
 	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/test_topology.py $(ARGS)
 

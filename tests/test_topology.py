@@ -1,7 +1,7 @@
 """The topology of docker-compose.yml, without containers, as processes on loopback: a Spark master
 and two workers, one of whose executors is killed while rows move; and all of it at once, with the
 files of `deploy/`: Airflow in its parts on PostgreSQL, whose jobs run there, and input, state and
-epochs on an S3-compatible server, which stalls while rows move."""
+epochs on an S3-compatible server, which stalls and refuses requests while rows move."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from evenkeel.table import Table
 from evenkeel.up_api import Api
 from evenkeel.up_server import Server, prepare_home, settings
 from partitioning.errors import FenceError
+from tests.chaos.gateway import Gateway
 from tests.chaos.home import contents
 from tests.conftest import World
 from tests.test_epochs import TABLES, after, first
@@ -45,8 +46,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds that a process may take to do what is waited for.
 PATIENCE = 240
-#: Seconds that a store stands still.
-STALL = 20
+#: Seconds that a store stands still, and that it refuses whatever it is asked.
+STALL, REFUSE = 20, 5
 #: Where Debian has PostgreSQL's own programs.
 INITDB = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")))
 
@@ -202,10 +203,12 @@ def postgresql(log: Path) -> Iterator[str]:
 
 
 @contextmanager
-def store(log: Path, patch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
-    """An S3-compatible server of our own, by what this process's environment says."""
+def store(log: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[subprocess.Popen[str], Gateway]]:
+    """An S3-compatible server of our own, and the gateway before it, by what this process's
+    environment says."""
     s3fs, port = pytest.importorskip("s3fs"), free_port()
-    url = f"http://127.0.0.1:{port}"
+    gateway = Gateway(port)
+    url = f"http://127.0.0.1:{gateway.port}"
     for name, value in {
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": "key",
@@ -218,7 +221,8 @@ def store(log: Path, patch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str
     with process(log, sys.executable, *command) as server:
         until(lambda: answer(f"{url}/moto-api/data.json") is not None, log)
         s3fs.S3FileSystem.clear_instance_cache()
-        yield server
+        yield server, gateway
+    gateway.close()
 
 
 def deployed(conf: Path) -> str:
@@ -276,7 +280,7 @@ def test_a_rebalance_by_airflow_on_postgresql_with_spark_on_a_cluster_and_all_da
     port, users, tables = free_port(), {"ada": "admin"}, ROOT / "deploy" / "tables"
     spec = str(tables / "flights.yaml")
     with ExitStack() as running:
-        server = running.enter_context(store(tmp_path / "s3.log", monkeypatch))
+        server, gateway = running.enter_context(store(tmp_path / "s3.log", monkeypatch))
         monkeypatch.setenv("SPARK_CONF_DIR", deployed(tmp_path / "conf"))
         database = running.enter_context(postgresql(tmp_path / "postgresql.log"))
         url, _ = running.enter_context(cluster(tmp_path))
@@ -334,6 +338,10 @@ def test_a_rebalance_by_airflow_on_postgresql_with_spark_on_a_cluster_and_all_da
         os.killpg(server.pid, signal.SIGSTOP)
         time.sleep(STALL)
         os.killpg(server.pid, signal.SIGCONT)
+        gateway.refuse(True)
+        time.sleep(REFUSE)
+        gateway.refuse(False)
+        assert gateway.refused > 0, "nobody asked the store while it refused"
         state = api.wait("rebalance_flights", run, 900)
         tasks = api.tasks("rebalance_flights", run)
         assert state == "success", tasks

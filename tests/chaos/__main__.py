@@ -12,16 +12,20 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-from tests.chaos.cases import Case, draw
+from tests.chaos.cases import KINDS, Case, draw
+from tests.chaos.clock import NoCompiler, clock
 from tests.chaos.home import Content, World, contents, copied
 from tests.chaos.run import check, recover, rehearse, strike
-from tests.chaos.sessions import Cluster, Victim, start
+from tests.chaos.sessions import Cluster, Rival, Victim, start
 
 #: Cases that one process is killed in the middle of.
 TOGETHER = 8
-KILLS = ("kill", "inside")
+KILLED = ("kill", "inside")
+#: Kinds of what is done to a process with executors.
+APART = ("executor", "clock")
 #: Part of the cases that may end before their fault begins.
 MOST_LATE = 0.1
 
@@ -33,17 +37,22 @@ def main() -> int:
     options.add_argument("--only", type=int, nargs="*", help="numbers of the cases to repeat")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="evenkeel-chaos-") as folder:
-        return _all(Path(folder), asked)
+        try:
+            return _all(Path(folder), asked)
+        except NoCompiler:
+            sys.stderr.write("evenkeel: error: to set a clock takes a C compiler: install gcc\n")
+            return 2
 
 
 def _all(folder: Path, asked: argparse.Namespace) -> int:
+    numbers = [n for n in range(asked.cases) if not asked.only or n in asked.only]
+    kinds = {KINDS[n % len(KINDS)] for n in numbers}
+    environment = clock(folder) if "clock" in kinds else {}
     began, spark = time.monotonic(), start()
     made, points = rehearse(spark, folder / "stages")
     before = {stage: contents(spark, world) for stage, world in made.items()}
     print(f"{sum(map(len, points.values()))} points in {len(points)} steps", flush=True)
-    chosen = [
-        c for c in draw(points, asked.cases, asked.seed) if not asked.only or c.number in asked.only
-    ]
+    chosen = [c for c in draw(points, asked.cases, asked.seed) if c.number in numbers]
     done: Counter[str] = Counter()
     failed, late = list[Case](), list[Case]()
 
@@ -68,42 +77,43 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
         done[case.kind] += 1
         print(f"{case.number:4} {time.monotonic() - at:5.1f} s  {case}: {end}", flush=True)
 
-    for batch, victim in _victims([c for c in chosen if c.kind in KILLS], folder):
+    for batch, victim in _victims([c for c in chosen if c.kind in KILLED], folder):
         worlds = [copied(made[c.table, c.stage], folder / str(c.number)) for c in batch]
         met = victim.run(list(zip(batch, worlds, strict=True)))
         for case, was in zip(batch, met, strict=True):
             finish(case, lambda world, was=was: ({}, was))
-    with _cluster(folder, chosen) as cluster:
+    with ExitStack() as ended:
+        cluster, rival = _beside(folder, kinds, environment, ended)
         for case in chosen:
-            if case.kind not in KILLS:
+            if case.kind not in KILLED:
                 copied(made[case.table, case.stage], folder / str(case.number))
-                if case.kind == "executor":
+                if case.kind in APART and cluster:
                     finish(case, lambda world, case=case: ({}, cluster.run(case, world)))
                 else:
-                    finish(case, lambda world, case=case: strike(spark, case, world))
+                    of = rival if case.kind == "rival" else None
+                    finish(case, lambda world, case=case, of=of: strike(spark, case, world, of))
     what = ", ".join(f"{n} {kind}" for kind, n in done.items())
     print(f"{len(chosen)} cases ({what}) in {time.monotonic() - began:.0f} s: {len(failed)} failed")
     print(f"{len(late)} steps were over before their fault")
     if failed:
-        numbers = " ".join(str(c.number) for c in failed)
-        print(
-            f"Again: make chaos ARGS='--cases {asked.cases} --seed {asked.seed} --only {numbers}'"
-        )
+        again = " ".join(str(c.number) for c in failed)
+        print(f"Again: make chaos ARGS='--cases {asked.cases} --seed {asked.seed} --only {again}'")
     # A fault that is not met tries nothing.
     return 1 if failed or len(late) > MOST_LATE * len(chosen) else 0
 
 
-@contextlib.contextmanager
-def _cluster(folder: Path, cases: list[Case]) -> Iterator[Cluster | None]:
-    """The process that loses executors, where any case wants it; none is left of it."""
-    cluster = None
-    if any(c.kind == "executor" for c in cases):
-        cluster = Cluster(folder / "cluster")
-    try:
-        yield cluster
-    finally:
-        if cluster:
-            cluster.kill()
+def _beside(
+    folder: Path, kinds: set[str], environment: dict[str, str], ended: ExitStack
+) -> tuple[Cluster | None, Rival | None]:
+    """The processes that go on beside this one, as kinds of cases want them; none outlives them."""
+    cluster, rival = None, None
+    if kinds & set(APART):
+        cluster = Cluster(folder / "cluster", **environment)
+        ended.callback(cluster.kill)
+    if "rival" in kinds:
+        rival = Rival(folder / "rival")
+        ended.callback(rival.kill)
+    return cluster, rival
 
 
 def _victims(cases: list[Case], folder: Path) -> Iterator[tuple[list[Case], Victim]]:

@@ -21,7 +21,9 @@ KINDS = (
     *("inside", "full", "append", "rival", "clock", "error", "stall", "executor"),
 )
 #: Of these every other one does not begin at its point, but up to so much later; see `Case`.
-LATER = {"error": 150, "stall": 150, "executor": 100}
+LATER = {"error": 150, "stall": 150, "executor": 100, "full": 3000}
+#: Of these one half goes another way; see `Case`.
+TWO_WAYS = ("append", "rival", "clock")
 #: What a kill inside of Spark waits for: so many new files of a kind in a table.
 INSIDE = {
     "a part is being written": r"channel=\d+/.*\.parquet",
@@ -42,18 +44,21 @@ class Case:
     Parameters
     ----------
     kind : what happens: "kill" (SIGKILL at a point), "inside" (SIGKILL while Spark writes),
-        "stop" (the step is left abruptly, in a session that lives on), "full" (no file can be
-        written from the point on), "append" (another writer adds rows), "rival" (another run
-        does all that it can), "clock" (files are suddenly days older or younger), "error" (every
-        request of the store fails until the step has ended), "stall" (each stands still for some
-        seconds), "executor" (one is killed by SIGKILL, and Spark goes on)
+        "stop" (the step is left abruptly, in a session that lives on), "full" (files can be
+        written no further than to some length from the point on), "append" (another writer adds
+        rows), "rival" (another run does all that it can, in a process of its own: before the step
+        goes on, or while it does), "clock" (it is set forward or back by days until the step has
+        ended), "error" (every request of the store fails until the step has ended), "stall" (each
+        stands still for some seconds), "executor" (one is killed by SIGKILL, and Spark goes on)
     table, stage, step : the step, of which table, and what it has been through before
     at : number of the point, counted from 0; what `inside` waits for: how many files
     label : of the point; of `inside`: which files
     answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on)
-    sign : +1 or -1, for what has two directions
+    sign : +1 or -1, for what goes two ways: rows by the current epoch's function, or by the one
+        that is planned; another run before, or beside; the clock forward, or back
     later : how much after the point: requests that the store still answers before an error or a
-        stall, hundredths of a second until an executor is killed
+        stall, hundredths of a second until an executor is killed, bytes of a file that a full disk
+        still takes
     """
 
     number: int
@@ -68,9 +73,10 @@ class Case:
     later: int = 0
 
     def __str__(self) -> str:
+        kind = self.kind + ("+-"[self.sign < 0] if self.kind in TWO_WAYS else "")
         what = f"{self.step} of {self.table} {self.stage}"
         at = f"{self.at} + {self.later}" if self.kind in LATER else f"{self.at}"
-        return f"{self.kind}, {what}, {at} ({self.label}), {self.answer}"
+        return f"{kind}, {what}, {at} ({self.label}), {self.answer}"
 
 
 def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Case]:

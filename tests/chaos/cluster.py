@@ -1,7 +1,9 @@
-"""A process that goes on: its Spark has two executors, and loses one in each of its cases.
+"""A process that goes on: its Spark has two executors, and in each of its cases it loses one, or
+its clock and theirs are set.
 
-Each line of standard input is JSON: [folder of the table, step, number of the point, seconds from
-there]. The answer is one line, too: "ok", or how the step ended, and whether it had ended before.
+Each line of standard input is JSON: [folder of the table, step, number of the point, the kind of
+fault, and of "executor" the seconds from there, of "clock" by how many it is ahead]. The answer is
+one line, too: "ok", or how the step ended, and whether it had ended before.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from threading import Timer
 
 from pyspark.sql import SparkSession
 
+from tests.chaos.clock import set_ahead
 from tests.chaos.home import task
 from tests.chaos.points import Fault, watched
 from tests.chaos.sessions import start
@@ -38,16 +41,22 @@ def main() -> None:
     os.environ["PYSPARK_SUBMIT_ARGS"] = SUBMIT
     spark = start()
     for line in sys.stdin:
-        folder, step, at, seconds = json.loads(line)
+        folder, step, at, kind, seconds = json.loads(line)
         _await_both(spark)
         loss = Timer(seconds, lose)
+        act = {
+            "executor": loss.start if seconds else lose,
+            "clock": lambda seconds=seconds: set_ahead(seconds),
+        }
         try:
-            fault = Fault(at, loss.start if seconds else lose)
+            fault = Fault(at, act[kind])
             with watched(fault):
                 task(spark.newSession(), World(Path(folder)), step)
             end = "ok"
         except Exception:
             end = traceback.format_exc()
+        if kind == "clock":
+            set_ahead(0)
         met = len(fault.seen) > at
         if loss.is_alive():
             met = False

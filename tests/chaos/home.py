@@ -199,9 +199,3 @@ def append(spark: SparkSession, world: World, planned: bool) -> Content:
             continue
         added[name] = content(rows.collect())
     return added
-
-
-def rival(spark: SparkSession, world: World) -> None:
-    """A second run, with another plan, does all it can."""
-    planned = world.table.registry.run(RIVAL).exists("plan.json")
-    dag(spark, world, "migrate" if planned else "learn", RIVAL)

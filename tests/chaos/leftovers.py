@@ -55,13 +55,6 @@ def _named(root: Path) -> set[str]:
     return named
 
 
-def shift(world: World, seconds: float) -> None:
-    """The clock jumps: every file is so many seconds younger than it was."""
-    for file in (p for p in world.folder.rglob("*") if p.is_file()):
-        then = file.stat().st_mtime + seconds
-        os.utime(file, (then, then))
-
-
 def age(files: list[Path], days: float) -> None:
     """Make just these files so old."""
     then = time.time() - days * DAYS

@@ -15,9 +15,10 @@ from spark_jobs.maintain import maintain
 from tests.chaos import home
 from tests.chaos.cases import FLOWS, Case, Flow, Points, Stage
 from tests.chaos.home import RIVAL, RUN, Content, World, copied, dag, persist, task
-from tests.chaos.leftovers import DAYS, age, leftovers, shift
+from tests.chaos.leftovers import age, leftovers
 from tests.chaos.outage import outage
 from tests.chaos.points import Fault, Stop, watched
+from tests.chaos.sessions import Rival
 
 #: Seconds that a store stands still.
 STALL = 3
@@ -49,9 +50,16 @@ def _rehearsed(spark: SparkSession, world: World, name: str, run: str) -> list[s
     return seen.seen
 
 
-def strike(spark: SparkSession, case: Case, world: World) -> tuple[Content, bool]:
+def strike(
+    spark: SparkSession, case: Case, world: World, rival: Rival | None = None
+) -> tuple[Content, bool]:
     """Let a fault happen that needs no process to be killed; returns the rows that came with it,
-    and whether the step has met it, or was over before."""
+    and whether the step has met it, or was over before.
+
+    Parameters
+    ----------
+    rival : runs the other run, where that is the fault
+    """
     added: Content = {}
 
     def act() -> None:
@@ -59,14 +67,14 @@ def strike(spark: SparkSession, case: Case, world: World) -> tuple[Content, bool
             raise Stop
         if case.kind == "append":
             added.update(home.append(spark.newSession(), world, planned=case.sign > 0))
-        elif case.kind == "rival":
-            home.rival(spark.newSession(), world)
-        elif case.kind == "clock":
-            shift(world, case.sign * 2 * DAYS)
+        elif rival is not None:
+            rival.begin(world)
+            if case.sign > 0:
+                rival.wait()
         elif case.kind in ("error", "stall"):
             store.begin(case.later, STALL if case.kind == "stall" else 0)
         else:
-            limits.enter()
+            limits.enter(case.later)
 
     limits, fault = _NoSpace(spark), Fault(case.at, act)
     with outage(spark, world) as store:
@@ -79,6 +87,9 @@ def strike(spark: SparkSession, case: Case, world: World) -> tuple[Content, bool
             assert case.kind in ("full", "error")
         except EvenkeelError:
             assert case.kind in ("rival", "append"), "a fault of the machine is no error of ours"
+            if rival is not None:
+                # While the other run is under way this one may not even go back.
+                rival.wait()
             persist(lambda: task(spark, world, "roll_back"))
         except home.STATEMENTS:
             assert case.kind in ("full", "append", "rival", "error")
@@ -86,6 +97,8 @@ def strike(spark: SparkSession, case: Case, world: World) -> tuple[Content, bool
             assert case.kind in ("full", "append", "rival"), "no error of Spark's, and none of ours"
         finally:
             limits.leave()
+            if rival is not None:
+                rival.wait()
     passed = len(fault.seen) > case.at
     return added, passed and (case.kind not in ("error", "stall") or store.met > 0)
 
@@ -149,17 +162,18 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
 
 
 class _NoSpace:
-    """The kernel refuses to write files, to this process and to its JVM: as on a full disk."""
+    """The kernel lets files of this process and its JVM grow no longer than so many bytes: as on a
+    disk that is full after these, what is longer is torn."""
 
     def __init__(self, spark: SparkSession) -> None:
         java = spark._jvm.java.lang.ProcessHandle.current()
         self._processes = (0, int(java.pid()))
         self._before: list[tuple[int, int]] = []
 
-    def enter(self) -> None:
+    def enter(self, most: int) -> None:
         for process in self._processes:
             _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
-            self._before.append(resource.prlimit(process, resource.RLIMIT_FSIZE, (0, hard)))
+            self._before.append(resource.prlimit(process, resource.RLIMIT_FSIZE, (most, hard)))
 
     def leave(self) -> None:
         for process, limits in zip(self._processes, self._before, strict=False):

@@ -20,6 +20,8 @@ from tests.chaos.cases import INSIDE, Case
 from tests.conftest import World
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Seconds.
+DAY = 86400
 
 
 def start() -> SparkSession:
@@ -33,9 +35,9 @@ def start() -> SparkSession:
 class Apart:
     """A process with a Spark of its own that runs cases, in a session of its own."""
 
-    def __init__(self, folder: Path, module: str) -> None:
+    def __init__(self, folder: Path, module: str, **environment: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder)}
+        local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder), **environment}
         self._log = (folder / "log").open("w")
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"tests.chaos.{module}"],
@@ -57,6 +59,13 @@ class Apart:
             assert time.monotonic() < end, f"processes outlive group {self._process.pid}"
             time.sleep(0.05)
         self._log.close()
+
+    def _answer(self, lines: IO[str], mark: str) -> Any:
+        """The next line that has the mark, as JSON."""
+        for line in lines:
+            if line.startswith(mark):
+                return json.loads(line.removeprefix(mark))
+        raise AssertionError(f"the process ended by itself: see {self._log.name}")
 
     def _ask(self, what: Any) -> IO[str]:
         """Write one line of JSON to it; returns where its answers come."""
@@ -100,24 +109,48 @@ class Victim(Apart):
 
 
 class Cluster(Apart):
-    """A process whose Spark has executors that are processes, too, and loses one in each case."""
+    """A process whose Spark has executors that are processes, too: in each case it loses one, or
+    the clock of all of them is set."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "cluster")
+    def __init__(self, folder: Path, **environment: str) -> None:
+        super().__init__(folder, "cluster", **environment)
 
     def run(self, case: Case, world: World) -> bool:
-        """One step that loses an executor; whether it did, before it had ended.
+        """One step that meets its fault; whether it did, before it had ended.
 
         Raises
         ------
         AssertionError : it did not end well
         """
-        for line in self._ask([str(world.folder), case.step, case.at, case.later / 100]):
-            if line.startswith("cluster: "):
-                end, met = json.loads(line.removeprefix("cluster: "))
-                assert end == "ok", f"the step, in a process of its own: {end}"
-                return bool(met)
-        raise AssertionError(f"the process ended by itself: see {self._log.name}")
+        amount = case.sign * 2 * DAY if case.kind == "clock" else case.later / 100
+        asked = [str(world.folder), case.step, case.at, case.kind, amount]
+        end, met = self._answer(self._ask(asked), "cluster: ")
+        assert end == "ok", f"the step, in a process of its own: {end}"
+        return bool(met)
+
+
+class Rival(Apart):
+    """A process that runs the tables' other run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "rival")
+        self._answers: IO[str] | None = None
+
+    def begin(self, world: World) -> None:
+        """Let it run, from the first step that it has not done."""
+        self._answers = self._ask(str(world.folder))
+
+    def wait(self) -> None:
+        """Until it has ended, if it has begun.
+
+        Raises
+        ------
+        AssertionError : it neither published nor gave way
+        """
+        if self._answers is not None:
+            answers, self._answers = self._answers, None
+            end = self._answer(answers, "rival: ")
+            assert end == "ok", f"the other run: {end}"
 
 
 def _living(group: int) -> list[str]:
