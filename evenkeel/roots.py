@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from partitioning.errors import InputError
 
 VARIABLE = "EVENKEEL_ROOTS"
+#: Hadoop's patterns, and those of them of which it is not known here what they come to.
+_PATTERN = re.compile(r"[*?\[\]]")
+_LEADS_OUT = re.compile(rf"[{{}}\\]|{_PATTERN.pattern}.*/")
 #: Hadoop's names for a store that fsspec knows by the first.
 _SAME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 
@@ -28,15 +32,32 @@ def check_inside(places: Mapping[str, str], file: str) -> None:
     """
     roots = [root.strip() for root in os.environ.get(VARIABLE, "").split(",") if root.strip()]
     inside = [_parts(root) for root in roots]
-    for field, place in places.items():
-        parts = _parts(place)
-        if roots and not any(parts[: len(root)] == root for root in inside):
+    for field, place in places.items() if roots else ():
+        if _LEADS_OUT.search(place):
             raise InputError(
-                f"{field}: is outside of what {VARIABLE} allows (got {place!r}; allowed: below "
-                f"{', '.join(roots)})",
+                f"{field}: has a pattern that may lead anywhere; {VARIABLE} allows * ? [ ] alone, "
+                f"in the last part (got {place!r})",
                 file,
-                "Put it there, or have who runs Evenkeel add its folder",
+                "Name one folder",
             )
+        for parts in map(_parts, (place, *_matches(place))):
+            if not any(parts[: len(root)] == root for root in inside):
+                raise InputError(
+                    f"{field}: is outside of what {VARIABLE} allows (got {place!r}; allowed: below "
+                    f"{', '.join(roots)})",
+                    file,
+                    "Put it there, or have who runs Evenkeel add its folder",
+                )
+
+
+def _matches(place: str) -> list[str]:
+    """What a pattern in the last part comes to on a local disk, where it may be a link."""
+    scheme, found, rest = place.partition("://")
+    where = Path(rest if found else place)
+    if (found and scheme != "file") or not _PATTERN.search(where.name):
+        return []
+    # Two stars are one to Hadoop.
+    return [str(match) for match in where.parent.glob(re.sub(r"\*+", "*", where.name))]
 
 
 def _parts(place: str) -> tuple[str, ...]:

@@ -350,6 +350,34 @@ def test_a_spec_outside_of_the_roots(tmp_path, monkeypatch, allowed, path):
         load_spec(file)
 
 
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("{a,../../etc}/x", "a pattern"),
+        ("o*t/etc", "a pattern"),
+        ("o\\ut", "a pattern"),
+        ("o[ut]t", "outside"),
+        ("o?t", "outside"),
+        ("*.parquet", None),
+    ],
+)
+def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem):
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (lake / "out").symlink_to("/")
+    (lake / "a.parquet").touch()
+    state = {"flights": {"path": f"{lake}/s", "columns": {"n": {"merge": "count"}}}}
+    asked = {"path": f"{lake}/{place}", "time": "day"}
+    file = write(tmp_path, input=asked, registry=f"{lake}/r", state=state)
+    assert load_spec(file).input.path == f"{lake}/{place}"
+    monkeypatch.setenv(roots.VARIABLE, str(lake))
+    if problem is None:
+        assert load_spec(file).input.path == f"{lake}/{place}"
+        return
+    with pytest.raises(InputError, match=f"input.path: .*{problem}"):
+        load_spec(file)
+
+
 def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "out").symlink_to("/")

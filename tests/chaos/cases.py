@@ -54,8 +54,8 @@ class Case:
     at : number of the point, counted from 0; what `inside` waits for: how many files
     label : of the point; of `inside`: which files
     answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on)
-    sign : +1 or -1, for what goes two ways: rows by the current epoch's function, or by the one
-        that is planned; another run before, or beside; the clock forward, or back
+    sign : for what goes two ways, +1: rows by the function that is planned, another run before
+        this one goes on, the clock forward; -1: by that of the epoch, beside this one, back
     later : how much after the point: requests that the store still answers before an error or a
         stall, hundredths of a second until an executor is killed, bytes of a file that a full disk
         still takes
