@@ -26,8 +26,6 @@ from spark_jobs.prices import Price, price
 SECONDS = 60
 #: ... or this share of a budget: what one writes shows what the next will, before it is written.
 SHARE = 1 / 4
-#: Bytes that a task reads of a file, at most; it writes one file for each channel that rows go to.
-READ = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,9 @@ def way(
 
 def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
     """Tasks that read each channel, of whichever state table most do, as they stood when it was
-    planned: an attempt that goes on, or back, stops where the first one did."""
+    planned: an attempt that goes on, or back, stops where the first one did. Each writes one file
+    for each channel that its rows go to."""
+    read = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
     most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
     for name, version in migration.plan.tables.items():
         try:
@@ -178,7 +178,7 @@ def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
             # Its log was cleaned since, or it was made anew: nobody has to stop where an attempt
             # before did.
             files = state.files(spark, migration.path(name))
-        tasks = F.sum(F.ceil(F.col("size") / READ)).alias("tasks")
+        tasks = F.sum(F.ceil(F.col("size") / read)).alias("tasks")
         for channel, count in files.groupBy(state.CHANNEL).agg(tasks).collect():
             most[channel] = max(most[channel], int(count))
     return most

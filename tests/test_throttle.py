@@ -16,7 +16,7 @@ from partitioning.errors import FenceError
 from spark_jobs import commits, state
 from spark_jobs.migrate import migrate
 from spark_jobs.roll_back import roll_back
-from spark_jobs.throttle import Throttle, way
+from spark_jobs.throttle import Throttle, _tasks, way
 from tests.placed import append, crashing_at, placed, planned, state_rows
 
 pytestmark = pytest.mark.spark
@@ -95,6 +95,19 @@ def test_commits_keep_to_so_many_files_and_seconds_to_so_many_rows(
     roll_back(spark, migration)
     back = commits.history_since(spark, home.path(), record["after"])
     assert {c.files for c in back if c.operation == "UPDATE"} == {1}
+
+
+def test_files_are_counted_by_how_much_of_one_a_task_reads(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home, session = placed(spark, tmp_path), spark.newSession()
+    migration = planned(spark, home)
+    files = state.files(spark, home.path()).collect()
+    channels = {f[state.CHANNEL] for f in files}
+    assert [t for t in _tasks(session, migration) if t] == [1] * len(files) == [1] * len(channels)
+    least = min(f["size"] for f in files)
+    session.conf.set("spark.sql.files.maxPartitionBytes", least // 2 + 1)
+    assert min(t for t in _tasks(session, migration) if t) == 2
 
 
 def test_the_budget_is_kept_by_what_was_written(
