@@ -67,9 +67,9 @@ def safe_order(
     )
     for m in reversed(ranked):
         leaving[source[m]].append(m)
+    leaves = [list(moves) for moves in leaving]
     made = [False] * len(load)
     batches: list[list[int]] = []
-    held = sorted(last)
 
     def make(m: int) -> None:
         made[m] = True
@@ -121,6 +121,14 @@ def safe_order(
                 over.append(target[n])
         return batch, True
 
+    def undo(batch: list[int]) -> None:
+        for n in batch:
+            made[n] = False
+            now[source[n]] += load[n]
+            now[target[n]] -= load[n]
+        for channel in {source[n] for n in batch}:
+            leaving[channel] = [n for n in leaves[channel] if not made[n]]
+
     for m in ranked:
         if made[m]:
             continue
@@ -128,9 +136,7 @@ def safe_order(
         if whole:
             batches.append(batch)
             settle([source[n] for n in batch])
-            continue
-        for n in batch:
-            now[source[n]] += load[n]
-            now[target[n]] -= load[n]
-        held += batch
+        else:
+            undo(batch)
+    held = [*sorted(last), *(m for m in ranked if not made[m])]
     return [*batches, held] if held else batches

@@ -78,6 +78,15 @@ def test_only_what_has_to_go_together_does():
     assert batches == [[2], [0, 1]]
 
 
+def test_only_what_needs_the_last_moves_waits_for_them():
+    # 3 fits with 0 alone, which is last; tried first, it is in nobody's way.
+    before = np.array([20.0, 17.0])
+    batches = safe_order(
+        [0, 1, 0, 1], [1, 0, 1, 0], [10.0, 6.0, 7.0, 11.0], before, np.ones(2), {0}
+    )
+    assert batches == [[1, 2], [0, 3]]
+
+
 @given(st.integers(0, 50), st.sampled_from([0.6, 1.0, 1.4]), st.integers(2, 9))
 def test_a_plan_lists_its_moves_in_that_order(seed, skew, count):
     rng, channels = np.random.default_rng(seed), numbered_channels(count)
