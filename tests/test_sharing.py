@@ -77,6 +77,19 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
     assert several > 6
 
 
+def test_where_bytes_are_short_what_costs_most_stays_and_no_key_goes_whole():
+    """By hand: of two keys of 2 on one channel of 2, each of which fits on the other whole, the
+    one of more bytes stays; of a key of 2 beside 1 that rests there, half."""
+    fair, before = np.full(2, 2.0), np.tile([1.0, 0.0], (2, 1))
+    known = np.zeros(2), fair, np.array([2.0, 2.0]), before, 1.0, True
+    for sizes, stays in (([1.0, 9.0], 1), ([9.0, 1.0], 0)):
+        shares = poured(*known, np.array(sizes))
+        assert shares[stays].tolist() == [1, 0] and shares[1 - stays].tolist() == [0, 1]
+    known = np.array([1.0, 0.0]), fair, np.array([2.0]), before[:1], 1.0, True
+    assert poured(*known).tolist() == [[0, 1]]
+    assert poured(*known, np.array([5.0])).tolist() == [[0.5, 0.5]]
+
+
 def test_who_comes_first_is_decided_by_what_copies_leave():
     """By hand: a key of 4 comes to three channels of 2, of which a key of 2 has half of two."""
     loads, fair = np.array([4.0, 2.0]), np.full(3, 2.0)

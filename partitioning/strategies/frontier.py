@@ -17,7 +17,7 @@ from partitioning.metrics import channel_loads, imbalance
 from partitioning.moves import moves_between
 from partitioning.profile import Profile
 from partitioning.strategies.assignment import Ints, gathered
-from partitioning.strategies.curve import CLOSE, lowest, picked
+from partitioning.strategies.curve import CLOSE, conceivable, lowest, picked
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
 from partitioning.strategies.splitting import Shared, shared_plan
@@ -205,7 +205,10 @@ def frontier(
         # A budget too small for the goal is spent before all channels have had of it.
         if level < tried[0][0]:
             within(level * (1 + SHARED))
-        lowest(goal, min(map(itemgetter(0), tried)), within, until)
+        best = min(map(itemgetter(0), tried))
+        low = conceivable(task, goal, best, limit) if none_split else goal
+        if within(low * (1 + CLOSE)) is None:
+            lowest(low, best, within, until)
     # What misses its aim may still be the most even.
     return filled(task, *min(tried, key=itemgetter(0))[1:])
 

@@ -93,6 +93,7 @@ def shared(
     goal: float,
     owners: Mapping[int, Owners],
     held: bool,
+    sizes: Floats | None = None,
 ) -> Floats:
     """Who shares each key, float64 (F, N): its owners, if it has some, evenly; others as `poured`,
     whose parameters these are."""
@@ -100,12 +101,20 @@ def shared(
     after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
     for key, own, load in zip(owners, owners.values(), parts, strict=True):
         after[key, own.channels] = load / loads[key]
-    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal, held)
+    dear = None if sizes is None else sizes[others]
+    under = rest + loads @ after
+    after[others] = poured(under, fair, loads[others], before[others], goal, held, dear)
     return after
 
 
 def poured(
-    rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
+    rest: Floats,
+    fair: Floats,
+    loads: Floats,
+    before: Floats,
+    goal: float,
+    held: bool,
+    sizes: Floats | None = None,
 ) -> Floats:
     """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
     if that can be: as much as can be stays where it is, what must go goes to the fewest.
@@ -117,19 +126,25 @@ def poured(
     before : float64 (F, N): shares where the keys are
     held : what stays takes its room before anything comes to it, or one that comes drives out the
         next; without, the first keys go to fewer channels
+    sizes : float64 (F,): bytes of each key, where as few as can be shall move: what costs most for
+        its load stays, and no key goes whole of which a part would do
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
     room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
     stays = np.zeros_like(before)
-    for key, load in enumerate(loads.tolist() if held else ()):
-        stays[key] = np.minimum(before[key] * load, room)
+    first = np.arange(len(loads))
+    if sizes is not None:
+        dear = np.divide(sizes, loads, out=np.full(len(loads), np.inf), where=loads > 0)
+        first = np.argsort(-dear, kind="stable")
+    for key in first.tolist() if held else ():
+        stays[key] = np.minimum(before[key] * loads[key], room)
         room -= stays[key]
     after = np.zeros_like(before)
     for key, load in enumerate(loads.tolist()):
         room += stays[key]
         fits = open_ & (room >= load)
-        if fits.any():
+        if sizes is None and fits.any():
             owner = int(np.lexsort((room, before[key], fits))[-1])
             after[key, owner] = 1.0
         else:
