@@ -20,7 +20,8 @@ import numpy as np
 
 from partitioning.function import Channel, PartitioningFunction, numbered_channels
 from partitioning.generator import KEY, hashed_keys, zipf
-from partitioning.metrics import channel_loads, imbalance, moved_shares
+from partitioning.metrics import channel_loads, imbalance
+from partitioning.moves import moves_between
 from partitioning.profile import Profile, profile_of_keys
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier import frontier
@@ -36,10 +37,10 @@ CLOSE = 1e-3
 
 
 def moved(profile: Profile, before: PartitioningFunction, after: PartitioningFunction) -> float:
-    """Bytes of state that a function moves; of split keys as their shares do."""
-    tail = profile.tail(profile.bytes, profile.heavy_bytes)
-    keys = moved_shares(before, after, profile.heavy) @ profile.heavy_bytes
-    return float(tail[before.slots != after.slots].sum() + keys)
+    """Bytes of state that a function moves, as plans count them."""
+    named = [keys for f in (before, after) for keys in (f.explicit_keys, f.split.keys)]
+    listed = profile.listing(np.unique(np.concatenate(named)))
+    return sum(move.bytes for move in moves_between(before, after, listed))
 
 
 def drawn(seed: int, size: str) -> tuple[Profile, PartitioningFunction, tuple[Channel, ...]]:

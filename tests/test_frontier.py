@@ -28,7 +28,7 @@ from partitioning.metrics import channel_loads, channel_sums, imbalance
 from partitioning.plan import make_plan
 from partitioning.profile import Floats, Profile, profile_of_keys
 from partitioning.resources import delta
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import SPLITTING, STRATEGIES
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.curve import trace, whole_path
 from partitioning.strategies.frontier import frontier
@@ -489,6 +489,23 @@ def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
 def test_on_random_profiles_no_other_is_more_even_at_its_own_bytes(seed):
     """Where items are few, docs/BENCHMARKS.md tells how often another is."""
     found = compared(*drawn(seed, "specs' sizes"))
+    assert max(found.values()) <= CLOSE, found
+
+
+@pytest.mark.parametrize("start", ["dalton", "flexd", "pkg"])
+@pytest.mark.parametrize(("before", "now"), [(10, 10), (18, 5), (10, 18)])
+def test_from_split_keys_no_other_is_more_even_at_its_own_bytes(start, before, now):
+    """Loads have drifted since. To weigh a split key's owners anew moves nothing."""
+    load, keys = zipf(3000, 1.2), hashed_keys(3000)
+    random = np.random.default_rng(before * now)
+    state = random.lognormal(0, 1, 3000)
+    then, drifted = (
+        profile_of_keys(KEY, keys, now, 1024, state=state, threshold=0.005)
+        for now in (load, load * random.lognormal(0, 0.5, 3000))
+    )
+    previous = STRATEGIES[start](then, None, numbered_channels(before))
+    assert len(previous.split)
+    found = compared(drifted, previous, numbered_channels(now), SPLITTING)
     assert max(found.values()) <= CLOSE, found
 
 

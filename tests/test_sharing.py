@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.own_bytes import moved as moved_bytes
 from benchmarks.papers.dicer import WORKERS, chaos
 from evenkeel.backtest import backtest
 from evenkeel.backtest_runs import placed
@@ -51,7 +52,7 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
         assert not len(split.split), "what whole keys reach, they reach"
     for before in (previous, split):
         limited = frontier(p, before, channels, max_imbalance=aim, budget=budget, splitting=True)
-        assert moved(problem, before, limited) <= budget * (1 + 1e-9) + 1e-9
+        assert moved_bytes(p, before, limited) <= budget * (1 + 1e-9) + 1e-9
         assert reached(p, limited) <= reached(p, before) * (1 + 1e-6)
 
 
@@ -59,8 +60,8 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
     real, several = module.shared_plan, 0
     for seed in range(12):
         random = np.random.default_rng(seed)
-        load = zipf(300, random.uniform(1, 2.5))
-        profile = profile_of_keys(KEY, hashed_keys(300, seed), load, 64, threshold=0.005)
+        load = zipf(300, random.uniform(0.1, 0.5))
+        profile = profile_of_keys(KEY, hashed_keys(300, seed), load, 64, threshold=0.01)
         before = uniform(profile, None, numbered_channels(int(random.integers(3, 7))))
         tried = []
 
@@ -70,24 +71,11 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
             return found
 
         monkeypatch.setattr(module, "shared_plan", spied)
-        budget = float(profile.bytes.sum()) * random.uniform(0.05, 0.3)
+        budget = float(profile.bytes.sum()) * random.uniform(0.001, 0.01)
         after = frontier(profile, before, before.channels, budget=budget, splitting=True)
         several += len(tried) > 1
         assert reached(profile, after) <= min(tried) * (1 + 1e-6)
     assert several > 6
-
-
-def test_where_bytes_are_short_what_costs_most_stays_and_no_key_goes_whole():
-    """By hand: of two keys of 2 on one channel of 2, each of which fits on the other whole, the
-    one of more bytes stays; of a key of 2 beside 1 that rests there, half."""
-    fair, before = np.full(2, 2.0), np.tile([1.0, 0.0], (2, 1))
-    known = np.zeros(2), fair, np.array([2.0, 2.0]), before, 1.0, True
-    for sizes, stays in (([1.0, 9.0], 1), ([9.0, 1.0], 0)):
-        shares = poured(*known, np.array(sizes))
-        assert shares[stays].tolist() == [1, 0] and shares[1 - stays].tolist() == [0, 1]
-    known = np.array([1.0, 0.0]), fair, np.array([2.0]), before[:1], 1.0, True
-    assert poured(*known).tolist() == [[0, 1]]
-    assert poured(*known, np.array([5.0])).tolist() == [[0.5, 0.5]]
 
 
 def test_who_comes_first_is_decided_by_what_copies_leave():
@@ -112,9 +100,10 @@ def test_who_comes_first_is_decided_by_what_copies_leave():
     assert reached(then, after) < 1.05
 
 
-def test_a_budget_too_short_for_any_item_moves_a_part_of_the_densest_key():
-    """The densest key has 3 of a fair share of 10 and 10 bytes, of which 8 may move; any other item
-    has more. The two channels come from 1.4 to what 2.4 less on the first makes of it."""
+@pytest.mark.parametrize("budget", [0.0, 8.0])
+def test_a_budget_too_short_for_any_item_shares_a_key_which_moves_nothing(budget):
+    """The densest key has 3 of a fair share of 10 and 10 bytes, any other item has more bytes. The
+    two channels come from 1.4 to what almost 3 less on the first makes of it."""
     channels = numbered_channels(2)
     load, state = np.array([3.0, *[1.0] * 11, *[1.0] * 6]), np.array([10.0, *[1000.0] * 17])
     keys = hashed_keys(18)
@@ -123,11 +112,14 @@ def test_a_budget_too_short_for_any_item_moves_a_part_of_the_densest_key():
     owners[slot_of(keys[12:], 4096)] = 1
     previous = successor(KEY, None, channels, owners, "by hand")
     assert reached(profile, previous) == pytest.approx(1.4)
-    assert frontier(profile, previous, channels, budget=8.0).slots.tolist() == owners.tolist()
-    part = frontier(profile, previous, channels, budget=8.0, splitting=True)
-    assert reached(profile, part) == pytest.approx(1.16, abs=0.002)
+    assert frontier(profile, previous, channels, budget=budget).slots.tolist() == owners.tolist()
+    part = frontier(profile, previous, channels, budget=budget, splitting=True)
+    assert reached(profile, part) == pytest.approx(1.1, abs=1e-4)
     assert part.split.keys.tolist() == keys[:1].tolist()
-    assert sum(m.bytes for m in moves_between(previous, part, profile)) <= 8.0
+    assert sum(m.bytes for m in moves_between(previous, part, profile)) == 0
+    # For 10 it goes whole.
+    whole = frontier(profile, previous, channels, budget=10.0, splitting=True)
+    assert reached(profile, whole) == pytest.approx(1.1) and not len(whole.split)
 
 
 def test_half_of_all_load_on_one_key_comes_even():

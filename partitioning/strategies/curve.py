@@ -27,7 +27,7 @@ GRID = 64
 #: The search begins again from its own result so often at most, until nothing more is found.
 PASSES = 8
 #: Times that what lies between two levels is halved, in search of the lowest for a budget.
-HALVINGS = 7
+HALVINGS = 5
 #: Mean square imbalance that moving all state must save where the next window is uncertain.
 WORTH = 0.005
 
@@ -148,18 +148,9 @@ def _affordable(task: Task, aim: float, level: float, budget: float) -> Ints | N
         found = _thrifty(task, path.at(len(path.moves) - 1), goal)
         return (task.worst(found), found) if task.moved(found) <= budget else None
 
-    return lowest(conceivable(task, aim, level, budget), level, within, task.deadline)
-
-
-def conceivable(task: Task, low: float, high: float, budget: float) -> float:
-    """The lowest level between two that the LP allows a budget: items can be cut there, and each is
-    whole where it is now."""
-    for _ in range(2):  # as fine as GRID, then as fine again
-        grid = np.linspace(low, high, GRID)
-        bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
-        first = int((bound <= budget).argmax())
-        low, high = float(grid[max(first - 1, 0)]), float(grid[first])
-    return high
+    grid = np.linspace(aim, level, GRID)
+    bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
+    return lowest(float(grid[int((bound <= budget).argmax())]), level, within, task.deadline)
 
 
 def lowest(

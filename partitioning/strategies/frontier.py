@@ -17,7 +17,7 @@ from partitioning.metrics import channel_loads, imbalance
 from partitioning.moves import moves_between
 from partitioning.profile import Profile
 from partitioning.strategies.assignment import Ints, gathered
-from partitioning.strategies.curve import CLOSE, conceivable, lowest, picked
+from partitioning.strategies.curve import CLOSE, lowest, picked
 from partitioning.strategies.frontier_task import Task, task_of
 from partitioning.strategies.named import hashes_of, places_of
 from partitioning.strategies.splitting import Shared, shared_plan
@@ -75,9 +75,9 @@ def frontier(
     splitting : keys too heavy to stay whole, and lighter ones where a budget is too short for whole
         items, are shared by several channels, by weights that fill the room that slots and whole
         keys leave; none where whole keys reach `max_imbalance`, or where, without it, a forecast
-        has no key too heavy. Of keys that are split past surprises do not count. To the
-        budget a key counts as if its state moved with its share, which is more than it does,
-        and a new owner's copy and the partial on a channel that closes in full
+        has no key too heavy. Of keys that are split past surprises do not count. To share a
+        key, or to share it otherwise, moves nothing; a new owner's copy and the partial of an
+        owner that leaves or closes count in full
     copies : most channels that share a key, 2 or more, where a budget does not end the way to them;
         None: any number
     worth : state, as a part of a channel's mean, that may move for each partial fewer: slots make
@@ -205,10 +205,7 @@ def frontier(
         # A budget too small for the goal is spent before all channels have had of it.
         if level < tried[0][0]:
             within(level * (1 + SHARED))
-        best = min(map(itemgetter(0), tried))
-        low = conceivable(task, goal, best, limit) if none_split else goal
-        if within(low * (1 + CLOSE)) is None:
-            lowest(low, best, within, until)
+        lowest(goal, min(map(itemgetter(0), tried)), within, until)
     # What misses its aim may still be the most even.
     return filled(task, *min(tried, key=itemgetter(0))[1:])
 

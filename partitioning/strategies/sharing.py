@@ -13,10 +13,11 @@ import numpy as np
 
 from partitioning.metrics import Indices
 from partitioning.profile import Floats
+from partitioning.split import PARTS
 from partitioning.strategies.greedy import settle, surface
 
 #: Share of its key, at most, that an owner keeps whose partial the budget does not move.
-STAYING = 1e-3
+STAYING = 1e-5
 #: A part of less than this of its key is none: rounding makes such.
 LEAST_PART = 1e-9
 
@@ -93,7 +94,6 @@ def shared(
     goal: float,
     owners: Mapping[int, Owners],
     held: bool,
-    sizes: Floats | None = None,
 ) -> Floats:
     """Who shares each key, float64 (F, N): its owners, if it has some, evenly; others as `poured`,
     whose parameters these are."""
@@ -101,20 +101,12 @@ def shared(
     after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
     for key, own, load in zip(owners, owners.values(), parts, strict=True):
         after[key, own.channels] = load / loads[key]
-    dear = None if sizes is None else sizes[others]
-    under = rest + loads @ after
-    after[others] = poured(under, fair, loads[others], before[others], goal, held, dear)
+    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal, held)
     return after
 
 
 def poured(
-    rest: Floats,
-    fair: Floats,
-    loads: Floats,
-    before: Floats,
-    goal: float,
-    held: bool,
-    sizes: Floats | None = None,
+    rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
 ) -> Floats:
     """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
     if that can be: as much as can be stays where it is, what must go goes to the fewest.
@@ -126,25 +118,19 @@ def poured(
     before : float64 (F, N): shares where the keys are
     held : what stays takes its room before anything comes to it, or one that comes drives out the
         next; without, the first keys go to fewer channels
-    sizes : float64 (F,): bytes of each key, where as few as can be shall move: what costs most for
-        its load stays, and no key goes whole of which a part would do
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
     room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
     stays = np.zeros_like(before)
-    first = np.arange(len(loads))
-    if sizes is not None:
-        dear = np.divide(sizes, loads, out=np.full(len(loads), np.inf), where=loads > 0)
-        first = np.argsort(-dear, kind="stable")
-    for key in first.tolist() if held else ():
-        stays[key] = np.minimum(before[key] * loads[key], room)
+    for key, load in enumerate(loads.tolist() if held else ()):
+        stays[key] = np.minimum(before[key] * load, room)
         room -= stays[key]
     after = np.zeros_like(before)
     for key, load in enumerate(loads.tolist()):
         room += stays[key]
         fits = open_ & (room >= load)
-        if sizes is None and fits.any():
+        if fits.any():
             owner = int(np.lexsort((room, before[key], fits))[-1])
             after[key, owner] = 1.0
         else:
@@ -187,12 +173,14 @@ def afforded(
     copies: Floats,
     budget: float,
 ) -> Floats:
-    """As far from `before` to `after`, shares (F, N), as a budget goes; what is on channels that
-    close moves anyway (`emptied`), and is paid for first, then new owners' copies; where the rest
-    does not pay for the partials of owners that leave, none does.
+    """Shares (F, N) as near to `after` as a budget pays for. To share a key with other channels, or
+    otherwise, moves nothing: what is there stays there, as a partial. What is on channels that
+    close moves anyway (`emptied`), and is paid for first, then new owners' copies, then the
+    partials of owners that leave, all of a key's or none: where they are not paid for they stay.
 
     Parameters
     ----------
+    before : float64 (F, N): shares where the keys are
     had : int64 (F,): owners now, 1 or more, with those that close, which `before` leaves out
     loads, sizes, copies : float64 (F,): each key's load, the bytes of all its state, and those that
         each new owner gets a copy of
@@ -200,18 +188,16 @@ def afforded(
     spare = max(budget - float(emptied(before, had, sizes, copies).sum()), 0.0)
     stays = np.count_nonzero(before, axis=1) > 0
     before = np.where(stays[:, None], before, np.eye(before.shape[1])[after.argmax(axis=1)])
-    before = before / before.sum(axis=1, keepdims=True)
     after = _copied(before, after, loads, copies, spare)
     spare -= float(np.count_nonzero((before <= 0) & (after > 0), axis=1) @ copies)
-    sizes = np.where(stays, np.maximum(sizes - copies * had, 0.0), 0.0)
-    gone = (before > 0) & (after <= 0)
-    partials = np.count_nonzero(gone, axis=1) / had
-    if float(partials @ sizes) > spare:
-        after = after + np.where(gone, np.minimum(before, STAYING), 0.0)
-        after /= after.sum(axis=1, keepdims=True)
-    moved = float(np.maximum(before - after, 0.0).sum(axis=1) @ sizes)
-    part = 1.0 if moved <= spare else spare / moved
-    return before + part * (after - before)
+    partials = np.where(stays, np.maximum(sizes / had - copies, 0.0), 0.0)
+    gone = (before > 0) & (after < 1 / PARTS)
+    left = np.count_nonzero(gone, axis=1) * partials
+    order = np.argsort(left, kind="stable")
+    dear = order[np.cumsum(left[order]) > spare]
+    kept = after.copy()
+    kept[dear] += np.where(gone[dear], np.minimum(before[dear], STAYING), 0.0)
+    return kept / kept.sum(axis=1, keepdims=True)
 
 
 def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare: float) -> Floats:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from operator import itemgetter
 
 import numpy as np
 
 from partitioning.function import PartitioningFunction
 from partitioning.metrics import imbalance
-from partitioning.profile import Floats, sums_by
+from partitioning.profile import sums_by
 from partitioning.split import PARTS
 from partitioning.strategies.assignment import Ints
 from partitioning.strategies.curve import CLOSE, check_forced, cleared, picked
@@ -25,7 +24,7 @@ Shared = tuple[float, Ints, dict[int, dict[int, float]]]
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
-#: Where a goal is missed, part of a key may be all that a budget pays for: keys of these, too.
+#: Where a budget is too short, to share a key moves nothing: keys of these, too.
 FINER = (1 / 8, 1 / 32, 1 / 128)
 #: Imbalances nearer than this, in part, are told apart by copies.
 NEAR = 1e-4
@@ -146,27 +145,13 @@ def _carried_out(
     spare, at = budget - keys.made_whole - rest.moved(at), at[: len(task.load)]
     loads = sums_by(at, keys.whole, len(task.fair))
     known = loads, task.fair, keys.loads, keys.before, goal, owners
-
-    def even(after: Floats) -> float:
-        return imbalance(loads + keys.loads @ after, task.capacities)
-
-    def paid(after: Floats) -> tuple[float, Floats]:
-        """What the budget pays for of it."""
-        # A split rounds each share to whole parts.
-        moved = (np.abs(after - keys.before) > 0.5 / PARTS).any(axis=1)
-        rounding = len(task.fair) / PARTS * float(keys.sizes[moved].sum())
-        weights = keys.had, keys.loads, keys.sizes, keys.copies
-        after = afforded(keys.before, after, *weights, spare - rounding)
-        return even(after), after
-
     after = shared(*known, held=True)
     if copies is not None:
-        after = min((largest(a, copies) for a in (after, shared(*known, held=False))), key=even)
-    reached, after = paid(after)
-    if budget < np.inf and reached > goal * (1 + ROUNDING):
-        thrifty = shared(*known, held=True, sizes=keys.sizes)
-        thrifty = thrifty if copies is None else largest(thrifty, copies)
-        reached, after = min((reached, after), paid(thrifty), key=itemgetter(0))
+        both = [largest(a, copies) for a in (after, shared(*known, held=False))]
+        after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, task.capacities))
+    weights = keys.had, keys.loads, keys.sizes, keys.copies
+    after = afforded(keys.before, after, *weights, spare)
+    reached = imbalance(loads + keys.loads @ after, task.capacities)
     # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
     there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS
     still = there & (keys.before - after < 1 / PARTS).all(axis=1)
