@@ -1,24 +1,36 @@
 """Learning against groupBy(key).count(): 20M rows of 1M Zipf keys. `python -m benchmarks.learn`.
 
 Both sides read the same Parquet files from scratch; they run in turn, and the ratio is taken
-pair by pair. The group-by's result is thrown away, ours is a sketch. With `--sketch approx_top_k`
-the other side is exact learning.
+pair by pair. The group-by's result is thrown away, ours is a sketch. With another `--sketch` than
+exact the other side is exact learning.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+from pyspark.sql import SparkSession
 
 from benchmarks.pairs import compare
 from evenkeel.spec import TableSpec
 from partitioning.function import KeyColumn
+from spark_jobs.frequent import COUNTED
 from spark_jobs.generate import zipf_rows
 from spark_jobs.learn import HEAVY_SHARE
 from spark_jobs.passes import Passes, sketch_days
 from spark_jobs.session import session
+from spark_jobs.tasks import job_group, stages
+
+
+def shuffled(spark: SparkSession, action: Callable[[], object]) -> int:
+    """Records that its tasks read from shuffles."""
+    with job_group(spark, "shuffled") as group:
+        action()
+    return sum(task.records for stage in stages(spark, group, 10_000) for task in stage)
 
 
 def main() -> None:
@@ -27,7 +39,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--channels", type=int, default=10)
-    parser.add_argument("--sketch", choices=("exact", "approx_top_k"), default="exact")
+    parser.add_argument("--sketch", choices=("exact", "approx_top_k", *COUNTED), default="exact")
     options = parser.parse_args()
     spark = session("learn benchmark")
     with tempfile.TemporaryDirectory() as folder:
@@ -59,15 +71,14 @@ def main() -> None:
         def grouped() -> object:
             return events.groupBy("key").count().write.format("noop").mode("overwrite").save()
 
-        plain = options.sketch == "exact"
-        compare(
-            f"learn {options.rows:,} rows, {options.keys:,} keys, {options.channels} channels, "
-            f"{options.sketch}",
-            lambda: sketch_days(events, spec, ours),
-            "groupBy(key).count()" if plain else "exact",
-            grouped if plain else lambda: sketch_days(events, spec, exact),
-            options.runs,
-        )
+        size = f"{options.rows:,} rows, {options.keys:,} keys, {options.channels} channels"
+        us, them = (partial(sketch_days, events, spec, passes) for passes in (ours, exact))
+        other = "exact"
+        if options.sketch == "exact":
+            them, other = grouped, "groupBy(key).count()"
+        compare(f"learn {size}, {options.sketch}", us, other, them, options.runs)
+        told = (f"{n}: {shuffled(spark, s):,}" for n, s in ((options.sketch, us), (other, them)))
+        print(f"  records shuffled: {'; '.join(told)}", flush=True)
     spark.stop()
 
 

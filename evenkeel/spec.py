@@ -50,10 +50,10 @@ class TableSpec(Strict):
     )
     input: Input = Field(description="where the events come from; see below")
     load: str | None = Field(None, description="input column with each event's load; none: 1")
-    sketch: Literal["exact", "approx_top_k"] = Field(
+    sketch: Literal["exact", "approx_top_k", "space_saving", "lossy_counting"] = Field(
         "exact",
-        description="how keys that may be heavy are found; approx_top_k: light keys are not "
-        "shuffled, which takes longer on one machine; only without a `load`",
+        description="how keys that may be heavy are found; with another than exact, light keys "
+        "are not shuffled; with a `load`: exact or space_saving",
     )
     window: int = Field(28, ge=1, le=3660, description="days of input to learn from")
     decay: Annotated[
@@ -164,9 +164,10 @@ class TableSpec(Strict):
                     raise ValueError(
                         f"state.{name}.columns.{column}: last needs `by`, or input.time"
                     )
-        if self.sketch == "approx_top_k" and self.load is not None:
+        if self.sketch in ("approx_top_k", "lossy_counting") and self.load is not None:
             raise ValueError(
-                f"sketch: approx_top_k counts events, and load is {self.load!r}; take exact"
+                f"sketch: {self.sketch} counts events, and load is {self.load!r}; "
+                "take exact or space_saving"
             )
         if self.split is not None and self.split.by in self.key:
             raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")

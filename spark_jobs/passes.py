@@ -2,14 +2,13 @@
 of only those fine slots that are heavy enough to hold a heavy key.
 
 Where there are so many channels that nearly every fine slot is that heavy, the second pass shuffles
-nearly all keys. With approx_top_k, Spark's frequent-items sketch says between the two which keys
-may be heavy, and the second pass counts these alone. Both list the same keys with the same loads:
-exact counts. On one machine it takes longer all the same: `python -m benchmarks.learn`.
+nearly all keys. There a sketch (`frequent`) may say between the two which keys may be heavy, and
+the second pass counts these alone. Whatever the sketch, the same keys are listed with the same
+loads: exact counts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,14 +33,11 @@ from spark_jobs.events import (
     refuse_null_keys,
     without_null_keys,
 )
+from spark_jobs.frequent import DAY, HASH, LOAD, found_from, frequent_keys, python_workers
 
-DAY, FINE, LOAD, ROWS, HASH = "_day", "_fine", "_load", "_rows", "_hash"
+FINE, ROWS = "_fine", "_rows"
 #: Fine slots to a slot. More find heavy keys in fewer rows of the second pass.
 FINENESS = 16
-#: Of approx_top_k: a table of this many entries misses no item of over 3.5 / entries of all rows
-#: (Anderson et al., "A high-performance algorithm for identifying frequent items in data streams",
-#: IMC 2017, in Apache DataSketches), it is filled up to so much, and Spark tracks at most so many.
-MISSED, FILLED, TRACKED = 3.5, 0.75, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Passes:
 
     share : of a day's load, from which a key is heavy
     explicit : hashes of keys that are listed whatever their load, int64 (K,)
-    sketch : how the keys that may be heavy are found: "exact" or "approx_top_k"
+    sketch : how the keys that may be heavy are found: "exact", or one of `frequent`'s
     """
 
     key: tuple[KeyColumn, ...]
@@ -60,16 +56,9 @@ class Passes:
     sketch: str = "exact"
 
     @property
-    def entries(self) -> int:
-        """Of approx_top_k's table: a power of two, such that what it may miss is half of `share`,
-        or more where Spark does not track as many."""
-        most = 2 ** int(math.log2(TRACKED / FILLED))
-        return int(min(2 ** math.ceil(math.log2(2 * MISSED / self.share)), most))
-
-    @property
     def found(self) -> float:
         """Share of a day's load from which no key is missed."""
-        return max(self.share, 2 * MISSED / self.entries * (self.sketch != "exact"))
+        return found_from(self.share, self.sketch)
 
     @property
     def fine_slots(self) -> int:
@@ -97,21 +86,6 @@ def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
     return events.groupBy(DAY, fine).agg(load.alias(LOAD), F.count(F.lit(1)).alias(ROWS), *wrong)
 
 
-def frequent_keys(events: DataFrame, passes: Passes) -> DataFrame:
-    """The keys, HASH, that approx_top_k finds on any day. None with a share of `passes.found` is
-    missed; some with half of that are among them."""
-    # Its last argument is the items it tracks: of that, Spark makes the table's size.
-    tracked = int(passes.entries * FILLED)
-    # No more keys than this can have that half.
-    most = min(math.ceil(2 / passes.found), tracked)
-    least = passes.found - MISSED / passes.entries
-    hashed = events.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH))
-    top = F.expr(f"approx_top_k({HASH}, {most}, {tracked})").alias("top")
-    found = hashed.groupBy(DAY).agg(top, F.count(F.lit(1)).alias(ROWS))
-    found = found.select(ROWS, F.inline("top"))
-    return found.where(F.col("count") >= least * F.col(ROWS)).select(F.col("item").alias(HASH))
-
-
 def hash_frame(spark: SparkSession, hashes: Hashes) -> DataFrame:
     """HASH of each of these, to join with: there may be hundreds of thousands, too many for an IN
     list."""
@@ -119,21 +93,18 @@ def hash_frame(spark: SparkSession, hashes: Hashes) -> DataFrame:
 
 
 def heavy_keys(
-    events: DataFrame,
+    found: DataFrame,
     spec: TableSpec,
     passes: Passes,
-    fine: np.ndarray,
     least: float,
     only: DataFrame | None = None,
 ) -> DataFrame:
-    """Second pass: load of the keys in the given fine slots (of them, with `only`, those whose
-    HASH it has) that have at least `least`, and of the explicit keys, by day: DAY, HASH, key
-    columns, LOAD."""
+    """Second pass: load of the found events' keys (with `only`, of those whose HASH it has) that
+    have at least `least`, and of the explicit keys, by day: DAY, HASH, key columns, LOAD."""
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     keys = [col(c.name) for c in passes.key]
-    found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), fine)))
     if only is not None:
-        few = F.broadcast(only.union(hash_frame(events.sparkSession, passes.explicit)).distinct())
+        few = F.broadcast(only.union(hash_frame(found.sparkSession, passes.explicit)).distinct())
         found = found.withColumn(HASH, F.expr(hash_sql(passes.key))).join(few, HASH, "left_semi")
     found = found.groupBy(DAY, *keys).agg(load.cast("double").alias(LOAD))
     found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
@@ -145,7 +116,7 @@ def sketch_days(
     events: DataFrame, spec: TableSpec, passes: Passes, by: Column | None = None
 ) -> dict[int, Sketch]:
     """Sketches of every day that has events, by day (days since 1970), in two passes over all,
-    or three with approx_top_k.
+    or three where a sketch names the keys that may be heavy.
 
     Parameters
     ----------
@@ -153,7 +124,8 @@ def sketch_days(
 
     Raises
     ------
-    InputError : null keys where the spec refuses them; loads that are not finite or below 0
+    InputError : null keys where the spec refuses them; loads that are not finite or below 0; a
+        sketch that executors cannot run
     """
     events = with_days(without_null_keys(events, spec), spec, by)
     with reading(spec):
@@ -171,9 +143,15 @@ def sketch_days(
     own = np.mod(passes.explicit, passes.fine_slots)
     picked = np.union1d(fine[(load >= error[at]) & (load > 0)], own)
     least = float(error.min()) if len(days) else 0.0
-    with reading(spec):
-        only = None if passes.sketch == "exact" else frequent_keys(events, passes)
-        heavy = heavy_keys(events, spec, passes, picked, least, only).toArrow()
+    found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), picked)))
+    only = None
+    if passes.sketch != "exact" and len(days):
+        each = F.lit(1.0) if spec.load is None else col(spec.load).cast("double")
+        hashed = found.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH), each.alias(LOAD))
+        by_day = dict(zip(days.tolist(), error.tolist(), strict=True))
+        only = frequent_keys(hashed, passes.sketch, passes.found, by_day)
+    with reading(spec), python_workers(passes.sketch):
+        heavy = heavy_keys(found, spec, passes, least, only).toArrow()
     keys = zip(*(heavy[c.name].to_pylist() for c in passes.key), strict=True)
     names = [_name(values) for values in keys]
     key_day, hashes, key_load = (heavy[c].to_numpy() for c in (DAY, HASH, LOAD))

@@ -20,6 +20,7 @@ from partitioning.hashing import key_hash, slot_of
 from partitioning.profile import Profile
 from spark_jobs import learn as job
 from spark_jobs import passes, state
+from spark_jobs.frequent import entries
 from spark_jobs.learn import learn
 from spark_jobs.passes import Passes, heavy_keys, sketch_days
 from spark_jobs.sketches import Sketches
@@ -257,34 +258,54 @@ def test_composite_keys_with_nulls(spark, world: World, policy: str):
     assert any(" | null" in n for n in sketch.heavy_names) == (policy == "keep")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("share", [0.25, 0.02, 0.0005])
-def test_approx_top_k_lists_what_exact_passes_list(spark, world: World, share: float, seed: int):
-    """More keys than its table holds (at the larger shares), over days and partitions."""
+@pytest.mark.parametrize(
+    ("seed", "share", "kind", "load"),
+    [
+        (0, 0.02, "space_saving", "n"),
+        (1, 0.0005, "lossy_counting", None),
+        *(
+            pytest.param(*drawn, *sketch, marks=pytest.mark.slow)
+            for drawn in ((0, 0.25), (0, 0.0005), (1, 0.02))
+            for sketch in (("approx_top_k", None), ("space_saving", "n"), ("lossy_counting", None))
+        ),
+    ],
+)
+def test_sketches_list_what_exact_passes_list(
+    spark, world: World, seed: int, share: float, kind: str, load: str | None
+):
+    """More keys than they hold (at the larger shares), over days and partitions."""
     random = np.random.default_rng(seed)
     days = random.integers(0, 3, 60_000)
     keys = np.where(random.random(60_000) < 0.5, random.zipf(1.5, 60_000) % 500, 10**6 + days)
     keys = np.where(random.random(60_000) < 0.4, random.integers(0, 20_000, 60_000), keys)
-    frame = spark.createDataFrame(pd.DataFrame({"dest": keys.astype(str), "d": days}))
-    frame = frame.selectExpr("dest", "date_add(DATE'2013-01-01', int(d)) AS at").repartition(5)
-    spec = world.respec(input={"path": "x", "time": "at"}).table.spec
+    rows = pd.DataFrame({"dest": keys.astype(str), "d": days, "n": random.integers(0, 8, 60_000)})
+    frame = spark.createDataFrame(rows)
+    frame = frame.selectExpr("dest", "n", "date_add(DATE'2013-01-01', int(d)) AS at").repartition(5)
+    spec = world.respec(input={"path": "x", "time": "at"}, load=load).table.spec
     light = np.sort(key_hash([["19999"]], ["string"]))
-    exact, top = (
-        sketch_days(frame, spec, Passes(STRING, 4, share, light, kind))
-        for kind in ("exact", "approx_top_k")
+    exact, found = (
+        sketch_days(frame, spec, Passes(STRING, 4, share, light, name)) for name in ("exact", kind)
     )
-    assert exact.keys() == top.keys() and len(exact) == 3
+    assert exact.keys() == found.keys() and len(exact) == 3
     for day, sketch in exact.items():
         assert len(sketch.heavy) >= (1 if share > 0.1 else 2)
-        np.testing.assert_array_equal(top[day].load, sketch.load)
-        np.testing.assert_array_equal(top[day].heavy, sketch.heavy)
-        np.testing.assert_array_equal(top[day].heavy_load, sketch.heavy_load)
-        assert (top[day].heavy_names, top[day].error) == (sketch.heavy_names, sketch.error)
+        np.testing.assert_array_equal(found[day].load, sketch.load)
+        np.testing.assert_array_equal(found[day].heavy, sketch.heavy)
+        np.testing.assert_array_equal(found[day].heavy_load, sketch.heavy_load)
+        assert (found[day].heavy_names, found[day].error) == (sketch.heavy_names, sketch.error)
+
+
+def test_executors_without_our_python(spark, world: World, monkeypatch):
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python")
+    frame = spark.range(9).selectExpr("string(id) AS dest")
+    spec = world.respec(input={"path": "x"}).table.spec
+    with pytest.raises(InputError, match=r"space_saving runs in Python .*\"/no/python\".*exact"):
+        sketch_days(frame, spec, Passes(STRING, 64, 0.01, np.empty(0, np.int64), "space_saving"))
 
 
 @pytest.mark.slow
-def test_approx_top_k_groups_only_keys_that_may_be_heavy(spark, ready: World, monkeypatch):
+@pytest.mark.parametrize("kind", ["approx_top_k", "space_saving", "lossy_counting"])
+def test_sketches_leave_few_keys_to_group(spark, ready: World, monkeypatch, kind: str):
     grouped = []
 
     def counted(*given):
@@ -293,7 +314,7 @@ def test_approx_top_k_groups_only_keys_that_may_be_heavy(spark, ready: World, mo
 
     monkeypatch.setattr(passes, "heavy_keys", counted)
     plain = learn(spark, ready.table, date(2013, 1, 8))[0]
-    ready.respec(sketch="approx_top_k")
+    ready.respec(sketch=kind)
     monkeypatch.setattr(job, "HEAVY_SHARE", 0.4)  # a tenth of a day's load
     profile = learn(spark, ready.table, date(2013, 1, 8), relearn=True)[0]
     assert grouped[0] is None
@@ -306,10 +327,12 @@ def test_approx_top_k_groups_only_keys_that_may_be_heavy(spark, ready: World, mo
 
 def test_where_spark_tracks_too_few_items_the_error_says_so():
     sure = Passes(STRING, 64, 1e-4, np.empty(0, np.int64), "approx_top_k")
-    assert sure.entries == 2**17 and sure.found == 1e-4
+    assert entries(sure.share) == 2**17 and sure.found == 1e-4
     over = Passes(STRING, 64, 1e-7, np.empty(0, np.int64), "approx_top_k")
-    assert over.entries * 0.75 <= 1_000_000 and over.found == 7 / over.entries > over.share
-    assert Passes(STRING, 64, 1e-7, np.empty(0, np.int64)).found == 1e-7
+    assert entries(over.share) * 0.75 <= 1_000_000
+    assert over.found == 7 / entries(over.share) > over.share
+    for kind in ("exact", "space_saving", "lossy_counting"):
+        assert Passes(STRING, 64, 1e-7, np.empty(0, np.int64), kind).found == 1e-7
 
 
 def test_member_sql_is_set_membership(spark):

@@ -212,10 +212,16 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"key": []}, "key: .*at least 1 item"),
         ({"key": ["a", "a"]}, "key: key columns must differ"),
         ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
-        ({"sketch": "lossy"}, "sketch: .*'exact' or 'approx_top_k'.*got 'lossy'"),
         (
-            {"sketch": "approx_top_k", "load": "n"},
-            "yaml: sketch: approx_top_k counts events, and load is 'n'; take exact",
+            {"sketch": "lossy"},
+            "sketch: .*'exact', 'approx_top_k', 'space_saving' or 'lossy_counting'.*got 'lossy'",
+        ),
+        *(
+            (
+                {"sketch": name, "load": "n"},
+                f"yaml: sketch: {name} counts events, and load is 'n'; take exact or space_saving",
+            )
+            for name in ("approx_top_k", "lossy_counting")
         ),
         ({"decay": 2}, "decay: .*less than or equal to 1"),
         ({"decay": "often"}, "decay: .*'auto'"),

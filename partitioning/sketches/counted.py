@@ -97,3 +97,9 @@ def counts_of(keys: Hashes, counts: Floats, hashes: Hashes, missing: float = 0.0
         return np.full(len(hashes), missing)
     at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
     return np.where(keys[at] == hashes, counts[at], missing)
+
+
+def union(a: Hashes, b: Hashes) -> Hashes:
+    """The keys of both, ascending. Counted, NumPy sorts them; since 2.3 np.union1d hashes, at 100
+    times the cost for a million."""
+    return np.unique(np.concatenate([a, b]), return_counts=True)[0]

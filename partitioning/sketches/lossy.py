@@ -14,7 +14,7 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats
-from partitioning.sketches.counted import Counted, counts_of
+from partitioning.sketches.counted import Counted, counts_of, union
 
 
 class LossyCounting(Counted):
@@ -40,7 +40,7 @@ class LossyCounting(Counted):
 
     def _join(self, keys: Hashes, load: Floats, errors: Floats, before: float) -> None:
         """Add counts whose errors include what the keys can have had here before."""
-        both = np.union1d(self.keys, keys)
+        both = union(self.keys, keys)
         counts = counts_of(self.keys, self.counts, both) + counts_of(keys, load, both)
         own = counts_of(self.keys, self.errors, both, np.nan)
         new = counts_of(keys, errors, both, np.nan)

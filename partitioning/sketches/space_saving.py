@@ -13,7 +13,7 @@ import numpy as np
 
 from partitioning.hashing import Hashes
 from partitioning.profile import Floats
-from partitioning.sketches.counted import Counted, counts_of
+from partitioning.sketches.counted import Counted, counts_of, union
 
 
 class SpaceSaving(Counted):
@@ -38,7 +38,7 @@ class SpaceSaving(Counted):
         return self._missed
 
     def _add(self, keys: Hashes, load: Floats) -> None:
-        both = np.union1d(self.keys, keys)
+        both = union(self.keys, keys)
         counts = counts_of(self.keys, self.counts, both) + counts_of(keys, load, both)
         if len(both) > self.capacity:
             lowered = float(np.partition(counts, -self.capacity - 1)[-self.capacity - 1])
