@@ -5,7 +5,7 @@ channels, half of the time as many as before, from a function of hashing, scan o
 strategy plans, and frontier is given just the bytes which that moved, and may split keys where it
 does. Told is how often another is more even by over .1%, and by how much at most: over slots as
 specs have them, and over few, where each item is a good part of a channel and to be the most even
-is to pack a bin, so that any search may be beaten by another's luck.
+is to pack bins.
 
     python -m benchmarks.own_bytes [profiles]
 """

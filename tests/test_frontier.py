@@ -31,10 +31,12 @@ from partitioning.resources import delta
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.assignment import Assignment
 from partitioning.strategies.curve import trace, whole_path
+from partitioning.strategies.descent import LEAST_GAIN
 from partitioning.strategies.frontier import frontier
 from partitioning.strategies.frontier_task import Task, _squares, task_of
 from partitioning.strategies.gedik import scan
 from partitioning.strategies.hashing import consistent, uniform
+from partitioning.strategies.pairwise import LEAST_STEPS, pairwise
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SLOTS = 32
@@ -486,9 +488,38 @@ def test_at_the_same_bytes_no_other_is_more_even(z, row_bytes, before, now):
 @example(80)  # heavy keys that cost few bytes beside ones that cost many
 @example(91)  # no key of over 1/32 of a channel
 def test_on_random_profiles_no_other_is_more_even_at_its_own_bytes(seed):
-    """Where items are few, docs/BENCHMARKS.md tells how often another is."""
     found = compared(*drawn(seed, "specs' sizes"))
     assert max(found.values()) <= CLOSE, found
+
+
+@pytest.mark.parametrize("seed", [23, 67, 81])
+def test_of_few_items_no_other_is_more_even_at_its_own_bytes(seed):
+    """Of 200 profiles those where others packed the better the more."""
+    found = compared(*drawn(seed, "few items"))
+    assert max(found.values()) <= CLOSE, found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9), st.integers(-1, 1)), max_size=9),
+    st.sampled_from([1.0, 3.0]),
+    st.integers(0, 40),
+)
+def test_two_channels_share_their_items_as_well_as_any(items, capacity, budget):
+    load, size, home = np.array(items, np.float64).reshape(-1, 3).T
+    fair, home = np.array([1.0, capacity]), home.astype(np.int32)
+    charged, at = size * (home >= 0), np.maximum(home, 0)  # what is nowhere is free to put
+    found = pairwise(load, charged, home, at, fair, np.arange(len(load)), budget, 0.0)
+
+    def worst(at):
+        return (np.bincount(at, load, minlength=2) / fair).max()
+
+    ways = map(np.array, itertools.product([0, 1], repeat=len(load)))
+    best = min(worst(w.astype(int)) for w in ways if charged[w != home].sum() <= budget)
+    assert charged[found != home].sum() <= budget
+    # As well as whole steps of load, rounded, tell.
+    assert (
+        best <= worst(found) <= best + len(load) * load.sum() / LEAST_STEPS + worst(at) * LEAST_GAIN
+    )
 
 
 @pytest.mark.parametrize("start", ["dalton", "flexd", "pkg"])

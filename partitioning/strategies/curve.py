@@ -17,6 +17,7 @@ from partitioning.profile import Floats, Profile
 from partitioning.strategies.assignment import Ints
 from partitioning.strategies.descent import ROUNDING
 from partitioning.strategies.frontier_task import PRICES, Path, Task, task_of
+from partitioning.strategies.pairwise import FEW, pairwise
 from partitioning.strategies.thrift import packed, thriftier
 
 State = TypeVar("State")
@@ -28,6 +29,8 @@ GRID = 64
 PASSES = 8
 #: Times that what lies between two levels is halved, in search of the lowest for a budget.
 HALVINGS = 5
+#: States of a path that few items are packed from.
+STARTS = 4
 #: Mean square imbalance that moving all state must save where the next window is uncertain.
 WORTH = 0.005
 
@@ -53,17 +56,44 @@ class Curve:
 @lru_cache(maxsize=4)
 def whole_path(task: Task) -> Path:
     """The path to as even as it gets, such that planning again from there finds nothing."""
-    path = task.search(task.floor, task.floor * (1 + CLOSE))
+    path = _searched(task)
     for _ in range(PASSES):
         if time.monotonic() > task.deadline:
             break
         end = path.pareto()[-1]
         at = path.at(end)
-        again = replace(task, start=at, home=at).search(task.floor, task.floor * (1 + CLOSE))
+        again = _searched(replace(task, start=at, home=at))
         if again.imbalance.min() >= path.imbalance[end] * (1 - ROUNDING):
             break
         path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
     return path
+
+
+def _searched(task: Task) -> Path:
+    """A search to as even as it gets; of few items, packed at its end."""
+    path = task.search(task.floor, task.floor * (1 + CLOSE))
+    end = path.pareto()[-1]
+    at = path.at(end)
+    packed = _packed(task, path, at, np.inf, task.floor)
+    step = [(item, int(packed[item])) for item in np.flatnonzero(packed != at).tolist()]
+    return task.replay([*path.moves[: end + 1], step]) if step else path
+
+
+def _packed(task: Task, path: Path, at: Ints, budget: float, stop: float) -> Ints:
+    """The most even state, to `stop`, for a budget that pairs of channels get to from `at`, or from
+    what of a path is near it; `at` where there are too many items, or other things to be even."""
+    loose = np.flatnonzero(~task.fixed)
+    if len(loose) > FEW or len(task.measures) != 1 or task.poured:
+        return at
+    charged, stop = task.sizes * (task.home >= 0), stop * (1 + CLOSE)
+    kept = [k for k in path.pareto() if path.bytes[k] <= budget][-STARTS:]
+    best = at
+    for start in (at, *map(path.at, kept), task.start):
+        if task.worst(best) <= stop or time.monotonic() > task.deadline:
+            break
+        found = pairwise(task.load, charged, task.home, start, task.fair, loose, budget, stop)
+        best = min(best, found, key=lambda at: (task.worst(at), task.moved(at)))
+    return best
 
 
 def trace(
@@ -130,7 +160,7 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
         return at
     if level > reached and path.bytes.max() > budget:
         found = _affordable(task, aim, level, budget)
-        return at if found is None else found
+        return _packed(task, path, at if found is None else found, budget, aim)
     return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
 
 

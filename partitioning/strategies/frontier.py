@@ -49,10 +49,11 @@ def frontier(
     """The least bytes for `max_imbalance`, or the least imbalance for `budget` bytes.
 
     From the previous function, the fullest channel (by capacity) sheds slots and heavy keys, most
-    load per byte first, to the emptiest; where none fits, two are swapped. An item counts once
-    however often it moves, and not at all once it is back. A heavy key is explicit only where its
-    channel is not its slot's; once it is light it goes back there when others move. Without a
-    previous function the search starts from consistent hashing, and everything is free.
+    load per byte first, to the emptiest; where none fits, two are swapped. Few items are packed in
+    the end: pairs of channels share theirs anew (`pairwise`). An item counts once however often it
+    moves, and not at all once it is back. A heavy key is explicit only where its channel is not its
+    slot's; once it is light it goes back there when others move. Without a previous function the
+    search starts from consistent hashing, and everything is free.
 
     Of several resources, every one counts: imbalance is that of the worst, and without a
     `max_imbalance` the mean square over all channels and resources is brought down. A profile
