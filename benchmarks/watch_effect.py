@@ -88,8 +88,9 @@ class Side:
         work = measure(spark, window, spec, CHANNELS)
         self.rows.append([c.rows for c in work])
         self.seconds.append([c.seconds for c in work])
-        with commits.commit_conf(spark, f"stream {self.name}", number, {"batch": number}):
-            merge_window(spark, spec, "totals", window, function)
+        app, meta = f"stream {self.name}", {"batch": number}
+        with commits.commit_session(spark, app, number, meta) as own:
+            merge_window(own, spec, "totals", window, function)
         window.unpersist()
 
     def rebalance(self, spark: SparkSession, end: date) -> None:

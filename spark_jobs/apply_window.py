@@ -42,6 +42,7 @@ from spark_jobs.events import (
 from spark_jobs.fold import EVENTS, fold, merged_sql, of_table, route
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import of_keys_sql
+from spark_jobs.session import own_session
 from spark_jobs.tasks import job_group, stages
 
 #: Of a folded row: whether its key is split.
@@ -132,6 +133,7 @@ def apply_window(
     FenceError : a migration is under way, or was while this ran: then running it again completes it
     """
     spec, began = table.spec, time.monotonic()
+    spark = own_session(spark)
     need_time(spec)
     if start >= end:
         raise InputError(f"the window from {start} to {end} has no day", "--start, --end")
@@ -164,8 +166,8 @@ def apply_window(
             meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
             app = commits.app_id(spec.table, commits.WINDOWS)
             mine = {**meta, "epoch": function.epoch}
-            with commits.commit_conf(spark, app, day_number(end), mine):
-                merge_window(spark, spec, name, window, function)
+            with commits.commit_session(spark, app, day_number(end), mine) as own:
+                merge_window(own, spec, name, window, function)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:
         window.unpersist()

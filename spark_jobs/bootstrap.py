@@ -41,6 +41,7 @@ from spark_jobs.events import (
 )
 from spark_jobs.fold import EVENTS, fold, of_table
 from spark_jobs.job import parser, run_job, say
+from spark_jobs.session import in_session, own_session
 
 #: What a half-made table was being made from; another bootstrap must not complete it.
 MADE_PROPERTY = "evenkeel.bootstrap"
@@ -86,6 +87,7 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
     DamagedError : folders that hold what a bootstrap from something else has made
     FenceError : another bootstrap was first, again and again
     """
+    spark = own_session(spark)
     for attempt in range(ATTEMPTS):
         try:
             return _bootstrap(spark, table, end)
@@ -217,13 +219,14 @@ def _create(
     meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}
     for name in names:
         say(f"{name}: writing")
-        writer = of_table(rows, spec, name).writeTo(state.sql_name(spec.state[name].path))
-        writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))
-        columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
-        for key, value in {**properties, **columns}.items():
-            writer = writer.tableProperty(key, value)
         number = day_number(end) if end else None
-        with reading(spec), commits.commit_conf(spark, app, number, meta):
+        columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
+        with reading(spec), commits.commit_session(spark, app, number, meta) as own:
+            written = in_session(own, of_table(rows, spec, name))
+            writer = written.writeTo(state.sql_name(spec.state[name].path))
+            writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))
+            for key, value in {**properties, **columns}.items():
+                writer = writer.tableProperty(key, value)
             writer.create()
 
 

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from partitioning.errors import DamagedError
+from spark_jobs.session import APP_ID, APP_VERSION, OF_ONE_WRITE, USER_METADATA, own_session
 from spark_jobs.state import python_dict, snapshot, table_version
 
 #: Second part of the application id of applied windows; versions are day numbers of their ends.
@@ -23,9 +24,6 @@ WINDOWS = "windows"
 RECENT = 200
 #: Commits that are read one after the other; more are read by so many threads.
 FEW, READERS = 8, 8
-_APP_ID = "spark.databricks.delta.write.txnAppId"
-_APP_VERSION = "spark.databricks.delta.write.txnVersion"
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 #: Delta's answers to "somebody else committed first"; they have no base class in common.
 CONFLICTS: tuple[type[Exception], ...] = (
     conflicts.ConcurrentAppendException,
@@ -83,28 +81,33 @@ def app_id(table: str, what: str = "") -> str:
 
 
 @contextmanager
-def commit_conf(
+def commit_session(
     spark: SparkSession, app: str | None, version: int | None, meta: Mapping[str, Any]
-) -> Iterator[None]:
-    """Writes inside carry our metadata and, where `app` is given, a transaction id.
+) -> Iterator[SparkSession]:
+    """Make a session for one commit: writes made in it carry our metadata and, where `app` is
+    given, a transaction id.
 
-    Delta skips a write whose (app, version) is spent, silently: so one `with` for each write.
+    Delta skips a write whose (app, version) is spent, silently. So each write has a session of
+    its own (`own_session`), in which no other thread writes; `spark` stays as it is. A DataFrame
+    of another session must be brought over to be written (`in_session`); as the source of a MERGE
+    it may be of any.
 
     Parameters
     ----------
+    spark : the session to take all other settings from
     app, version : see `app_id`; versions of one app must grow
     meta : goes into the commit's userMetadata as {"evenkeel": meta}
     """
-    values = {_USER_METADATA: json.dumps({"evenkeel": dict(meta)}, sort_keys=True)}
+    own = own_session(spark)
+    own.conf.set(USER_METADATA, json.dumps({"evenkeel": dict(meta)}, sort_keys=True))
     if app is not None:
-        values |= {_APP_ID: app, _APP_VERSION: str(version)}
+        own.conf.set(APP_ID, app)
+        own.conf.set(APP_VERSION, str(version))
     try:
-        for name, value in values.items():
-            spark.conf.set(name, value)
-        yield
+        yield own
     finally:
-        for name in (_USER_METADATA, _APP_ID, _APP_VERSION):
-            spark.conf.unset(name)
+        for name in OF_ONE_WRITE:
+            own.conf.unset(name)
 
 
 def spent_transaction(spark: SparkSession, path: str, app: str) -> int | None:

@@ -10,8 +10,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -25,6 +24,7 @@ from partitioning.errors import InputError
 from spark_jobs import commits, constraints, hadoop, state
 from spark_jobs.checks import check_tables
 from spark_jobs.job import parser, run_job, say
+from spark_jobs.session import own_session
 
 #: A channel with this share of its rows deleted is written anew.
 DELETED_SHARE = 0.1
@@ -89,8 +89,9 @@ def optimize(spark: SparkSession, path: str) -> int:
     channels = sorted(r[0] for r in channels_to_rewrite(state.files(spark, path)).collect())
     if channels:
         chosen = ", ".join(map(str, channels))
-        with _conf(spark, _SORTED), commits.commit_conf(spark, None, None, {"step": "maintain"}):
-            spark.sql(
+        sorting = own_session(spark, _SORTED)
+        with commits.commit_session(sorting, None, None, {"step": "maintain"}) as own:
+            own.sql(
                 f"OPTIMIZE {state.sql_name(path)} WHERE {state.CHANNEL} IN ({chosen}) "
                 f"ZORDER BY ({state.SLOT})"
             )
@@ -134,8 +135,8 @@ def keep_readable(spark: SparkSession, path: str, versions: Sequence[int], days:
     wanted = max(days, math.ceil((time.time() - oldest) / 86400) + SLACK_DAYS)
     found = state.properties(spark, path)
     if any(_days(found.get(name, "")) < wanted for name in (_LOG, _FILES)):
-        with commits.commit_conf(spark, None, None, {"step": "maintain"}):
-            spark.sql(
+        with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+            own.sql(
                 f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES "
                 f"('{_LOG}' = 'interval {wanted} days', '{_FILES}' = 'interval {wanted} days')"
             )
@@ -155,8 +156,8 @@ def vacuum(
     # VACUUM lists folders in as many tasks, four times over: 10,000 by default, a minute's work.
     tasks = str(2 * spark.sparkContext.defaultParallelism)
     listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
-    with _conf(spark, {**_VACUUM, **listing}):
-        spark.sql(f"VACUUM {state.sql_name(path)} RETAIN {hours} HOURS")
+    own = own_session(spark, {**_VACUUM, **listing})
+    own.sql(f"VACUUM {state.sql_name(path)} RETAIN {hours} HOURS")
     return hours
 
 
@@ -206,21 +207,6 @@ def _days(interval: str) -> float:
     words = interval.split()
     fits = len(words) == 3 and words[0] == "interval" and words[2].startswith("day")
     return float(words[1]) if fits else 0.0
-
-
-@contextmanager
-def _conf(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in values}
-    try:
-        for name, value in values.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:

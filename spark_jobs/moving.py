@@ -102,8 +102,8 @@ class Passage:
                     "Find in DESCRIBE HISTORY who did, and bring the table back",
                 )
             reached("loosening")
-            with self._commit():
-                return constraints.drop(self.spark, self.path, closing)
+            with self._commit() as own:
+                return constraints.drop(own, self.path, closing)
 
         done = persistently(once, self.where)
         reached("loosened")
@@ -164,8 +164,8 @@ class Passage:
                 return False
             reached("sealing")
             if moving in stands:
-                with self._commit():
-                    constraints.drop(self.spark, self.path, moving)
+                with self._commit() as own:
+                    constraints.drop(own, self.path, moving)
             return True
 
         done = persistently(once, self.where)
@@ -208,8 +208,9 @@ class Passage:
             self.throttle.admit(rows_left.where(WRITTEN), self.name)
         app = commits.app_id(self.migration.table.spec.table)
         try:
-            with commits.commit_conf(self.spark, app, version, self.migration.meta(self.step)):
-                row = self.spark.sql(statement).first()
+            meta = self.migration.meta(self.step)
+            with commits.commit_session(self.spark, app, version, meta) as own:
+                row = own.sql(statement).first()
         except (PySparkException, Py4JJavaError) as error:
             if constraints.REFUSED not in str(error):
                 raise
@@ -231,8 +232,8 @@ class Passage:
         """Add one of the migration's constraints; False where rows violate it."""
         rule = self.migration.rules[constraint]
         try:
-            with self._commit():
-                constraints.add(self.spark, self.path, constraint, rule)
+            with self._commit() as own:
+                constraints.add(own, self.path, constraint, rule)
         except PySparkException as error:
             if error.getCondition() == _VIOLATED:
                 return False
@@ -245,9 +246,9 @@ class Passage:
             raise
         return True
 
-    def _commit(self) -> AbstractContextManager[None]:
+    def _commit(self) -> AbstractContextManager[SparkSession]:
         # A change of constraints carries no transaction id: it looks at what stands.
-        return commits.commit_conf(self.spark, None, None, self.migration.meta(self.step))
+        return commits.commit_session(self.spark, None, None, self.migration.meta(self.step))
 
 
 def _alone(made: Sequence[Written]) -> bool:

@@ -156,8 +156,8 @@ def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Place
 def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, name: str) -> None:
     migration = planned(spark, home)
     value = "interval 9 days" if name in state.RETENTION else "false"
-    with commits.commit_conf(spark, None, None, {"step": step}):
-        spark.sql(
+    with commits.commit_session(spark, None, None, {"step": step}) as own:
+        own.sql(
             f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ('{name}' = '{value}', "
             f"'{state.RETENTION[1]}' = 'interval 9 days')"
         )
@@ -207,18 +207,18 @@ def test_rows_that_come_while_moving_are_swept(
 ) -> None:
     migration = planned(spark, home)
     late = [{f"late{i}": i for i in range(200)}]
-    conf = commits.commit_conf
+    real = commits.commit_session
 
     @contextlib.contextmanager
     def then_somebody_writes(
         session: SparkSession, app: str | None, version: int | None, meta: dict[str, object]
-    ) -> Iterator[None]:
-        with conf(session, app, version, meta):
-            yield
+    ) -> Iterator[SparkSession]:
+        with real(session, app, version, meta) as own:
+            yield own
         if app is not None and late:
             append(session, home, migration.before, late.pop())
 
-    monkeypatch.setattr("spark_jobs.commits.commit_conf", then_somebody_writes)
+    monkeypatch.setattr("spark_jobs.commits.commit_session", then_somebody_writes)
     record = migrate(spark, migration)
     first, second = record["tables"]["visits"]["commits"]
     assert second == first + 2
