@@ -3,7 +3,8 @@ the home's, in the one commit that takes it away; of a table whose rows are copi
 gives every owner its copy.
 
 Delta reads a MERGE's source as of its own transaction, so that what others wrote until then is
-merged, and what they write meanwhile makes it fail (`tests/test_split_state.py`).
+merged, and what they write meanwhile makes it fail (`tests/test_split_state.py`). Several rows of a
+key on one channel, as writers leave that append, become one, too.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from spark_jobs.state import CHANNEL, SLOT, sql_name
 
 #: Of a row that is left to move: whether it is written.
 WRITTEN = "_written"
-#: Of the joined rows: whether the row is there afterwards.
-_STAYS = "_stays"
+#: Of the joined rows: whether the row is there afterwards, and whether it replaces several rows. An
+#: UPDATE would give each of these the whole sum: they are deleted, and one row is inserted.
+_STAYS, _ANEW = "_stays", "_anew"
 
 
 def of_keys_sql(function: PartitioningFunction, hashes: Hashes) -> str:
@@ -74,18 +76,19 @@ class Joining:
         return f"{select} FROM ({self._source(version)})"
 
     def merge(self) -> str:
-        """The MERGE that brings the rows to their owners; run again it finds nothing. What a
-        partial holds that leaves goes to the home; a copy goes to every owner that has none."""
+        """The MERGE that brings rows to their owners, one a channel; run again it finds nothing.
+        What a partial holds that leaves goes to the home; a copy goes to every owner that has
+        none."""
         columns = [quoted(c) for c in self.spec.state[self.name].columns]
         keys = [quoted(c) for c in self.spec.key]
         same = " AND ".join(f"t.{k} <=> s.{k}" for k in keys)
         every_column = [CHANNEL, SLOT, *keys, *columns]
         return (
             f"MERGE INTO {self._read()} AS t USING ({self._source()}) AS s "
-            f"ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} "
+            f"ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} AND NOT s.{_ANEW} "
             f"WHEN MATCHED AND NOT s.{_STAYS} THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in columns)} "
-            f"WHEN NOT MATCHED THEN INSERT ({', '.join(every_column)}) "
+            f"WHEN NOT MATCHED AND s.{_STAYS} THEN INSERT ({', '.join(every_column)}) "
             f"VALUES ({', '.join(f's.{c}' for c in every_column)})"
         )
 
@@ -93,6 +96,7 @@ class Joining:
         """The rows that change: as they shall be where they stay, as they are where they leave."""
         table = self.spec.state[self.name]
         values = ", ".join(quoted(c) for c in table.columns)
+        some = ", ".join(f"any_value({quoted(c)})" for c in table.columns)
         every = ", ".join(f"{sql} AS {quoted(c)}" for c, sql in merged(table).items())
         row = ", ".join([SLOT, *(quoted(c) for c in self.spec.key)])
         if table.copied:
@@ -100,12 +104,15 @@ class Joining:
             due = f"NOT bool_or({CHANNEL} = _to) OR count(DISTINCT struct({values})) > 1"
         else:
             reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
+        several = f"count_if({CHANNEL} = _to) > 1"
         return (
             f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS _at "
             f"FROM {self._read(version)} WHERE {of_keys_sql(self.target, self.shared)}) "
-            f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS} "
-            f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to HAVING {due} "
-            f"UNION ALL SELECT {row}, {CHANNEL}, {values}, false FROM parts WHERE {CHANNEL} <> _at"
+            f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS}, {several} AS {_ANEW} "
+            f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to "
+            f"HAVING {due} OR {several} "
+            f"UNION ALL SELECT {row}, {CHANNEL}, {some}, false, false FROM parts "
+            f"GROUP BY {row}, {CHANNEL} HAVING bool_or({CHANNEL} <> _at) OR count(1) > 1"
         )
 
     def _read(self, version: int | None = None) -> str:

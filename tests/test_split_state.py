@@ -257,6 +257,47 @@ def test_nothing_that_others_write_while_partials_join_is_lost(
     assert added and parts(spark, home) == {2: 130 + sum(added)}
 
 
+def append_partials(spark: SparkSession, home: Placed, visits: dict[int, int]) -> None:
+    """One more row of HEAVY on each of these channels, as a writer leaves it that appends."""
+    path = state.sql_name(home.path())
+    for channel, count in visits.items():
+        spark.sql(
+            f"INSERT INTO {path} (channel, slot, key, visits) "
+            f"VALUES ({channel}, {HASH % 64}, '{HEAVY}', {count})"
+        )
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["forward", "back"])
+@pytest.mark.parametrize(
+    ("on", "owners"),
+    [
+        ((START, 0), {2: 1.0}),
+        ((0,), {START: 1.0, 0: 3.0}),
+        pytest.param((0, 1, START), {START: 1.0, 0: 3.0}, marks=pytest.mark.slow),
+        pytest.param((START,), {START: 1.0, 0: 2.0, 1: 3.0}, marks=pytest.mark.slow),
+    ],
+    ids=["leaving", "home", "everywhere", "staying"],
+)
+def test_appended_partials_are_counted_once(
+    spark: SparkSession, home: Placed, on: tuple[int, ...], owners: dict[int, float], back: bool
+) -> None:
+    """The constraint admits several rows of a split key on one owner; readers add them up."""
+    kept = others(spark, home)
+    append_partials(spark, home, dict.fromkeys(on, 1000))
+    function = home.table.epoch().function
+    after = split(function, owners) if len(owners) > 1 else whole(function, *owners)
+    migration = planned(spark, home, "r", after)
+    migrate(spark, migration)
+    if back:
+        roll_back(spark, migration)
+        assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    else:
+        finish(spark, home, migration)
+    found = parts(spark, home)
+    assert sum(found.values()) == 130 + 1000 * len(on) and others(spark, home) == kept
+    assert set(found) <= (set(HAD) if back else set(owners))
+
+
 @pytest.mark.slow
 def test_in_batches_the_partials_join_at_the_end(spark: SparkSession, home: Placed) -> None:
     before = home.table.epoch().function
