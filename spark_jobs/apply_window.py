@@ -1,8 +1,8 @@
 """Apply a window: each channel folds its keys' events into the state tables, exactly once.
 
 Delta's transaction id is the day number of the window's end, so a second run of a window changes
-nothing, even one that a crash left between two tables. Leaves windows/END.json: what each channel
-measured.
+nothing, even one that a crash left between two tables; see `applied`. Leaves windows/END.json: what
+each channel measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -26,7 +26,7 @@ from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
 from partitioning.parts import owners_sql
 from partitioning.sql import quoted
-from spark_jobs import commits, constraints, state
+from spark_jobs import applied, commits, constraints, state
 from spark_jobs.checks import check_tables
 from spark_jobs.events import (
     between,
@@ -137,9 +137,9 @@ def apply_window(
     need_time(spec)
     if start >= end:
         raise InputError(f"the window from {start} to {end} has no day", "--start, --end")
-    file = f"windows/{end}.json"
+    file = f"{applied.FOLDER}/{end}.json"
     check_tables(spark, spec)
-    waiting = _waiting(spark, table, start, end, allow_gap)
+    waiting = applied.waiting(spark, table, start, end, allow_gap)
     if not waiting and table.registry.store.exists(file):
         say(f"the window from {start} to {end} is applied already: nothing to do")
         return dict(table.registry.store.read_json(file))
@@ -168,6 +168,7 @@ def apply_window(
             mine = {**meta, "epoch": function.epoch}
             with commits.commit_session(spark, app, day_number(end), mine) as own:
                 merge_window(own, spec, name, window, function)
+            applied.check_applied(spark, spec.state[name].path, start, end)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:
         window.unpersist()
@@ -206,67 +207,15 @@ def measure(
     return [ChannelWork(c, count, 0.0) for c, count in enumerate(rows)]
 
 
-def _waiting(
-    spark: SparkSession, table: Table, start: date, end: date, allow_gap: bool
-) -> list[str]:
-    """State tables that this window is not in yet.
-
-    Raises
-    ------
-    InputError : the window overlaps one that is in, and is not that very one; or it leaves out
-        days, which could never be applied later
-    """
-    spec = table.spec
-    untils = {name: _applied_until(spark, spec, name) for name in spec.state}
-    newest = max((u for u in untils.values() if u is not None), default=None)
-    waiting = []
-    for name, until in untils.items():
-        part = spec.state[name]
-        if until != newest and newest is not None and start >= newest:
-            ahead = next(n for n, u in untils.items() if u == newest)
-            begun = _started(spark, spec.state[ahead].path, newest) or "its first day"
-            raise InputError(
-                f"the window that ends at {newest} is in {ahead} and not in {name}: a run was "
-                "broken off",
-                f"{name} ({part.path})",
-                f"Run it again first: --start {begun} --end {newest}",
-            )
-        if until is not None and until < start and not allow_gap:
-            raise InputError(
-                f"windows are applied up to {until}: the one from {start} to {end} would leave "
-                "out the days between for ever",
-                f"{name} ({part.path})",
-                f"Go on with --start {until}, or give --allow-gap",
-            )
-        if until is None or until <= start:
-            waiting.append(name)
-        elif until != end or start != _started(spark, part.path, end):
-            raise InputError(
-                f"windows are applied up to {until}: the one from {start} to {end} "
-                "would count events twice",
-                f"{name} ({part.path})",
-                f"Go on with --start {until}",
-            )
-    return waiting
-
-
-def _applied_until(spark: SparkSession, spec: TableSpec, name: str) -> date | None:
-    """The day before which all events are in a state table, by windows or by bootstrap; None:
-    no window is in, and bootstrap made it empty."""
-    app = commits.app_id(spec.table, commits.WINDOWS)
-    spent = commits.spent_transaction(spark, spec.state[name].path, app)
-    return None if spent is None else date(1970, 1, 1) + timedelta(days=spent)
-
-
-def _started(spark: SparkSession, path: str, end: date) -> date | None:
-    """First day of the newest window applied, which ends at `end`; None where history is gone."""
-    for commit in commits.newest_first(spark, path):
-        if commit.meta.get("step") == "apply_window" and commit.meta.get("end") == f"{end}":
-            return date.fromisoformat(commit.meta["start"])
-    return None
-
-
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    if options.holds_until is not None:
+        check_tables(spark, table.spec)
+        applied.hold_until(spark, table, options.holds_until, options.of or list(table.spec.state))
+        return
+    if options.start is None or options.end is None:
+        raise InputError(
+            "both are needed", "--start, --end", "Give the first day, and the day after the last"
+        )
     record = apply_window(spark, table, options.start, options.end, options.allow_gap)
     busiest = max(record["channels"], key=lambda c: c["rows"])
     mean = record["rows"] / len(record["channels"])
@@ -278,15 +227,22 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    arguments = parser(__doc__ or "")
-    arguments.add_argument("--start", type=date.fromisoformat, required=True, help="first day")
-    arguments.add_argument(
-        "--end", type=date.fromisoformat, required=True, help="the day after the last"
-    )
+    arguments, day = parser(__doc__ or ""), date.fromisoformat
+    arguments.add_argument("--start", type=day, help="first day")
+    arguments.add_argument("--end", type=day, help="the day after the last")
     arguments.add_argument(
         "--allow-gap",
         action="store_true",
         help="leave out for ever the days from where the last window ended to --start",
+    )
+    arguments.add_argument(
+        "--holds-until",
+        type=day,
+        help="apply nothing: say that state tables which were brought back without Delta's "
+        "transaction ids hold all events before this day, and none after",
+    )
+    arguments.add_argument(
+        "--of", action="append", help="with --holds-until: this state table only"
     )
     return run_job(arguments, _body, argv)
 

@@ -26,8 +26,8 @@ from partitioning.function import (
 from partitioning.hashing import key_hash
 from partitioning.split import Split
 from partitioning.sql import channel_sql
+from spark_jobs import applied, constraints, state
 from spark_jobs import apply_window as job
-from spark_jobs import constraints, state
 from spark_jobs.apply_window import apply_window, window_state
 from spark_jobs.bootstrap import bootstrap
 from spark_jobs.bootstrap import main as bootstrap_main
@@ -148,7 +148,7 @@ def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             apply_window(spark, table, day(8), day(10))
     # Even a run that does not look first finds the transaction spent.
-    monkeypatch.setattr(job, "_waiting", lambda *_: list(table.spec.state))
+    monkeypatch.setattr(applied, "waiting", lambda *_: list(table.spec.state))
     apply_window(spark, table, day(8), day(10))
     assert versions(spark, world) == {n: v + 1 for n, v in before.items()}
     events = world.events
