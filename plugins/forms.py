@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any
 
@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sqlalchemy.orm import Session
 
+from evenkeel.epochs import Epoch
 from evenkeel.history import past
-from evenkeel.pages import read_bytes
 from evenkeel.params import Params
 from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.standing import Learned, newest_profile
@@ -32,26 +32,15 @@ from plugins.access import (
     own_form,
     table_to_run,
 )
+from plugins.fields import fields, read_form, read_params
 from plugins.plans import MOST, NUMBERED, told
+from plugins.previewed import mismatch, stamp
 from plugins.tables import EPOCHS_BY
 from plugins.web import page, sort
 
 #: Moves and epochs at first sight.
 LISTED, EPOCHS = 20, 12
-#: What a page may be asked for beside: by what it sorts, and whether it shows all.
-SHOWN = ("moves", "epochs", "every")
-SWITCHES = ("relearn", "dry_run", "force")
-#: What a form may say of a switch; a typing error must not make a dry run a real one.
-SAID = dict.fromkeys(("true", "on", "yes"), True) | dict.fromkeys(("false", "off", "no", ""), False)
 router = APIRouter(prefix="/tables/{table}", tags=["forms"])
-
-
-async def fields(request: Request) -> dict[str, str]:
-    """What the form says: of the query where it asks for a preview, else of the body."""
-    given = request.query_params if request.method == "GET" else await request.form()
-    values = {n: value if isinstance(value, str) else "a file" for n, value in given.items()}
-    request.state.asked = {n: v for n, v in values.items() if n not in ("csrf", "sure")}
-    return values
 
 
 Fields = Annotated[dict[str, str], Depends(fields)]
@@ -77,7 +66,10 @@ def rebalance(
     params, problems = read_params(given)
     if params is None:
         return _rebalance(request, found, user, session, given, problems)
-    asked = params.model_dump(mode="json", exclude_defaults=True)
+    asked = _asked(params)
+    preview = _next_preview(found, params, [])
+    if stale := mismatch(_sent(request), asked, preview and preview["plan"], params.dry_run):
+        return _rebalance(request, found, user, session, given, stale=stale)
     return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
 
 
@@ -107,39 +99,12 @@ def roll_back(
     if wrong:
         return _roll_back(request, found, user, session, given, wrong)
     asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
+    preview = _back_preview(found, epoch, [])
+    # Its switches stand on the form that is posted: what was previewed is the way back alone.
+    seen = {"epoch": epoch.number}
+    if stale := mismatch(_sent(request), seen, preview and preview["plan"], values["dry_run"]):
+        return _roll_back(request, found, user, session, given, stale=stale)
     return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
-
-
-def read_form(
-    given: Mapping[str, str], known: Iterable[str], switches: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The `known` fields of a form, its switches as booleans; and what is wrong with each field, ""
-    for fields that there are not."""
-    values: dict[str, Any] = {n: given[n].strip() for n in known if n in given}
-    problems: dict[str, str] = {}
-    for name in switches:
-        said = values.get(name, "")
-        values[name] = SAID.get(said, False)
-        if said not in SAID:
-            problems[name] = f"allowed: {', '.join(filter(None, SAID))} (got {said!r})"
-    if others := sorted({*given} - {*known, *SHOWN, "csrf"}):
-        problems[""] = f"There is no such field: {', '.join(map(repr, others))}."
-    return values, problems
-
-
-def read_params(given: Mapping[str, str]) -> tuple[Params | None, dict[str, str]]:
-    """The Params that a form asks for, or what is wrong with each field."""
-    values, problems = read_form(given, Params.model_fields, SWITCHES)
-    for name in ("budget", "batch", "rate"):
-        if values.get(name):
-            try:
-                values[name] = read_bytes(values[name])
-            except InputError as error:
-                problems[name] = f"{error.what} (got {values.pop(name)!r})"
-    if weights := values.get("capacities"):
-        values["capacities"] = [w for w in weights.replace(",", " ").split() if w]
-    problems = {**Params.problems(values), **problems}
-    return (None, problems) if problems else (Params.of(values), {})
 
 
 def _rebalance(
@@ -149,28 +114,26 @@ def _rebalance(
     session: Session,
     given: Mapping[str, str],
     problems: dict[str, str] | None = None,
+    stale: str | None = None,
 ) -> HTMLResponse:
     params, wrong = read_params(given)
     wrong = problems or wrong
-    preview: dict[str, Any] | None = None
     missing: list[str] = []
-    if params is not None:
-        try:
-            preview = _listed(request, _preview(found, params, missing))
-        except EvenkeelError as error:
-            missing.append(str(error))
+    preview = None if params is None else _next_preview(found, params, missing)
     dag = f"{REBALANCE}{found.spec.table}"
     return page(
         request,
         "rebalance.html.j2",
-        422 if wrong else 200,
+        422 if wrong else 409 if stale else 200,
         table=found.spec.table,
         spec=found.spec,
+        stale=stale,
+        stamp=params and stamp(_asked(params), preview and preview["plan"]),
         given=given,
         wrong=wrong,
         problems=missing,
         strategies=WHOLE,
-        preview=preview,
+        preview=preview and _listed(request, preview),
         source=runs.source(session, user, found, preview and preview["learned"]),
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
@@ -178,6 +141,37 @@ def _rebalance(
         csrf=form_token(user),
         today=date.today().isoformat(),
     )
+
+
+def _next_preview(found: Table, params: Params, missing: list[str]) -> dict[str, Any] | None:
+    """What a run would do; None where it cannot be told, and `missing` says why."""
+    try:
+        return _preview(found, params, missing)
+    except EvenkeelError as error:
+        missing.append(str(error))
+        return None
+
+
+def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, Any] | None:
+    """What the way back to an epoch would do; None where it cannot be told, as above."""
+    registry = found.registry
+    try:
+        learned = newest_profile(registry)
+        plan = plan_back(found.spec, registry.current(), learned.profile, target, learned.tables)
+        return _shown(found, plan, learned, missing)
+    except EvenkeelError as error:
+        missing.append(str(error))
+        return None
+
+
+def _asked(params: Params) -> dict[str, Any]:
+    """What a run is started with."""
+    return params.model_dump(mode="json", exclude_defaults=True)
+
+
+def _sent(request: Request) -> str:
+    """The stamp of the preview that the button stood below."""
+    return request.query_params.get("previewed", "")
 
 
 def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any]:
@@ -196,6 +190,7 @@ def _roll_back(
     session: Session,
     given: Mapping[str, str],
     wrong: dict[str, str] | None = None,
+    stale: str | None = None,
 ) -> HTMLResponse:
     registry = found.registry
     current = registry.current()
@@ -208,12 +203,7 @@ def _roll_back(
             missing.append(f"Epoch {target.number} is the current one.")
             target = None
         else:
-            try:
-                learned = newest_profile(registry)
-                plan = plan_back(found.spec, current, learned.profile, target, learned.tables)
-                preview = _listed(request, _shown(found, plan, learned, missing))
-            except EvenkeelError as error:
-                missing.append(str(error))
+            preview = _back_preview(found, target, missing)
     earlier = [
         e for e in past(registry, None if _every(request) else EPOCHS) if e.number != current.number
     ]
@@ -221,14 +211,16 @@ def _roll_back(
     return page(
         request,
         "rollback.html.j2",
-        422 if wrong else 200,
+        422 if wrong else 409 if stale else 200,
         table=found.spec.table,
         spec=found.spec,
+        stale=stale,
+        stamp=target and stamp({"epoch": target.number}, preview and preview["plan"]),
         current=current,
         target=target,
         epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
         epochs_count=current.number,
-        preview=preview,
+        preview=preview and _listed(request, preview),
         source=runs.source(session, user, found, preview and preview["learned"]),
         problems=missing,
         wrong=wrong,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,16 @@ def token(user: str) -> str:
     from plugins.access import form_token
 
     return form_token(SimpleAuthManagerUser(username=user, role=USERS[user]))
+
+
+def start(client: Any, path: str, asked: dict[str, str], sure: bool = False) -> Any:
+    """Preview what is asked for, and press the Start button of that very page."""
+    shown = client.get(path, params=asked).text
+    to = re.search(r'action="([^"]*\?previewed=[^"]*)"', shown)
+    token = re.search(r'name="csrf" value="([^"]*)"', shown)
+    assert to and token, shown
+    more = {"csrf": token[1]} | ({"sure": "yes"} if sure else {})
+    return client.post(to[1], data={**asked, **more})
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, dag: str) -> None:

@@ -17,7 +17,7 @@ from evenkeel.folders import safe_name
 from evenkeel.pages import bytes_text, seconds_text
 from evenkeel.params import Params
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import Site, dag_runs, deny, made_site, profile, run_name, token  # noqa: F401  a fixture
+from tests.plugin_site import Site, dag_runs, deny, made_site, profile, run_name, start, token  # noqa: F401  a fixture
 
 if TYPE_CHECKING:
     from airflow.models.taskinstance import TaskInstance
@@ -43,8 +43,7 @@ def test_a_rebalance_is_previewed_then_started_with_the_same_params(site: Site) 
     assert page.status_code == 200 and "What it would do" in page.text
     assert "without a Spark job" in page.text and "<svg" in page.text
     assert "Start the dry run" in page.text
-    token = csrf(client, f"{HOME}/rebalance")
-    answer = client.post(f"{HOME}/rebalance", data={**asked, "csrf": token})
+    answer = start(client, f"{HOME}/rebalance", asked)
     assert answer.status_code == 303
     made = dag_runs("rebalance_words")[-1]
     assert made.conf == {
@@ -59,6 +58,37 @@ def test_a_rebalance_is_previewed_then_started_with_the_same_params(site: Site) 
     assert "data-follow" in followed.text
     name = answer.headers["location"].rsplit("/", 1)[1]
     assert f'Under way: <a href="{HOME}/runs/{name}">' in client.get(HOME).text
+
+
+def test_what_was_not_previewed_does_not_start(site: Site) -> None:
+    client, path = site.client("uma"), f"{HOME}/rebalance"
+    before = len(dag_runs("rebalance_words"))
+    shown = client.get(path, params={"max_imbalance": "1.05", "dry_run": "true"}).text
+    to = re.search(r'formaction="([^"]*)"', shown)[1]  # type: ignore[index]
+    stale = {"max_imbalance": "1.5", "csrf": token("uma")}
+    for address, data in ((to, stale), (path, stale)):
+        answer = client.post(address, data=data)
+        assert answer.status_code == 409 and "Nothing was started" in answer.text
+        assert "not the ones that were previewed" in answer.text
+        # The page shows what these values would do, and its own button may start that.
+        assert 'value="1.5"' in answer.text and to not in answer.text
+    assert len(dag_runs("rebalance_words")) == before
+
+
+def test_a_preview_on_an_older_profile_does_not_start(site: Site) -> None:
+    client = site.client("uma")
+    for path, data in (("rebalance", {}), ("rollback", {"epoch": "0", "sure": "yes"})):
+        before = len(dag_runs("rebalance_words")) + len(dag_runs("roll_back_words"))
+        shown = client.get(f"{HOME}/{path}", params={k: v for k, v in data.items() if k != "sure"})
+        to = re.search(r'action="([^"]*\?previewed=[^"]*)"', shown.text)[1]  # type: ignore[index]
+        run = site.registry.run(site.learned(4))
+        try:
+            answer = client.post(to, data={**data, "csrf": token("uma")})
+        finally:
+            for name in ("profile.npz", "profile.json"):
+                run.remove(name)
+        assert answer.status_code == 409 and "a newer profile" in answer.text, path
+        assert len(dag_runs("rebalance_words")) + len(dag_runs("roll_back_words")) == before
 
 
 @pytest.mark.parametrize(
@@ -196,7 +226,7 @@ def test_the_right_to_rebalance_is_none_to_roll_back(
     assert "not start a run" in client.get(f"{HOME}/rollback?epoch=0").text
     data = {"csrf": token, "epoch": "0", "sure": "yes"}
     assert client.post(f"{HOME}/rollback", data=data).status_code == 403
-    assert client.post(f"{HOME}/rebalance", data={"csrf": token}).status_code == 303
+    assert start(client, f"{HOME}/rebalance", {}).status_code == 303
 
 
 def test_runs_that_roll_back_are_for_who_may_read_that_dag(
@@ -204,8 +234,8 @@ def test_runs_that_roll_back_are_for_who_may_read_that_dag(
 ) -> None:
     client, data = site.client("uma"), {"csrf": token("uma")}
     names = {}
-    for path, more in (("rebalance", {}), ("rollback", {"epoch": "0", "sure": "yes"})):
-        started = client.post(f"{HOME}/{path}", data={**data, **more})
+    for path, more in (("rebalance", {}), ("rollback", {"epoch": "0"})):
+        started = start(client, f"{HOME}/{path}", more, sure=bool(more))
         names[path] = started.headers["location"].rsplit("/", 1)[1]
     there = [f"{HOME}/runs/{names['rollback']}", f"{HOME}/runs/{names['rollback']}/report"]
     site.registry.run(names["rollback"]).write("report.html", b"a report")
@@ -231,8 +261,7 @@ def test_no_list_names_a_run_that_rolls_back_to_who_may_not_read_it(
 ) -> None:
     client, run, names = site.client("uma"), "manual__2013-03-01T00-00-00", {}
     if airflow_knows_it:
-        asked = {"csrf": token("uma"), "epoch": "0", "sure": "yes"}
-        started = client.post(f"{HOME}/rollback", data=asked)
+        started = start(client, f"{HOME}/rollback", {"epoch": "0"}, sure=True)
         run = names["rollback"] = started.headers["location"].rsplit("/", 1)[1]
     site.shop.learn(run, profile(5))
     folder = site.registry.run(run)
@@ -283,7 +312,7 @@ def test_rolling_back_shows_what_moves_and_asks_once_more(site: Site) -> None:
     hasty = client.post(f"{HOME}/rollback", data={"epoch": "0", "csrf": token})
     assert hasty.status_code == 422 and "Say that you have read" in hasty.text
     assert len(dag_runs("roll_back_words")) == before
-    answer = client.post(f"{HOME}/rollback", data={"epoch": "0", "sure": "yes", "csrf": token})
+    answer = start(client, f"{HOME}/rollback", {"epoch": "0"}, sure=True)
     assert answer.status_code == 303
     assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
 
@@ -320,8 +349,7 @@ def asking(site: Site) -> Iterator[str]:
     from airflow.utils.session import create_session
 
     client = site.client("uma")
-    token = csrf(client, f"{HOME}/rebalance")
-    where = client.post(f"{HOME}/rebalance", data={"csrf": token, "force": "true"})
+    where = start(client, f"{HOME}/rebalance", {"force": "true"})
     name = where.headers["location"].rsplit("/", 1)[1]
     site.shop.respec(approve_over=10)
     site.shop.learn(name)

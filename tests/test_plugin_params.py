@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import Site, dag_runs, made_site, token  # noqa: F401  a fixture
+from tests.plugin_site import Site, dag_runs, made_site, start, token  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
 REBALANCE, ROLL_BACK = "rebalance_words", "roll_back_words"
@@ -25,9 +25,12 @@ def by_form(site: Site, dag: str, asked: dict[str, Any]) -> bool:
     }
     typed |= {name: "on" for name, value in asked.items() if value is True}
     page = {REBALANCE: "rebalance", ROLL_BACK: "rollback"}[dag]
-    sure = {} if dag == REBALANCE else {"sure": "yes"}
-    data = {**typed, **sure, "csrf": token("uma")}
-    answer = site.client("uma").post(f"{HOME}/{page}", data=data)
+    client, path = site.client("uma"), f"{HOME}/{page}"
+    if client.get(path, params=typed).status_code == 200 and (dag == REBALANCE or typed):
+        answer = start(client, path, typed, sure=dag == ROLL_BACK)
+    else:
+        sure = {} if dag == REBALANCE else {"sure": "yes"}
+        answer = client.post(path, data={**typed, **sure, "csrf": token("uma")})
     assert answer.status_code in (303, 404, 422)
     return answer.status_code == 303
 

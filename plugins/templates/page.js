@@ -28,5 +28,19 @@ const follow = async () => {
   }
   setTimeout(follow, 3000);
 };
+// A form that was changed after its preview starts nothing: the server refuses it, and here its
+// button says so at once.
+const fresh = () => {
+  const start = document.querySelector("button[data-previewed]");
+  if (!start) return;
+  const changed = [...start.form.elements].some((e) =>
+    e.tagName === "SELECT" ? e.selectedIndex !== Math.max(0, [...e.options].findIndex((o) => o.defaultSelected))
+    : e.type === "checkbox" ? e.checked !== e.defaultChecked
+    : e.tagName === "INPUT" && e.value !== e.defaultValue);
+  start.disabled = changed;
+  document.querySelector("[data-changed]").hidden = !changed;
+};
+document.addEventListener("input", fresh);
+window.addEventListener("pageshow", fresh);
 here();
 setTimeout(follow, 3000);
