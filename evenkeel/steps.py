@@ -7,6 +7,7 @@ touched elsewhere; epochs are published here and nowhere else.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from evenkeel.epochs import Epoch, Registry, TableVersion
@@ -266,7 +267,8 @@ def _learned(
 
 def _leave(registry: Registry, run: Run, made: Plan) -> str:
     """Leave the plan, but not over one that tables are on their way by: only that plan can
-    bring them on, or back."""
+    bring them on, or back. The plan names the run: two runs never share a digest."""
+    made = replace(made, run=run.name)
     if run.exists("migration.json") and run.exists("plan.json"):
         there, begun = read_plan(run), run.read_json("migration.json")["digest"]
         back = read_rolled_back(run, there.digest)

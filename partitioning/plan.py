@@ -44,7 +44,9 @@ class Plan:
     `loads_*` have one entry for each channel of the longer of the two channel lists; `bound` is
     the least bytes that any function could move for the imbalance (LP relaxation), `floor` the
     least imbalance that any function can reach, without splitting where none of the plan's is
-    allowed to split. `tables` maps each state table's name to the version that was weighed.
+    allowed to split. `tables` maps each state table's name to the version that was weighed. `run`
+    names the run that carries the plan out, so that no two runs have plans of one digest; empty
+    while the plan is in no run's folder, and in plans that earlier versions of Evenkeel wrote.
     """
 
     table: str
@@ -66,6 +68,7 @@ class Plan:
     bound: tuple[CurvePoint, ...]
     window: tuple[str, str]
     tables: Mapping[str, int] = field(default_factory=dict)
+    run: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `digest` is taken over exactly this."""
@@ -77,6 +80,9 @@ class Plan:
         values["moves"] = [move.to_dict() for move in values["moves"]]
         for name in ("loads_before", "loads_after", "window"):
             values[name] = list(values[name])
+        # The digest of a plan without a run is the one that earlier versions of Evenkeel took.
+        if not self.run:
+            del values["run"]
         return {"format": FORMAT, **values, "tables": dict(self.tables)}
 
     @cached_property
@@ -98,6 +104,8 @@ class Plan:
             for name in ("loads_before", "loads_after", "window"):
                 values[name] = tuple(values[name])
             made = cls(**values)
+            if not isinstance(made.run, str):
+                raise TypeError("run is not a text")
             # A plan is known by its digest: what has none is no plan.
             _ = made.digest
             return made

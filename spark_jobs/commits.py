@@ -149,6 +149,17 @@ def newest_first(spark: SparkSession, path: str) -> Iterator[Commit]:
         yield commit
 
 
+def owner(spark: SparkSession, path: str, since: int) -> str | None:
+    """Digest of the plan that made the newest commit after version `since` that carries one; None:
+    no plan made one."""
+    for commit in newest_first(spark, path):
+        if commit.version <= since:
+            return None
+        if "digest" in commit.meta:
+            return str(commit.meta["digest"])
+    return None
+
+
 def last_plan(spark: SparkSession, path: str) -> str:
     """The run and digest of the plan that last changed the table, as errors name them (a space
     after); empty where its recent history has none."""

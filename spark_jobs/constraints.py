@@ -26,6 +26,8 @@ AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
 #: A channel that no constraint admits. It is not -1, which those that Evenkeel wrote before it
 #: answered NULL admit for a split key.
 NOWHERE = -2
+#: Digits of a plan's digest in the name of its moving constraint.
+OWNER_DIGITS = 12
 _CONSTRAINT = "delta.constraints."
 
 
@@ -38,9 +40,22 @@ def of(spark: SparkSession, path: str) -> dict[str, str]:
     }
 
 
-def moving_name(epoch: int) -> str:
-    """Name of the constraint that admits this epoch's function and the one before it."""
-    return f"{OURS}moving_{epoch}"
+def ours(spark: SparkSession, path: str) -> set[str]:
+    """Names of the constraints of ours that stand on a table."""
+    return {name for name in of(spark, path) if name.startswith(OURS)}
+
+
+def moving_name(epoch: int, plan: str = "") -> str:
+    """Name of the constraint that admits this epoch's function and the one before it.
+
+    The name is the lock on the table: Delta adds it in one commit, and it says whose it is.
+
+    Parameters
+    ----------
+    plan : digest of the plan that moves rows; empty for plans of earlier versions of Evenkeel,
+        which name no run and left the digest out
+    """
+    return f"{OURS}moving_{epoch}" + (f"_{plan[:OWNER_DIGITS]}" if plan else "")
 
 
 def rule(*functions: PartitioningFunction) -> str:

@@ -56,7 +56,8 @@ class Migration:
     @property
     def moving(self) -> str:
         """Name of the constraint that admits both epochs."""
-        return constraints.moving_name(self.after.epoch)
+        # Plans of earlier versions of Evenkeel name no run, nor did their constraint.
+        return constraints.moving_name(self.after.epoch, self.plan.digest if self.plan.run else "")
 
     @property
     def new(self) -> str:
@@ -101,6 +102,8 @@ def approved(table: Table, run: str, digest: str) -> Migration:
         raise FenceError(
             f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, _AGAIN
         )
+    if plan.run not in ("", folder.name):
+        raise FenceError(f"is the plan of run {plan.run}", where, _AGAIN)
     if plan.table != table.spec.table or set(plan.tables) != set(table.spec.state):
         raise FenceError(
             f"is a plan for {plan.table!r} ({', '.join(sorted(plan.tables))}), the spec has "
@@ -129,12 +132,27 @@ def published(migration: Migration) -> bool:
     return registry.published(migration.after.epoch, migration.plan.digest)
 
 
+def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
+    """Whether a state table is on its way by this very plan, or was sealed by it.
+
+    The moving constraint names its plan. A sealed table has the constraint of the new epoch alone,
+    which names none: the newest commit of a plan in the table's history tells.
+    """
+    stands = set(constraints.of(spark, migration.path(name)))
+    if migration.plan.run and migration.moving in stands:
+        return True
+    if migration.moving not in stands and migration.new not in stands:
+        return False
+    since = migration.plan.tables[name]
+    return commits.owner(spark, migration.path(name), since) == migration.plan.digest
+
+
 def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
     """Which of the migration's three constraints stand on a state table, by name.
 
     Raises
     ------
-    FenceError : none does, or one that is neither epoch's
+    FenceError : none does, one that is neither epoch's, or another plan put them there
     """
     path = migration.path(name)
     state.check_owner(spark, path, migration.table.spec.table)
@@ -156,6 +174,13 @@ def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
             f"has lost its constraint {migration.old}: rows may stand anywhere",
             f"{name} ({path})",
             "Find in DESCRIBE HISTORY who dropped it; bring the table back, then add it again",
+        )
+    if set(found) != {migration.old} and not owned(spark, migration, name):
+        raise FenceError(
+            f"stands under {', '.join(sorted(found))}, where another plan brought it",
+            f"{name} ({path})",
+            f"The migration {commits.last_plan(spark, path)}is under way, was broken off, or was "
+            "published: let it end or run the job roll_back for it, then plan again",
         )
     return set(found)
 

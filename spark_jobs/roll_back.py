@@ -18,8 +18,8 @@ from evenkeel.steps import ROLLED_BACK
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
-from spark_jobs import commits, state
-from spark_jobs.fence import Migration, asked, published, reached, standing
+from spark_jobs import constraints, state
+from spark_jobs.fence import Migration, asked, owned, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
 from spark_jobs.throttle import Throttle, way
@@ -35,14 +35,13 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     FenceError : a table stands under a constraint that is not this plan's but holds some of its
         moves, or writers that use the new epoch's function do not stop
     """
-    if not published(migration):
+    if not decided(migration):
         # Before any table is touched: from here on neither publish nor what is left of a killed
         # migrate or verify (a JVM may outlive its task) goes on with this plan.
         _mark(migration, done=False)
     # Asked after the mark: a publish that did not see it is seen here, all but one that is
     # between its last look and its one write; Airflow starts this job only after it has ended.
-    if published(migration):
-        say(f"epoch {migration.after.epoch} is published with this plan: nothing to roll back")
+    if decided(migration):
         return {}
     moved = {}
     throttle = Throttle(spark, migration, back=True)
@@ -53,6 +52,16 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"{name}: {moved[name]:,} rows moved back")
     _mark(migration, done=True)
     return moved
+
+
+def decided(migration: Migration) -> bool:
+    """Whether the epoch that this would undo is published, by whichever plan; then it says so."""
+    number, registry = migration.after.epoch, migration.table.registry
+    if registry.current().number < number:
+        return False
+    by = "this plan" if published(migration) else "another plan"
+    say(f"epoch {number} is published, by {by}: nothing to roll back")
+    return True
 
 
 def _mark(migration: Migration, done: bool) -> None:
@@ -76,12 +85,14 @@ def _back(
         fence=lambda: _fence(spark, migration, name),
         throttle=throttle,
     )
-    since = commits.history_since(spark, passage.path, migration.plan.tables[name])
-    if all(c.meta.get("digest") != migration.plan.digest for c in since):
-        # Stopped at the fence: whatever stands there now is not ours to judge.
+    if not (stands := constraints.ours(spark, passage.path)):
+        # Says what to do.
+        standing(spark, migration, name)
+    if not owned(spark, migration, name):
+        if stands != {migration.old}:
+            say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
         return 0
-    if standing(spark, migration, name) == {migration.old}:
-        return 0
+    standing(spark, migration, name)
     passage = replace(passage, stops=stops())
     passage.loosen()
     rows = 0

@@ -210,7 +210,7 @@ def planned(
         budget=changes.pop("budget", None),
         tables={n: home.version(spark, n) for n in home.names},
     )
-    plan = replace(plan, **changes)
+    plan = replace(plan, run=run, **changes)
     store(home, run, plan)
     home.table.registry.run(run).write("profile.npz", profile.to_bytes())
     return approved(home.table, run, plan.digest)

@@ -190,6 +190,49 @@ def test_a_plan_that_lost_the_race_leaves_the_winner_alone(
     assert home.version(spark) == version
 
 
+def test_an_old_run_that_is_cleared_leaves_a_published_epoch_alone(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(planned_home, tmp_path)
+    first = home.migration("r1")
+    with crashing_at("moved", monkeypatch):
+        migrate(spark, first)
+    roll_back(spark, first)
+    second = planned(spark, home, "r2", first.after)
+    migrate(spark, second)
+    with pytest.raises(FenceError, match="where another plan brought it|is not this plan's"):
+        migrate(spark, first)
+    verify(spark, second)
+    # Sealed by the second run, and not published yet.
+    assert roll_back(spark, first) == {"visits": 0}
+    assert publish(str(home.spec_path), "r2") == 1
+    version = home.version(spark)
+    with pytest.raises(FenceError, match="epoch 1 is current|where another plan brought it"):
+        migrate(spark, first)
+    assert roll_back(spark, first) == {}
+    assert home.version(spark) == version
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def test_two_runs_with_one_function_own_their_tables_apart(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path
+) -> None:
+    home = copied(planned_home, tmp_path)
+    first, second = home.migration("r1"), planned(spark, home, "r2")
+    assert first.after.digest == second.after.digest
+    assert first.plan.digest != second.plan.digest
+    migrate(spark, first)
+    with pytest.raises(FenceError, match="is not this plan's"):
+        migrate(spark, second)
+    assert roll_back(spark, second) == {"visits": 0}
+    verify(spark, first)
+    with pytest.raises(FenceError, match="where another plan brought it"):
+        migrate(spark, second)
+    assert roll_back(spark, second) == {"visits": 0}
+    assert publish(str(home.spec_path), "r1") == 1
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
 @pytest.mark.slow
 def test_several_tables_and_a_crash_between_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -216,10 +259,10 @@ def test_a_table_under_another_constraint_is_left_alone(
     home = copied(moved_home, tmp_path)
     migration = home.migration("r1")
     name = state.sql_name(home.path())
-    spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT evenkeel_moving_1")
+    spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT {migration.moving}")
     with pytest.raises(FenceError, match="lost its constraint"):
         roll_back(spark, migration)
-    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT evenkeel_moving_1 CHECK (channel < 9)")
+    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT {migration.moving} CHECK (channel < 9)")
     version = home.version(spark)
     with pytest.raises(FenceError, match="not this plan's"):
         roll_back(spark, migration)

@@ -349,7 +349,7 @@ def test_a_value_that_changes_as_partials_join_fails_the_gate(
         own.sql(update)
     with pytest.raises(GateError, match="No split key's state changes when its partials"):
         verify(spark, migration)
-    assert home.constraints(spark) == {"evenkeel_moving_2"}
+    assert home.constraints(spark) == {migration.moving}
 
 
 def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:

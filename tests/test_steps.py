@@ -22,6 +22,7 @@ from partitioning.decide import Pace
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
 from partitioning.function import KeyColumn
 from partitioning.hashing import key_hash
+from partitioning.plan import Plan
 from partitioning.profile import Profile, profile_of_keys
 from partitioning.strategies.hashing import consistent
 
@@ -105,6 +106,18 @@ def test_doing_a_step_again_leaves_the_same(shop: Shop) -> None:
     written = shop.registry.store.read("epochs/00000001/epoch.json")
     assert steps.publish(shop.spec, "r") == 1
     assert shop.registry.store.read("epochs/00000001/epoch.json") == written
+
+
+def test_no_two_runs_have_plans_of_one_digest(shop: Shop) -> None:
+    shop.learn("r2")
+    assert shop.plan("r") != shop.plan("r2")
+    first, second = (steps.read_plan(shop.registry.run(run)) for run in ("r", "r2"))
+    assert first.function.digest == second.function.digest
+    # As earlier versions of Evenkeel wrote them.
+    older = {k: v for k, v in first.to_dict().items() if k != "run"}
+    read = Plan.from_dict(older)
+    assert read.run == "" and read.to_dict() == older
+    assert replace(second, run="").digest == read.digest
 
 
 def test_an_epoch_names_the_versions_that_were_verified_and_keeps_its_run(shop: Shop) -> None:

@@ -153,7 +153,7 @@ def test_a_key_in_two_rows_fails_and_leaves_the_table_unsealed(
     assert main(arguments) == 1
     (line,) = [x for x in capfd.readouterr().err.splitlines() if "evenkeel: error" in x]
     assert "No key stands in two rows" in line
-    assert home.constraints(spark) == {"evenkeel_moving_1"}
+    assert home.constraints(spark) == {migration.moving}
     assert not migration.run.exists("verify.json")
     assert not migration.run.read_json("gate_tables.json")["success"]
     with pytest.raises(GateError):
