@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow cluster chaos fuzz lint audit bench papers papers-quick lock clean distclean
+.PHONY: help setup run up test test-slow cluster chaos fuzz model lint audit bench papers papers-quick lock clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -48,6 +48,9 @@ chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and
 
 fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, sketches, params and forms
 	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/test_fuzz.py $(ARGS)
+
+model: .venv/.installed ## visit every state of the protocol's model; prints the shortest story of what is broken
+	@$(PY) -m tests.model $(ARGS)
 
 lint: .venv/.installed ## style, types and the arrows between packages
 	@.venv/bin/ruff check .

@@ -1,0 +1,124 @@
+"""Rows of a state table in the model: a whole key that moves, a split key, a late key.
+
+A row is (key, channel, value). Values are sums of events, each of which is a power of 8: a lost or
+doubled event shows in the sum whatever else was added.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: Keys: one that moves, one that is split in some epochs, one that comes late.
+MOVED, SHARED, LATE = range(3)
+KEYS = ("whole key", "split key", "late key")
+#: Events: each key's first ones, a window's, a partial row by another writer, a late row.
+FIRST, SECOND, WINDOW, PARTIAL, LATE_ROW = (8**i for i in range(5))
+
+Row = tuple[int, int, int]
+Rows = tuple[Row, ...]
+
+
+class Function(NamedTuple):
+    """A partitioning function.
+
+    Parameters
+    ----------
+    whole : channel of the whole key and of the late one
+    owners : channels of the split key, its home first; a key with one owner is whole
+    """
+
+    whole: int
+    owners: tuple[int, ...]
+
+    def belongs(self, row: Row) -> int:
+        """Return the channel where a row belongs: its own, for a partial on an owner."""
+        if row[0] != SHARED:
+            return self.whole
+        return row[1] if row[1] in self.owners else self.owners[0]
+
+
+def placed(rows: Rows, *functions: Function) -> bool:
+    """Return whether each row stands where one of the functions puts it."""
+    return all(any(f.belongs(row) == row[1] for f in functions) for row in rows)
+
+
+def sums(rows: Rows) -> tuple[int, ...]:
+    """Return the sum of each key's values."""
+    found = [0, 0, 0]
+    for key, _, value in rows:
+        found[key] += value
+    return tuple(found)
+
+
+def shared(*functions: Function) -> bool:
+    """Return whether any of the functions splits the split key."""
+    return any(len(f.owners) > 1 for f in functions)
+
+
+def whole_moved(rows: Rows, source: Function, target: Function) -> Rows | None:
+    """Return the rows after the UPDATE of whole keys; None if it has nothing to move."""
+    split = shared(source, target)
+    after = tuple(
+        sorted(
+            row if row[0] == SHARED and split else (row[0], target.belongs(row), row[2])
+            for row in rows
+        )
+    )
+    return None if after == rows else after
+
+
+def joined(rows: Rows, target: Function, at_once: bool) -> Rows | str | None:
+    """Return the rows after the MERGE that brings partial rows to their owners.
+
+    Parameters
+    ----------
+    at_once : duplicates (several partial rows on one channel) are joined first, as today's
+        protocol does not
+
+    Returns
+    -------
+    None if nothing is left to do; a text if Delta refuses the MERGE
+    """
+    parts = [row for row in rows if row[0] == SHARED]
+    leaving = [row for row in parts if target.belongs(row) != row[1]]
+    if not leaving:
+        return None
+    home = target.owners[0]
+    others = [row for row in rows if row[0] != SHARED or target.belongs(row) == row[1] != home]
+    at_home = [row for row in parts if row[1] == home]
+    total = sum(row[2] for row in parts if target.belongs(row) == home)
+    if at_once:
+        return tuple(sorted([*others, (SHARED, home, total)]))
+    channels = [row[1] for row in leaving]
+    if len(set(channels)) < len(channels):
+        return "several source rows match one target row"
+    # One row of the source meets every row of the home: each becomes the total.
+    return tuple(sorted([*others, *((SHARED, home, total) for _ in at_home or [None])]))
+
+
+def windowed(rows: Rows, function: Function, at_once: bool) -> Rows | None:
+    """Return the rows after a window's MERGE, routed by `function`; None if the key has moved
+    since, so that the constraint refuses all of it.
+
+    Parameters
+    ----------
+    at_once : an event of the split key counts in one row of several on its channel
+    """
+    split, after = shared(function), []
+    met = {MOVED: False, SHARED: False}
+    for row in rows:
+        key, channel, value = row
+        owner = function.owners[0] if key == SHARED else function.whole
+        if key == LATE or (key == SHARED and split and channel != owner):
+            after.append(row)
+            continue
+        if channel != owner:
+            return None
+        counted = met[key] and key == SHARED and at_once
+        after.append(row if counted else (key, channel, value + WINDOW))
+        met[key] = True
+    for key, seen in met.items():
+        if not seen:
+            owner = function.owners[0] if key == SHARED else function.whole
+            after.append((key, owner, WINDOW))
+    return tuple(sorted(after))

@@ -1,0 +1,7 @@
+"""The protocols that can be explored, oldest first."""
+
+from __future__ import annotations
+
+from tests.model.before import BEFORE
+
+VARIANTS = {variant.name: variant for variant in (BEFORE,)}
