@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evenkeel.merges import MERGES, Merge
+from evenkeel.merges import MERGES, Merge, of_both
 from evenkeel.yaml_file import read_yaml
 from partitioning.errors import InputError
 
@@ -55,8 +55,9 @@ class _Own(BaseModel):
         fold, pair = filled(self.fold, "{of}"), filled(self.pair, "{a}", "{b}")
         return Merge(
             lambda of, by: fold(of),
-            lambda a, b: f"coalesce({pair(a, b)}, {a}, {b})",
+            lambda a, b, kind="": of_both(pair(a, b), a, b, f"pair gives null of {a} and {b}"),
             filled(self.every, "{x}"),
+            bare=pair,
             types=None if self.types is None else frozenset(self.types),
             told="a type that has an order" if self.types is None else ", ".join(self.types),
         )

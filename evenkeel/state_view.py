@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from evenkeel.merges import raising
 from evenkeel.own_merges import merges
 from evenkeel.spec import SLOT
 from evenkeel.spec_parts import StateTable
@@ -35,12 +36,22 @@ def width_sql(table: StateTable) -> str | None:
     return f"CAST({' + '.join(widths)} AS BIGINT)" if widths else None
 
 
+def _cast(sql: str, kind: str, name: str) -> str:
+    """SQL for a merged value in the column's type; an error where the type does not hold it."""
+    if not kind.lower().startswith("decimal"):
+        return f"CAST({sql} AS {kind})"
+    # A sum has more digits than what it is of; a CAST would give null where ANSI is off.
+    held, more = f"try_cast({sql} AS {kind})", raising(f"{name} is more than {kind} holds")
+    return f"IF({sql} IS NOT NULL AND {held} IS NULL, {more}, {held})"
+
+
 def joined(rows: DataFrame, table: StateTable, key: Sequence[str]) -> DataFrame:
     """Rows of a state table with all rows of a key merged into one: slot, key, state columns."""
     from pyspark.sql import functions as F
 
+    types = kinds(rows.schema)
     columns = [
-        F.expr(sql).cast(rows.schema[name].dataType).alias(name)
+        F.expr(_cast(sql, types[name], quoted(name))).alias(name)
         for name, sql in merged(table).items()
     ]
     return rows.groupBy(SLOT, *(F.col(quoted(c)) for c in key)).agg(*columns)
@@ -73,7 +84,7 @@ def one_row_a_key(
     if not len(function.split):
         return f"{every} {source}"
     split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
-    sums = [f"CAST({sql} AS {kinds[n]}) AS {quoted(n)}" for n, sql in merged(table).items()]
+    sums = [f"{_cast(sql, kinds[n], quoted(n))} AS {quoted(n)}" for n, sql in merged(table).items()]
     by = ", ".join([quoted(SLOT), *key])
     one = f"SELECT {', '.join([by, *sums])} FROM state WHERE {split} GROUP BY {by}"
     # Named once, so that both halves are of one version of the table.

@@ -39,7 +39,7 @@ from spark_jobs.events import (
     refuse_null_keys,
     without_null_keys,
 )
-from spark_jobs.fold import EVENTS, fold, merged_sql, of_table, route
+from spark_jobs.fold import EVENTS, exact, fold, merged_sql, of_table, route
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import of_keys_sql
 from spark_jobs.session import own_session
@@ -83,6 +83,7 @@ def merge_window(
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
     table, rows = spec.state[name], of_table(window, spec, name)
     starts = {quoted(c): f"w.{quoted(c)}" for c in rows.columns}
+    types = {c.name: c.dataType.simpleString() for c in rows.schema}
     here, new = f"s.{state.CHANNEL} = w.{state.CHANNEL}", "true"
     if len(function.split):
         split = F.expr(of_keys_sql(function, function.split.keys))
@@ -108,12 +109,14 @@ def merge_window(
         .whenMatchedUpdate(
             f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NOWHERE)}
         )
-        .whenMatchedUpdate(set={quoted(c): v for c, v in merged_sql(table, "s", "w").items()})
+        .whenMatchedUpdate(
+            set={quoted(c): v for c, v in merged_sql(table, "s", "w", types).items()}
+        )
         .whenNotMatchedInsert(new, starts)
     )
     # What changes from here on is a conflict, unless it does before Delta reads the table.
     constraints.check_unchanged(spark, table.path, function)
-    with constraints.refusing(table.path, function.epoch):
+    with exact(f"{name} ({table.path})"), constraints.refusing(table.path, function.epoch):
         merge.execute()
 
 
@@ -194,7 +197,11 @@ def measure(
     stage that follows the routing), as Spark's status store has it.
     """
     nulls = F.sum(F.when(null_key(spec), F.col(EVENTS)))
-    with job_group(spark, "evenkeel: each channel's work") as group, reading(spec):
+    with (
+        job_group(spark, "evenkeel: each channel's work") as group,
+        reading(spec),
+        exact(spec.input.path),
+    ):
         found = window.groupBy(state.CHANNEL).agg(F.sum(EVENTS), nulls).collect()
     refuse_null_keys(sum(r[2] or 0 for r in found), spec)
     rows = [0] * channels

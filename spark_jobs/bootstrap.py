@@ -39,7 +39,7 @@ from spark_jobs.events import (
     refuse_null_keys,
     without_null_keys,
 )
-from spark_jobs.fold import EVENTS, fold, of_table
+from spark_jobs.fold import EVENTS, exact, fold, of_table
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.session import in_session, own_session
 
@@ -190,7 +190,7 @@ def _rows(
         return first_state(events.limit(0), spec, function)
     events = without_null_keys(between(events, spec, None, end), spec)
     rows = first_state(events, spec, function).persist()
-    with reading(spec):
+    with reading(spec), exact(spec.input.path):
         found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()
     refuse_null_keys(found[0] or 0 if found else 0, spec)
     return rows

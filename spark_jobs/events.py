@@ -232,7 +232,7 @@ def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
         folded = events.agg(F.expr(merge.fold(quoted(column.of or ""), "")).alias("x"))
         kinds = {
             "fold": folded.schema["x"].dataType,
-            "pair": folded.select(F.expr(merge.pair("x", "x"))).schema[0].dataType,
+            "pair": folded.select(F.expr((merge.bare or merge.pair)("x", "x"))).schema[0].dataType,
             "every": folded.agg(F.expr(merge.every("x"))).schema[0].dataType,
         }
     except (AnalysisException, ParseException) as error:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from evenkeel.merges import RAISED
 from evenkeel.own_merges import merges
 from evenkeel.spec import TableSpec
 from evenkeel.spec_parts import StateColumn, StateTable
+from partitioning.errors import InputError
 from partitioning.function import PartitioningFunction
 from partitioning.sql import channel_sql, quoted, slot_sql
 from spark_jobs.events import col
 from spark_jobs.state import CHANNEL, SLOT
 
+#: What Spark says of a value that its type does not hold, and our merges say of theirs.
+_OVERFLOWS = (RAISED, "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_OVERFLOW")
 #: Number of events behind a folded row.
 EVENTS = "_events"
 
@@ -61,17 +69,39 @@ def alias(table: str, column: str) -> str:
     return f"{table}.{column}"
 
 
-def merged_sql(table: StateTable, old: str, new: str) -> dict[str, str]:
+def merged_sql(table: StateTable, old: str, new: str, types: Mapping[str, str]) -> dict[str, str]:
     """SQL by state column for the value that two partial ones become; a null is no value.
 
     Parameters
     ----------
     old, new : SQL aliases of the state row and of the window's
+    types : Spark's simple name of the type of each state column
     """
     return {
-        name: merges()[column.merge].pair(f"{old}.{quoted(name)}", f"{new}.{quoted(name)}")
+        name: merges()[column.merge].pair(
+            f"{old}.{quoted(name)}", f"{new}.{quoted(name)}", types[name]
+        )
         for name, column in table.columns.items()
     }
+
+
+@contextmanager
+def exact(where: str) -> Iterator[None]:
+    """Turns Spark's failure to hold a value into one InputError; nothing was written then."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        text = str(error)
+        if not any(name in text for name in _OVERFLOWS):
+            raise
+        found = re.search(rf"{RAISED}: ([^\n]*)", text)
+        told = found[1] if found else text.strip().splitlines()[0]
+        raise InputError(
+            f"a state column cannot hold a merged value ({told})",
+            where,
+            "Correct the events, or give the input column a type whose sum is wider, such as a "
+            "decimal with fewer digits after the point",
+        ) from error
 
 
 def _aggregate(column: StateColumn, spec: TableSpec) -> Column:

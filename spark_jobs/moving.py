@@ -25,6 +25,7 @@ from partitioning.parts import shared_keys
 from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
+from spark_jobs.fold import exact
 from spark_jobs.job import say
 from spark_jobs.joining import WRITTEN, Joining, selected
 from spark_jobs.moved import moved_sql
@@ -209,7 +210,7 @@ class Passage:
         app = commits.app_id(self.migration.table.spec.table)
         try:
             meta = self.migration.meta(self.step)
-            with commits.commit_session(self.spark, app, version, meta) as own:
+            with exact(self.where), commits.commit_session(self.spark, app, version, meta) as own:
                 row = own.sql(statement).first()
         except (PySparkException, Py4JJavaError) as error:
             if constraints.REFUSED not in str(error):

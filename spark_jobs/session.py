@@ -19,8 +19,13 @@ TESTED_SPARK, TESTED_DELTA = "4.2", "4.4"
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
-#: Results depend on these, so nothing overrides them: a day is a UTC day everywhere.
-_RESULTS = {"spark.sql.session.timeZone": "UTC"}
+#: Results depend on these, so nothing overrides them: a day is a UTC day everywhere, and a value
+#: that its type does not hold is an error, never another value or a null.
+_RESULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+}
 _FIXED = {**_RESULTS, "spark.sql.catalog.spark_catalog": _CATALOG}
 #: Delta's settings for one write: its transaction id, and what its commit says of itself. A write
 #: whose id is spent is skipped without an error, so they are set in sessions of our own alone.
