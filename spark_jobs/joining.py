@@ -23,7 +23,7 @@ from partitioning.hashing import Hashes
 from partitioning.parts import listed_sql, owners_sql, settled_sql
 from partitioning.sql import quoted
 from spark_jobs.prices import WIDTH
-from spark_jobs.state import CHANNEL, SLOT, sql_name
+from spark_jobs.state import CHANNEL, SLOT, schema, sql_name
 
 #: Of a row that is left to move: whether it is written.
 WRITTEN = "_written"
@@ -128,18 +128,15 @@ def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:
     InputError : names the table, the column and what is wrong with it
     """
     for name, table in spec.state.items():
-        rows = spark.read.format("delta").load(table.path)
-        known = {CHANNEL, SLOT, *spec.key, *table.columns}
-        if wrong := [c for c in rows.columns if c not in known]:
+        if wrong := unmerged_columns(spark, spec, name):
             raise InputError(
                 f"has column {', '.join(map(repr, wrong))}, of which the spec says no merge: its "
                 "keys cannot be split",
                 f"{name} ({table.path})",
                 "Name it under state in the spec, or do not allow splitting",
             )
+        rows = spark.read.format("delta").load(table.path)
         for column, sql in merged(table).items():
-            if column not in rows.columns:
-                raise InputError(f"has no column {column!r}", f"{name} ({table.path})")
             kind = rows.schema[column].dataType
             try:
                 rows.agg(F.expr(f"CAST({sql} AS {kind.simpleString()})"))
@@ -151,3 +148,45 @@ def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:
                     f"{name} ({table.path})",
                     "Correct its merge in the spec",
                 ) from error
+
+
+def unmerged_columns(spark: SparkSession, spec: TableSpec, name: str) -> list[str]:
+    """List the columns of a state table of which the spec says no merge. A MERGE of partials would
+    lose their values.
+
+    Raises
+    ------
+    InputError : the table lacks a column that the spec merges
+    """
+    table = spec.state[name]
+    there = schema(spark, table.path).fieldNames()
+    known = {CHANNEL, SLOT, *spec.key, *table.columns}
+    unknown = [c for c in there if c not in known]
+    for column in table.columns:
+        if column not in there:
+            raise InputError(
+                f"expected column {column!r}, found {', '.join(there)}",
+                f"{name} ({table.path})",
+                f"Rename the column back: ALTER TABLE {sql_name(table.path)} RENAME COLUMN "
+                f"{quoted(unknown[0])} TO {quoted(column)}; then run this again"
+                if len(unknown) == 1
+                else "Find in DESCRIBE HISTORY who took it away; bring it back; run this again",
+            )
+    return unknown
+
+
+def check_nothing_lost(spark: SparkSession, spec: TableSpec, name: str) -> None:
+    """Refuse to merge partials that are to move now, where a column came since the plan.
+
+    Raises
+    ------
+    InputError : names the column, and how to go on without losing its values
+    """
+    if wrong := unmerged_columns(spark, spec, name):
+        raise InputError(
+            f"has got column {', '.join(map(repr, wrong))}, of which the spec says no merge: its "
+            "values would be lost where rows of split keys are merged",
+            f"{name} ({spec.state[name].path})",
+            "Name it under state in the spec, with a merge (such as max), run this again, then "
+            "take it out of the spec again",
+        )

@@ -27,7 +27,13 @@ from spark_jobs import commits, constraints, state
 from spark_jobs.fence import Migration, persistently, reached
 from spark_jobs.fold import exact
 from spark_jobs.job import say
-from spark_jobs.joining import WRITTEN, Joining, selected
+from spark_jobs.joining import (
+    WRITTEN,
+    Joining,
+    check_nothing_lost,
+    selected,
+    unmerged_columns,
+)
 from spark_jobs.moved import moved_sql
 from spark_jobs.throttle import Throttle
 
@@ -201,10 +207,15 @@ class Passage:
         """Move the rows that `left` finds by one statement; with a look first whether there are
         any."""
         version, _ = self.fence()
+        spec, merges = self.migration.table.spec, statement.startswith("MERGE")
+        if merges:
+            unmerged_columns(self.spark, spec, self.name)
         rows_left = self.spark.sql(left)
         if look and rows_left.isEmpty():
             # A write of nothing that carries a transaction id leaves an empty commit behind.
             return Written(0, version, version)
+        if merges:
+            check_nothing_lost(self.spark, spec, self.name)
         if self.throttle is not None:
             self.throttle.admit(rows_left.where(WRITTEN), self.name)
         app = commits.app_id(self.migration.table.spec.table)

@@ -16,7 +16,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 from evenkeel.gates import plan_gate
+from evenkeel.spec_file import load_spec
 from evenkeel.steps import publish
+from evenkeel.table import Table
 from partitioning.errors import FenceError, GateError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.split import Split
@@ -320,6 +322,58 @@ def test_a_column_without_a_merge_is_refused_before_anything_moves(
     with pytest.raises(InputError, match="has column 'note', of which the spec says no merge"):
         migrate(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def broken_off(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, owners: dict[int, float]
+) -> Migration:
+    """A migration that was killed as it had just begun."""
+    migration = planned(spark, home, "r", split(home.table.epoch().function, owners))
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    return migration
+
+
+def test_a_column_renamed_half_way_is_named_and_renamed_back(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = broken_off(spark, home, monkeypatch, {START: 1.0, 2: 1.0})
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE {path} RENAME COLUMN visits TO hits")
+    with pytest.raises(InputError, match="expected column 'visits', found .*hits") as error:
+        roll_back(spark, migration)
+    # What to do is told as SQL.
+    said = str(error.value)
+    spark.sql(said[said.index("ALTER TABLE") : said.index("; then")])
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == HAD
+
+
+def test_no_value_of_a_column_added_half_way_is_lost(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = broken_off(spark, home, monkeypatch, {**dict.fromkeys(HAD, 1.0), 2: 4.0})
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
+    write(spark, home, {2: 5})
+    spark.sql(f"UPDATE {path} SET note = 'kept' WHERE key = '{HEAVY}' AND channel = 2")
+    before = home.version(spark)
+    with pytest.raises(InputError, match="has got column 'note'.*values would be lost"):
+        roll_back(spark, migration)
+    assert home.version(spark) == before
+    plain = home.spec_path.read_text()
+    spec = yaml.safe_load(plain)
+    spec["state"]["visits"]["columns"]["note"] = {"merge": "max", "of": "note"}
+    home.spec_path.write_text(yaml.safe_dump(spec))
+    again = Placed(Table(load_spec(home.spec_path)), home.spec_path, home.names)
+    roll_back(spark, again.migration("r"))
+    home.spec_path.write_text(plain)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == {**HAD, START: HAD[START] + 5}
+    rows = spark.sql(f"SELECT note FROM {path} WHERE key = '{HEAVY}' AND channel = {START}")
+    assert rows.first()[0] == "kept"
 
 
 def test_a_merge_that_the_columns_type_cannot_do_is_refused(
