@@ -65,7 +65,11 @@ def kinds(schema: StructType) -> dict[str, str]:
 
 
 def one_row_a_key(
-    source: str, kinds: Mapping[str, str], table: StateTable, function: PartitioningFunction
+    source: str,
+    kinds: Mapping[str, str],
+    table: StateTable,
+    function: PartitioningFunction,
+    every: bool = False,
 ) -> str:
     """SQL (SELECT) for a state table with the partials of split keys merged: slot, key, state
     columns.
@@ -77,15 +81,18 @@ def one_row_a_key(
     ----------
     source : what to select from: the state table `table`, as it stands by `function`
     kinds : type of each state column, as of `kinds`
+    every : merge the rows of all keys, with a shuffle: another function may have split some
     """
     key = [quoted(c.name) for c in function.key]
     shown = [quoted(SLOT), *key, *map(quoted, table.columns)]
-    every = f"SELECT {', '.join(shown)} FROM"
-    if not len(function.split):
-        return f"{every} {source}"
-    split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
+    rows = f"SELECT {', '.join(shown)} FROM"
     sums = [f"{_cast(sql, kinds[n], quoted(n))} AS {quoted(n)}" for n, sql in merged(table).items()]
     by = ", ".join([quoted(SLOT), *key])
+    if every:
+        return f"SELECT {', '.join([by, *sums])} FROM {source} GROUP BY {by}"
+    if not len(function.split):
+        return f"{rows} {source}"
+    split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
     one = f"SELECT {', '.join([by, *sums])} FROM state WHERE {split} GROUP BY {by}"
     # Named once, so that both halves are of one version of the table.
-    return f"WITH state AS ({every} {source}) {every} state WHERE NOT {split} UNION ALL {one}"
+    return f"WITH state AS ({rows} {source}) {rows} state WHERE NOT {split} UNION ALL {one}"

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from evenkeel.epochs import Epoch, Registry
-from evenkeel.snapshot import Snapshot, snapshot
+from evenkeel.snapshot import OURS, Snapshot, epoch_name, snapshot, standing
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import find_spec, load_spec
+from evenkeel.spec_parts import StateTable
 from evenkeel.state_view import kinds, one_row_a_key
 from partitioning.errors import InputError
 from partitioning.sql import quoted
@@ -56,7 +57,12 @@ class Table:
     def state_sql(
         self, name: str, number: int | None = None, spark: SparkSession | None = None
     ) -> str:
-        """The SQL that `state` runs: for a view, which holds until another epoch is published."""
+        """The SQL that `state` runs: for a view, which holds until another epoch is published.
+
+        While a table stands under another constraint than the epoch's alone, the rows of all its
+        keys are merged. A migration may give a key's new owners their copies, and a registry may be
+        older than the table: which keys have several rows the epoch's function does not know then.
+        """
         if name not in self.spec.state:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
@@ -64,8 +70,17 @@ class Table:
         source = f"delta.{quoted(part.path)}"
         if number is not None:
             source += f" VERSION AS OF {epoch.tables[name].version}"
+        every = number is None and self._may_be_newer(spark, part, epoch)
         types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
-        return one_row_a_key(source, types, part, epoch.function)
+        return one_row_a_key(source, types, part, epoch.function, every)
+
+    def _may_be_newer(self, spark: SparkSession, part: StateTable, epoch: Epoch) -> bool:
+        """Whether a state table's newest rows may stand by another epoch than the current one."""
+        if part.copied and self.spec.split is not None:
+            # Copies come before their epoch is published, which a view does not see.
+            return True
+        ours = {name for name in standing(spark, part.path) if name.startswith(OURS)}
+        return ours != {epoch_name(epoch.number)}
 
     def snapshot(self, spark: SparkSession | None = None) -> Snapshot:
         """All state tables as the current epoch has them, also while state moves: for readers who

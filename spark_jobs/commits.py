@@ -160,13 +160,13 @@ def owner(spark: SparkSession, path: str, since: int) -> str | None:
     return None
 
 
-def last_plan(spark: SparkSession, path: str) -> str:
-    """The run and digest of the plan that last changed the table, as errors name them (a space
-    after); empty where its recent history has none."""
+def last_plan(spark: SparkSession, path: str) -> tuple[str, str] | None:
+    """The run and the digest of the plan that last changed the table; None where its recent history
+    has none."""
     for commit in islice(newest_first(spark, path), RECENT):
         if "digest" in commit.meta and "run" in commit.meta:
-            return f"(--run {commit.meta['run']} --digest {commit.meta['digest']}) "
-    return ""
+            return str(commit.meta["run"]), str(commit.meta["digest"])
+    return None
 
 
 def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from evenkeel.epochs import Registry
 from evenkeel.snapshot import OURS as OURS
 from evenkeel.snapshot import epoch_name as epoch_name
 from evenkeel.spec import TableSpec
@@ -114,9 +115,30 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
             raise FenceError(
                 f"stands under {stands}, not under epoch {function.epoch} alone",
                 state.path,
-                f"A migration {last_plan(spark, state.path)}is under way or was broken off: let "
-                "its DAG finish, or run the job roll_back for it",
+                under_way(spark, spec, state.path),
             )
+
+
+def under_way(spark: SparkSession, spec: TableSpec, path: str) -> str:
+    """What to do about a state table that stands under another epoch than the registry's: which
+    migration is under way, or that the registry has not heard of it."""
+    plan = last_plan(spark, path)
+    if plan is None:
+        return (
+            "A migration is under way or was broken off: let its DAG finish, or run the job "
+            "roll_back for it"
+        )
+    run, digest = plan
+    if Registry(spec.registry).run(run).exists("plan.json"):
+        return (
+            f"A migration (--run {run} --digest {digest}) is under way or was broken off: let its "
+            "DAG finish, or run the job roll_back for it"
+        )
+    return (
+        f"Run {run} last moved its rows, and the registry {spec.registry} has no such run: the "
+        "registry is older than the table. Bring back a registry from after that run, or state "
+        "tables and registry as they were at one time"
+    )
 
 
 def check_unchanged(spark: SparkSession, path: str, function: PartitioningFunction) -> None:

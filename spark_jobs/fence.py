@@ -166,8 +166,7 @@ def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
                 f"stands under constraint {constraint}, which is not this plan's "
                 f"(epoch {migration.before.epoch} to {migration.after.epoch})",
                 f"{name} ({path})",
-                f"Another migration {commits.last_plan(spark, path)}is under way, was broken off, "
-                "or was published: let it end or run the job roll_back for it, then plan again",
+                f"{constraints.under_way(spark, migration.table.spec, path)}; then plan again",
             )
     if not found:
         raise FenceError(
@@ -179,8 +178,7 @@ def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
         raise FenceError(
             f"stands under {', '.join(sorted(found))}, where another plan brought it",
             f"{name} ({path})",
-            f"The migration {commits.last_plan(spark, path)}is under way, was broken off, or was "
-            "published: let it end or run the job roll_back for it, then plan again",
+            f"{constraints.under_way(spark, migration.table.spec, path)}; then plan again",
         )
     return set(found)
 
