@@ -48,6 +48,9 @@ class TableSpec(Strict):
         "refuse",
         description="events whose key has a null: an error, left out, or owned like any other",
     )
+    null_times: Literal["refuse", "drop"] = Field(
+        "refuse", description="events without a time, which no window has: an error, or left out"
+    )
     input: Input = Field(description="where the events come from; see below")
     load: str | None = Field(None, description="input column with each event's load; none: 1")
     sketch: Literal["exact", "approx_top_k", "space_saving", "lossy_counting"] = Field(

@@ -37,6 +37,7 @@ from spark_jobs.events import (
     read_events,
     reading,
     refuse_null_keys,
+    refuse_null_times,
     without_null_keys,
 )
 from spark_jobs.fold import EVENTS, exact, fold, merged_sql, of_table, route
@@ -150,6 +151,7 @@ def apply_window(
     constraints.check_admits(spark, spec, function)
     events = read_events(spark, spec, function.row if len(function.split) else None)
     check_key(events, spec, function.key)
+    refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)
     window = window_state(events, spec, function).persist()
     try:

@@ -37,6 +37,7 @@ from spark_jobs.events import (
     read_events,
     reading,
     refuse_null_keys,
+    refuse_null_times,
     without_null_keys,
 )
 from spark_jobs.fold import EVENTS, exact, fold, of_table
@@ -188,6 +189,7 @@ def _rows(
     """The folded state, persisted; every event is read once, and all before anything is written."""
     if end is None:
         return first_state(events.limit(0), spec, function)
+    refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, None, end), spec)
     rows = first_state(events, spec, function).persist()
     with reading(spec), exact(spec.input.path):

@@ -16,6 +16,8 @@ from spark_jobs.state import (
     SLOTS_PROPERTY,
     VECTORS_PROPERTY,
     check_owner,
+    comparable,
+    schema,
     snapshot,
     sql_name,
     table_version,
@@ -60,6 +62,7 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
             next(iter(slots)),
             "The number of slots never changes: set it back",
         )
+    check_comparable(spark, spec)
     for name, state in spec.state.items():
         stored = snapshot(spark, state.path).metadata().schema().fieldNames()
         check_columns(name, state, found[name], list(stored))
@@ -70,6 +73,25 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
                 f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
                 f"('{VECTORS_PROPERTY}' = 'true')",
             )
+
+
+def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse state tables with a column of which nobody could tell whether a move changed it.
+
+    Raises
+    ------
+    InputError : names the table, the column and its type
+    """
+    for name, state in spec.state.items():
+        for column in schema(spark, state.path):
+            if not comparable(column.dataType):
+                raise InputError(
+                    f"column {column.name!r} is {column.dataType.simpleString()}: rows with a map "
+                    "or a variant cannot be compared before and after they move",
+                    f"{name} ({state.path})",
+                    "Keep it in another table; or copy it into an array of structs, or a string, "
+                    "and drop the column",
+                )
 
 
 def _refuse_new(spec: TableSpec, name: str) -> None:

@@ -21,6 +21,7 @@ from partitioning.errors import InputError
 from partitioning.function import KeyColumn
 from partitioning.sql import quoted
 from spark_jobs.hadoop import check_answers
+from spark_jobs.state import comparable
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
@@ -157,6 +158,26 @@ def refuse_null_keys(count: int, spec: TableSpec) -> None:
         )
 
 
+def refuse_null_times(events: DataFrame, spec: TableSpec) -> None:
+    """Refuse an input with events that have no time, unless the spec says to leave them out: no
+    window would ever have them. Costs a Spark job; Parquet and Delta skip files without nulls.
+
+    Raises
+    ------
+    InputError : says how many there are
+    """
+    if spec.input.time is None or spec.null_times == "drop":
+        return
+    with reading(spec):
+        count = events.where(col(spec.input.time).isNull()).count()
+    if count:
+        raise InputError(
+            f"{count} events have a null for their time ({spec.input.time}): no window has them",
+            spec.input.path,
+            "Correct them, or set null_times to drop in the spec",
+        )
+
+
 @contextmanager
 def reading(spec: TableSpec) -> Iterator[None]:
     """Turns Spark's failure to read an input file into one InputError that names the file, or,
@@ -241,6 +262,13 @@ def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
     if len(set(kinds.values())) > 1:
         told = ", ".join(f"{n} {k.simpleString()}" for n, k in kinds.items())
         raise InputError(f"changes the type of column {column.of!r}: {told}", where, "Add casts")
+    if not comparable(kinds["fold"]):
+        raise InputError(
+            f"makes {kinds['fold'].simpleString()} of column {column.of!r}: rows with a map or a "
+            "variant cannot be compared",
+            where,
+            "Make an array of structs of it, or a string",
+        )
 
 
 def _shown(key: Sequence[KeyColumn]) -> str:

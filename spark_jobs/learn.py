@@ -35,6 +35,7 @@ from spark_jobs.events import (
     need_time,
     read_events,
     reading,
+    refuse_null_times,
     row_column,
 )
 from spark_jobs.job import parser, run_job, say
@@ -111,6 +112,7 @@ def _window(
         if not found:
             raise InputError("the input is empty", spec.input.path, "Add events")
         return found, ("", "")
+    refuse_null_times(events, spec)
     if end is None:
         end = _after_last(events, spec)
         closed = end - timedelta(days=1)

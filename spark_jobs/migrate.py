@@ -19,6 +19,7 @@ from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.parts import shared_keys
 from spark_jobs import hadoop, state
+from spark_jobs.checks import check_comparable
 from spark_jobs.fence import Migration, asked, fence, ours, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, check_mergeable
@@ -33,7 +34,8 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
 
     Raises
     ------
-    InputError : keys are split, and a state table has a column without a merge
+    InputError : keys are split, and a state table has a column without a merge; or a column
+        cannot be compared
     FenceError : the world is not the one that was planned from, what moves has outgrown the
         budget (nothing was changed then), rolling back has not ended, or other writers never let
         us in
@@ -43,6 +45,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     if not published(migration):
         begin_anew(migration)
         stands = {name: fence(spark, migration, name)[1] for name in names}
+        check_comparable(spark, migration.table.spec)
         if len(shared_keys(migration.before, migration.after)):
             check_mergeable(spark, migration.table.spec)
         throttle = Throttle(spark, migration)

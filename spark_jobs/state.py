@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from evenkeel.spec import CHANNEL as CHANNEL
 from evenkeel.spec import SLOT as SLOT
@@ -87,6 +87,16 @@ def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
 def schema(spark: SparkSession, path: str) -> StructType:
     """The table's columns, with what Delta notes of each."""
     return StructType.fromJson(json.loads(snapshot(spark, path).metadata().schemaString()))
+
+
+def comparable(kind: DataType) -> bool:
+    """Whether values of a type can be hashed, and so compared before and after a move: not those
+    that are, or hold, a map or a variant."""
+    if isinstance(kind, ArrayType):
+        return comparable(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(comparable(f.dataType) for f in kind)
+    return not isinstance(kind, MapType | VariantType)
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str]:

@@ -372,6 +372,12 @@ def null_keys(world: World) -> None:
     world.write_events(events)
 
 
+def null_times(world: World) -> None:
+    events = world.events
+    events.loc[events.index[:3], "at"] = None
+    world.write_events(events)
+
+
 def edited_epoch(world: World) -> None:
     file = world.folder / "registry/epochs/00000000/epoch.json"
     file.write_text(file.read_text().replace("consistent", "uniform"))
@@ -383,6 +389,7 @@ def edited_epoch(world: World) -> None:
         (edited_epoch, "2013-01-20", "epoch.json"),
         (no_new_events, "2013-02-01", "no events in the window from 2013-01-08 to 2013-02-01"),
         (null_keys, "2013-02-01", "2 events have a null in the key (dest)"),
+        (null_times, "2013-02-01", "3 events have a null for their time (at)"),
         (
             lambda w: w.respec(input={"path": "events.parquet"}),
             "2013-01-20",

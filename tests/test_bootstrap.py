@@ -302,6 +302,19 @@ def test_null_keys_are_refused_before_anything_is_made(spark, world: World):
     assert not (world.folder / "registry").exists()
 
 
+def test_events_without_a_time_are_refused_or_left_out(spark, world: World):
+    events = world.events
+    events.loc[events.index[:3], "at"] = None
+    world.write_events(events)
+    with pytest.raises(InputError, match=r"3 events have a null for their time \(at\)"):
+        bootstrap(spark, world.table, END)
+    assert not (world.folder / "state").exists()
+    table = world.respec(null_times="drop").table
+    bootstrap(spark, table, END)
+    found = rows(spark, table.spec.state["totals"].path)
+    assert found["trips"].sum() == (events["at"] < f"{END}").sum()
+
+
 def test_null_keys_that_are_kept_are_one_key(spark, world: World):
     table = with_null(world).respec(null_keys="keep").table
     bootstrap(spark, table, END)

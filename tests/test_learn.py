@@ -369,6 +369,12 @@ def null_keys(world: World) -> None:
     world.write_events(events)
 
 
+def null_times(world: World) -> None:
+    events = world.events
+    events.loc[3, "at"] = None
+    world.write_events(events)
+
+
 @pytest.mark.parametrize(
     ("change", "end", "message"),
     [
@@ -396,6 +402,7 @@ def null_keys(world: World) -> None:
         ),
         (break_file, None, "not readable as parquet. Replace or remove the file"),
         (break_middle, "2013-01-08", "not readable as parquet. Replace or remove the file"),
+        (null_times, "2013-01-08", "1 events have a null for their time (at)"),
         (null_keys, "2013-01-08", "1 events have a null in the key (dest)"),
         (
             lambda w: w.write_events(w.events.assign(dest=1)),

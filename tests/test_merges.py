@@ -245,6 +245,16 @@ def test_a_registered_merge_makes_state(spark, world: World, registered):
         ({"flags": {**FLAGS, "types": ["date"]}}, "is int. Allowed: date, for flags"),
         ({"flags": {**FLAGS, "fold": "no_such({of})"}}, "merge 'flags' .* does not do for column"),
         ({"flags": {**FLAGS, "fold": "bit_or({of}"}}, "merge 'flags' .* does not do for column"),
+        (
+            {
+                "flags": {
+                    "fold": "map(max({of}), 1)",
+                    "pair": "map_concat({a}, {b})",
+                    "every": "first({x})",
+                }
+            },
+            "makes map<int,int> of column 'miles': rows with a map",
+        ),
         ({"flags": {**FLAGS, "every": "avg({x})"}}, "changes the type .*fold int, .*every double"),
     ],
 )

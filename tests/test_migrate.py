@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from partitioning.errors import DamagedError, FenceError
+from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction, numbered_channels
 from spark_jobs import commits, fence, state
 from spark_jobs.fence import approved, persistently
@@ -163,6 +163,20 @@ def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, 
         )
     with pytest.raises(FenceError, match="SET TBLPROPERTIES, not an ordinary write"):
         migrate(spark, migration)
+
+
+@pytest.mark.parametrize(
+    "kind", ["MAP<STRING, INT>", "ARRAY<STRUCT<m: MAP<STRING, INT>>>", "VARIANT"]
+)
+def test_a_column_that_cannot_be_compared_is_refused_before_a_row_moves(
+    spark: SparkSession, home: Placed, kind: str
+) -> None:
+    spark.sql(f"ALTER TABLE {state.sql_name(home.path())} ADD COLUMN more {kind}")
+    migration = planned(spark, home)
+    before = home.version(spark)
+    with pytest.raises(InputError, match="column 'more' is .*: rows with a map or a variant"):
+        migrate(spark, migration)
+    assert home.version(spark) == before
 
 
 @pytest.mark.slow
