@@ -1,4 +1,4 @@
-"""Side-by-side runs: what is claimed of speed, and the command that shows it."""
+"""Measure speed side by side: one benchmark for each claim of speed."""
 
 import os
 

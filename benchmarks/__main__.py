@@ -1,4 +1,4 @@
-"""Every benchmark, one after another, each in a process of its own: `make bench`."""
+"""Run every benchmark, one after another, each in a process of its own: `make bench`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ LONG = ("at_scale",)
 
 
 def main() -> int:
-    """Run those that are named on the command line, or all but the long; non-zero if one could not
-    run."""
+    """Run the named benchmarks, or all but the long ones; return non-zero if one failed to run."""
     wanted = sys.argv[1:] or ALL
     if unknown := set(wanted) - {*ALL, *LONG}:
         sys.stderr.write(

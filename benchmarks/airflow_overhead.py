@@ -1,9 +1,9 @@
-"""What Airflow takes of a run: its time less that of Spark and planning.
-`python -m benchmarks.airflow_overhead`.
+"""Measure Airflow's part of a run: its time less Spark and planning.
 
-Rebalances of the flights are triggered in an Airflow of four processes, as `make up` has it, in a
-folder of their own; its own times of runs and tasks are told. What is before the first task and
-between two is overhead, as are gates, approval, publishing and the report.
+`python -m benchmarks.airflow_overhead` triggers rebalances of the flights in an Airflow of four
+processes, like that of `make up`, in a folder of its own. It prints Airflow's own times of runs and
+tasks. Overhead is the time before the first task and between tasks, and that of gates, approval,
+publishing and the report.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def triggered(runs: int) -> list[dict[str, float]]:
-    """Seconds of each task of so many runs, and of what is between them."""
+    """Trigger so many runs; return the seconds of each run's tasks and of the gaps between them."""
     with tempfile.TemporaryDirectory() as folder:
         # The spec names what is beside its folder.
         specs, made = Path(folder) / "tables", Path(folder) / ".run"
@@ -61,7 +61,7 @@ def triggered(runs: int) -> list[dict[str, float]]:
 
 
 def _told(server: subprocess.Popen[bytes], file: Path) -> dict[str, str]:
-    """How to get in, once it is up."""
+    """Return the access data of Airflow as soon as it is up."""
     end = time.monotonic() + PATIENCE
     while not file.exists():
         if server.poll() is not None or time.monotonic() > end:

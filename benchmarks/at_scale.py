@@ -1,10 +1,12 @@
-"""Every job from input to epoch 1 by spark-submit with a driver of 2 GiB, on tables of three sizes:
-seconds and peak memory, and what their slopes say of 10 TB. `python -m benchmarks.at_scale`.
+"""Run every job from input to epoch 1 on tables of three sizes, with a driver of 2 GiB.
 
-On one machine the driver's JVM is the executor, too: 2 GiB hold all there is. The input is a
-stream of a week by Zipf .5, with a fifth as many keys as rows; the plan takes a fifth of their load
-off two channels of ten. Not part of a plain `make bench`: the largest takes a quarter of an hour.
-`--grow` has the smallest table with more of one thing at a time: channels, slots, state tables,
+`python -m benchmarks.at_scale` uses spark-submit and prints seconds, peak memory, and what their
+slopes mean for 10 TB. On one machine the driver's JVM is the executor, too, so 2 GiB hold
+everything. The input is a week's stream by Zipf 0.5, with a fifth as many keys as rows. The plan
+takes a fifth of the load off two channels of ten.
+
+It is not part of a plain `make bench`, because the largest size takes a quarter of an hour.
+`--grow` takes the smallest table with more of one thing at a time: channels, slots, state tables,
 epochs.
 """
 
@@ -87,8 +89,7 @@ constraints.drop(spark, path, constraints.epoch_name(0))
 
 
 class Took(NamedTuple):
-    """Wall and CPU seconds of a process and its children, and the most memory that one of them
-    had, in bytes."""
+    """Wall and CPU seconds of a process and its children, and the peak memory of one, in bytes."""
 
     wall: float
     cpu: float
@@ -120,12 +121,12 @@ def main() -> int:
 
 
 def walk(folder: Path, rows: float, epochs: int = 1, **more: Any) -> dict[str, Took]:
-    """One table from its input to an epoch more; a line for each step.
+    """Take one table from its input to one more epoch; print a line for each step.
 
     Parameters
     ----------
-    epochs : that there are before that
-    more : fields of its spec
+    epochs : number of epochs that exist before
+    more : further fields of its spec
     """
     took: dict[str, Took] = {}
 
@@ -154,13 +155,13 @@ def walk(folder: Path, rows: float, epochs: int = 1, **more: Any) -> dict[str, T
 
 
 def submitted(job: str, *arguments: str) -> Took:
-    """One job, with a driver of 2 GiB."""
+    """Run one job by spark-submit, with a driver of 2 GiB."""
     file = Path(__file__).resolve().parents[1] / "spark_jobs" / f"{job}.py"
     return measured("spark-submit", "--driver-memory", "2g", str(file), *arguments)
 
 
 def measured(*command: str) -> Took:
-    """A command that must end well."""
+    """Measure a command that must succeed."""
     with tempfile.TemporaryFile("w+") as said:
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=said, stderr=said)

@@ -1,7 +1,8 @@
-"""What the table's own fence costs a writer. `python -m benchmarks.constraint`.
+"""Measure the cost of the table's CHECK constraint for a writer.
 
-Appends of the same rows to Delta tables that differ in their CHECK constraint alone: none, the
-epoch's, and that of a migration, which admits two functions. They run in turn.
+`python -m benchmarks.constraint` appends the same rows to Delta tables that differ only in their
+constraint. One has none, one has the epoch's, and one has that of a migration, which admits two
+functions. They run in turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EXPLICIT = 500
 
 
 def state_rows(spark: SparkSession, count: int, by: PartitioningFunction) -> DataFrame:
-    """Rows of state as a writer has them at hand: routed, with a few columns."""
+    """Build routed rows of state with a few columns, as a writer has them in memory."""
     rows = spark.range(count).selectExpr(
         "CAST(id AS STRING) AS key",
         "CAST(rand(1) * 1000 AS BIGINT) AS visits",

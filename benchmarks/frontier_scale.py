@@ -1,9 +1,10 @@
-"""frontier on many items and channels: planning time on one core, and how far from the LP bound.
+"""Measure frontier on many items and channels: planning time, and distance from the LP bound.
 
-Items sit on channels at random. `even`: planned to be as even as it gets; `5%`: least bytes for an
-imbalance of 1.05. over: imbalance over the least that the LP bound allows for the bytes moved. The
-LP cuts items; `whole`: over the least that any choice of whole items allows on the channels that
-shed them, whether or not there is room for them elsewhere.
+Items sit on channels at random, and planning runs on one core. `even` plans for the best balance;
+`5%` plans for least bytes at an imbalance of 1.05. "over" is imbalance over the least that the LP
+bound allows for the bytes moved. The LP cuts items. "whole" is imbalance over the least that any
+choice of whole items allows on the channels that shed them. It does not check whether other
+channels have room for them.
 
     python -m benchmarks.frontier_scale [--quick]
 """
@@ -41,8 +42,11 @@ STEPS = 4000
 def problem(
     items: int, channels: int, stream: str, seed: int = 0
 ) -> tuple[Profile, PartitioningFunction]:
-    """One slot an item; lognormal or Zipf (.5) loads, bytes of their own or in
-    proportion to load; where there is a hot one, it is 7 channels' fair shares."""
+    """Make a profile with one slot an item, and a random function.
+
+    Loads are lognormal or Zipf (0.5). Bytes are in proportion to load or random. A hot item has
+    7 channels' fair shares.
+    """
     random = np.random.default_rng(seed)
     load = (
         random.permutation(zipf(items, 0.5)) if "zipf" in stream else random.lognormal(size=items)
@@ -59,11 +63,11 @@ def problem(
 def over_bound(
     profile: Profile, before: PartitioningFunction, after: PartitioningFunction, whole: bool = False
 ) -> float:
-    """Imbalance over the least that is possible for the bytes moved; 0 is the bound.
+    """Return imbalance over the least possible for the bytes moved; 0 is the bound.
 
     Parameters
     ----------
-    whole : possible without cutting items
+    whole : compare with what is possible without cutting items
     """
     reached = imbalance(channel_loads(after, profile), after.capacities)
     moved = float(profile.bytes[before.slots != after.slots].sum())
@@ -77,8 +81,11 @@ def over_bound(
 
 
 def least_whole(profile: Profile, before: PartitioningFunction, grid: Floats) -> Floats:
-    """Least bytes that channels of one capacity must shed to be within each imbalance, float64
-    (g,): a knapsack each, items counting as the whole steps that they begin."""
+    """Bound the bytes that channels must shed for each imbalance, float64 (g,).
+
+    All channels have one capacity. It solves one knapsack a channel, in which an item counts as
+    the whole steps that it begins.
+    """
     count = len(before.channels)
     fair = float(profile.load.sum()) / count
     bound = np.zeros(len(grid))
@@ -98,7 +105,7 @@ def least_whole(profile: Profile, before: PartitioningFunction, grid: Floats) ->
 
 
 def main(quick: bool = False) -> None:
-    """Print the table; CPU seconds of this process."""
+    """Print the table, in CPU seconds of this process."""
     print(f"{'items':>9}{'channels':>9}  {'stream':22}{'even s':>8}{'limit':>6}{'imbalance':>11}"
           f"{'over':>8}{'5% s':>8}{'over':>8}{'whole':>8}")  # fmt: skip
     for items, channels, limit in SIZES[: 3 if quick else None]:

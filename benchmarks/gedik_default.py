@@ -1,8 +1,9 @@
-"""Gedik's default stream, N one by one from 1 to 10, by every strategy: b, m and planning time.
+"""Measure every strategy on Gedik's default stream: b, m and planning time.
 
-|D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = .1, S = 4,096 slots; the three resources linear
-(LLL). b is the fullest channel over the emptiest, over alpha: .833 is the least there is. m is
-bytes moved over total/N. Loads and bytes are counted key by key, not from the profile.
+N grows one by one from 1 to 10. |D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = 0.1, S = 4,096
+slots, and the three resources are linear (LLL). b is the fullest channel over the emptiest, over
+alpha; 0.833 is perfect. m is bytes moved over total/N. Loads and bytes are counted key by key, not
+from the profile.
 
     python -m benchmarks.gedik_default [runs]
 """
@@ -37,7 +38,7 @@ PUBLISHED = {
 
 
 def run(seed: int) -> dict[str, list[tuple[float, float, float]]]:
-    """(b, m, seconds) of each strategy for N = 2 to 10; another seed gives other keys."""
+    """Return (b, m, seconds) of each strategy for N = 2 to 10; another seed gives other keys."""
     load, hashes = zipf(KEYS, 1.0), hashed_keys(KEYS, seed)
     functions: dict[str, PartitioningFunction | None] = dict.fromkeys(WHOLE)
     results: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WHOLE}

@@ -1,8 +1,8 @@
-"""The newest day of a window of 28 against that day alone. `python -m benchmarks.incremental`.
+"""Compare learning the newest day of a window of 28 with learning that day alone.
 
-The days before it are stored as sketches: learning the window reads the new day's events, merges,
-and weighs the state. The other side learns a window of that one day, by the same job. They run in
-turn on the same files and state table.
+`python -m benchmarks.incremental` stores the earlier days as sketches. Learning the window then
+reads the new day's events, merges, and weighs the state. The other side learns a window of that one
+day, by the same job. Both run in turn on the same files and state table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Learning against groupBy(key).count(): 20M rows of 1M Zipf keys. `python -m benchmarks.learn`.
+"""Compare learning with groupBy(key).count(): 20M rows of 1M Zipf keys.
 
-Both sides read the same Parquet files from scratch; they run in turn, and the ratio is taken
-pair by pair. The group-by's result is thrown away, ours is a sketch. With another `--sketch` than
-exact the other side is exact learning.
+`python -m benchmarks.learn` reads the same Parquet files from scratch on both sides. They run in
+turn, and each ratio is of one pair. The group-by's result is thrown away; ours is a sketch. With
+another `--sketch` than exact, the other side is exact learning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_jobs.tasks import job_group, stages
 
 
 def shuffled(spark: SparkSession, action: Callable[[], object]) -> int:
-    """Records that its tasks read from shuffles."""
+    """Count the records that an action's tasks read from shuffles."""
     with job_group(spark, "shuffled") as group:
         action()
     return sum(task.records for stage in stages(spark, group, 10_000) for task in stage)

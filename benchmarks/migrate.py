@@ -1,10 +1,12 @@
-"""Migrate against a full rewrite and OPTIMIZE ZORDER: 10% and 1% of the slots of 10 channels moved.
-`python -m benchmarks.migrate`.
+"""Compare migrate with a full rewrite and OPTIMIZE ZORDER.
 
-All start from the same table (its files hard-linked) and run in turn. "UPDATE" is the moving of
-the rows; "all" also has Delta's scan of the whole table for the constraint that admits both
-epochs. OPTIMIZE ZORDER BY (channel, slot) brings a table without partitions to the same layout,
-its column `channel` rewritten beforehand, for nothing; it does not depend on what has moved.
+`python -m benchmarks.migrate` moves 10% and 1% of the slots of 10 channels. All sides start from
+the same table, with its files hard-linked, and run in turn. "UPDATE" is the time to move the rows.
+"all" adds Delta's scan of the whole table for the constraint that admits both epochs.
+
+OPTIMIZE ZORDER BY (channel, slot) brings a table without partitions to the same layout. Its column
+`channel` is rewritten beforehand, and that time is not counted. Its time does not depend on what
+has moved.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ SLOTS, CHANNELS, KEY = 4096, 10, (KeyColumn("key", "string"),)
 
 
 def build(spark: SparkSession, folder: Path, rows: int, doubles: int) -> Table:
-    """State as bootstrap leaves it: a file a channel, sorted by slot; random assignment."""
+    """Build state as bootstrap leaves it: one file a channel, sorted by slot, randomly assigned."""
     owners = np.random.default_rng(0).integers(0, CHANNELS, SLOTS)
     function = PartitioningFunction(KEY, numbered_channels(CHANNELS), owners)
     columns = {"visits": {"merge": "count"}}
@@ -85,7 +87,7 @@ def build(spark: SparkSession, folder: Path, rows: int, doubles: int) -> Table:
 
 
 def moved(function: PartitioningFunction, how: str, percent: int) -> PartitioningFunction:
-    """So many of the slots on another channel: any, or 10 runs of neighbours."""
+    """Put so many of the slots on another channel: any slots, or 10 runs of neighbours."""
     rng = np.random.default_rng(1)
     count = SLOTS * percent // 100
     if how == "random":
@@ -100,7 +102,7 @@ def moved(function: PartitioningFunction, how: str, percent: int) -> Partitionin
 
 
 def linked(made: Path, folder: Path) -> Path:
-    """A copy of a folder, its files hard-linked: Delta never writes into one that is there."""
+    """Copy a folder by hard links; Delta never writes into an existing file."""
     home = folder / f"copy-{time.monotonic_ns()}"
     return Path(shutil.copytree(made, home, copy_function=os.link))
 
@@ -108,7 +110,7 @@ def linked(made: Path, folder: Path) -> Path:
 def fresh(
     spark: SparkSession, table: Table, folder: Path, rows: int, how: str, percent: int
 ) -> Migration:
-    """A copy of the table, and a plan for it."""
+    """Make a copy of the table, and a plan for it."""
     home = linked(Path(table.spec.registry).parent, folder)
     copy = Table(load_spec(home / "bench.yaml"))
     each, none = np.full(SLOTS, rows / SLOTS), np.zeros(0)
@@ -122,7 +124,7 @@ def fresh(
 
 
 def rewrite(spark: SparkSession, migration: Migration) -> None:
-    """What one would do without deletion vectors: write every row again."""
+    """Write every row again, as one would do without deletion vectors."""
     path = migration.path("visits")
     rows = spark.read.format("delta").load(path)
     placed = rows.selectExpr(
@@ -132,7 +134,7 @@ def rewrite(spark: SparkSession, migration: Migration) -> None:
 
 
 def zordered(spark: SparkSession, migration: Migration, folder: Path, runs: int) -> float:
-    """Median seconds of OPTIMIZE ZORDER of the same rows, each with its new channel already."""
+    """Return the median seconds of OPTIMIZE ZORDER of the same rows, with their new channel set."""
     rows = spark.read.format("delta").load(migration.path("visits"))
     placed = rows.selectExpr(
         f"{channel_sql(migration.after)} AS channel", *(c for c in rows.columns if c != "channel")

@@ -1,11 +1,13 @@
-"""frontier against every other strategy at that one's own bytes, on profiles drawn at random.
+"""Compare frontier with every other strategy at that strategy's own bytes.
 
-Loads are Zipf's or lognormal, bytes of state as large as the load or lognormal; from 2 to 24
-channels, half of the time as many as before, from a function of hashing, scan or readj. Each other
-strategy plans, and frontier is given just the bytes which that moved, and may split keys where it
-does. Told is how often another is more even by over .1%, and by how much at most: over slots as
-specs have them, and over few, where each item is a good part of a channel and to be the most even
-is to pack bins.
+Profiles are drawn at random. Loads are Zipf's or lognormal; bytes of state are as large as the
+load, or lognormal. There are 2 to 24 channels, half of the time as many as before, and the function
+before is of hashing, scan or readj. Each other strategy plans. frontier may move just the bytes
+that this plan moves, and may split keys if the other does.
+
+The table shows how often the other strategy is more even by over 0.1%, and by how much at most. One
+part has as many slots as specs have. The other has few; there each item is a large part of a
+channel, and the most even plan is a bin-packing problem.
 
     python -m benchmarks.own_bytes [profiles]
 """
@@ -37,14 +39,14 @@ CLOSE = 1e-3
 
 
 def moved(profile: Profile, before: PartitioningFunction, after: PartitioningFunction) -> float:
-    """Bytes of state that a function moves, as plans count them."""
+    """Return the bytes of state that a function moves, as plans count them."""
     named = [keys for f in (before, after) for keys in (f.explicit_keys, f.split.keys)]
     listed = profile.listing(np.unique(np.concatenate(named)))
     return sum(move.bytes for move in moves_between(before, after, listed))
 
 
 def drawn(seed: int, size: str) -> tuple[Profile, PartitioningFunction, tuple[Channel, ...]]:
-    """A profile, the function in force, and the channels that are to be."""
+    """Draw a profile, the function in force, and the new channels."""
     random, (keys, slots, most) = np.random.default_rng(seed), SIZES[size]
     count, wide = int(random.choice(keys)), int(random.choice(slots))
     lognormal = random.lognormal(0, random.uniform(0, 2.5), count)
@@ -65,8 +67,10 @@ def compared(
     channels: Sequence[Channel],
     names: Iterable[str] = STRATEGIES,
 ) -> dict[str, float]:
-    """How much more even each of these strategies is than frontier at its own bytes, in part; below
-    0: frontier is. Infinite where frontier does not keep to them."""
+    """Return how much more even each strategy is than frontier at its own bytes, as a ratio - 1.
+
+    A negative value means that frontier is more even. It is infinite if frontier moves more bytes.
+    """
     found = {}
     for name in names:
         other = STRATEGIES[name](profile, previous, channels)

@@ -1,4 +1,4 @@
-"""Two sides in turn, and the ratio pair by pair: what a noisy, shared machine allows to say."""
+"""Time two sides in turn and compare them pair by pair, for a noisy, shared machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Wall seconds that an action takes."""
+    """Return the wall seconds that an action takes."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start

@@ -1,10 +1,9 @@
-"""What readers pay for split keys: `state()`, which merges their partials, beside the rows as they
-stand. `python -m benchmarks.reading`.
+"""Compare reading `state()`, which merges split keys' partials, with the plain rows.
 
-A state table of 1.5 million keys that 10 million Zipf events are of, folded and sorted as
-`bootstrap` leaves them. Its heaviest
-keys are split, none, one or twenty of them, over 2 to 8 channels. Both sides read the same columns,
-all of them (a hash of each row); they run in turn.
+`python -m benchmarks.reading` makes a state table of 1.5 million keys from 10 million Zipf events,
+folded and sorted as `bootstrap` leaves them. None, one or twenty of the heaviest keys are split
+over 2 to 8 channels. Both sides read the same columns, all of them (a hash of each row), and run in
+turn.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SPLIT = ((0, 0), (1, 2), (1, 8), (20, 2), (20, 4), (20, 8))
 
 
 def function(split: int, copies: int) -> PartitioningFunction:
-    """Slots by turns; the most frequent keys are shared by so many channels each."""
+    """Assign slots by turns, and share the most frequent keys by so many channels each."""
     hashes = key_hash([list(range(1, split + 1))], ["bigint"]).tolist()
     shares = {h: {(i + c) % CHANNELS: 1.0 for c in range(copies)} for i, h in enumerate(hashes)}
     turns = np.arange(SLOTS) % CHANNELS
@@ -48,7 +47,7 @@ def function(split: int, copies: int) -> PartitioningFunction:
 
 
 def read(rows: DataFrame) -> None:
-    """All columns of all rows."""
+    """Read all columns of all rows."""
     rows.agg(F.bit_xor(F.xxhash64(*rows.columns))).collect()
 
 
@@ -75,7 +74,7 @@ def measured(
     copies: int,
     options: argparse.Namespace,
 ) -> None:
-    """One table, read both ways."""
+    """Measure one table, read both ways."""
     spec = TableSpec.model_validate(
         {
             "table": "read",

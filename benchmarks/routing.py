@@ -1,8 +1,9 @@
-"""Routing against pmod(hash): what the function costs a Spark job. `python -m benchmarks.routing`.
+"""Compare routing by our function with pmod(hash) in a Spark job.
 
-Both sides count 20M rows by channel, once from Parquet (what a job does) and once from memory
-(the expression's own cost); they run in turn, and the ratio is taken pair by pair. pmod(hash) is
-the same code in every comparison: ours, new in each, is compiled before it is measured, too.
+`python -m benchmarks.routing` counts 20M rows by channel on both sides. Parquet input shows what a
+job does, and input from memory shows the cost of the expression alone. The sides run in turn, and
+each ratio is of one pair. pmod(hash) is the same code in every comparison. Ours is new in each, so
+it is compiled before it is measured.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ CHANNELS, SLOTS = 10, 4096
 
 
 def function(explicit: int, split: int, kind: str, seed: int = 7) -> PartitioningFunction:
-    """4,096 slots at random; of the most frequent keys, `split` ones shared by 5 channels each,
-    and the `explicit` next ones placed by name."""
+    """Build a function of 4,096 random slots, with split keys and keys placed by name.
+
+    The `split` most frequent keys are shared by 5 channels each. The `explicit` next ones are
+    placed by name.
+    """
     rng = np.random.default_rng(seed)
     keys = [str(k) if kind == "string" else k for k in range(split + explicit)]
     hashes = key_hash([keys], [kind]).tolist()

@@ -1,10 +1,10 @@
-"""A skewed stateful job: our channels against repartition(N, key) and adaptive execution.
-`python -m benchmarks.skewed_job`.
+"""Compare a skewed stateful job on our channels with repartition(N, key) and adaptive execution.
 
-1M keys by Zipf are folded by key on 16 channels, at a price in proportion to rows. Our function is
-learned from another sample of the stream. Tasks run one after another on one core and Spark tells
-the CPU seconds of each: so many cores would take as long as the slowest. Adaptive execution joins
-small partitions and may split large ones, but not where all rows of a key must meet in one.
+`python -m benchmarks.skewed_job` folds 1M Zipf keys by key on 16 channels, with a cost in
+proportion to rows. Our function is learned from another sample of the stream. Tasks run one after
+another on one core, and Spark reports the CPU seconds of each. So many cores would take as long as
+the slowest task. Adaptive execution joins small partitions. It may split large ones, but not if all
+rows of a key must meet in one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHANNELS, KEYS = 16, 1_000_000
 def measured(
     spark: SparkSession, placed: DataFrame, by: tuple[str, ...], rows: int
 ) -> tuple[float, float, float]:
-    """Rows and CPU seconds of the slowest task over the mean of 16, and its seconds."""
+    """Return rows and CPU seconds of the slowest task over the mean of 16, and its seconds."""
     found = fold(spark, placed, by, CHANNELS)
     (tasks,) = (t for t in found if sum(task.records for task in t) == rows)
     idle = np.zeros(CHANNELS - len(tasks))
@@ -42,7 +42,7 @@ def measured(
 
 
 def sides(known: Sample) -> dict[str, tuple[str, Callable[[], DataFrame], tuple[str, ...]]]:
-    """Label -> whether execution adapts, where events go, and what they are folded by."""
+    """Return by label: whether execution adapts, where events go, and what they are folded by."""
     route = Epoch(0, function(known, CHANNELS, "frontier", {}), None, {}, "").route("key")
     events = known.events
     placed = events.withColumn("channel", route)

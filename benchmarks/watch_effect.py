@@ -1,10 +1,10 @@
-"""A key that turns hot within the day: by hashing, by daily epochs alone, and with the watch beside
-them. `python -m benchmarks.watch_effect`.
+"""Compare three ways to meet a key that turns hot: hashing, daily epochs, and the watch.
 
-Each side is a streaming job: `foreachBatch` folds a micro-batch into a state table of its own, as
-`apply_window` does, then lets the watch look at it. All have the same days before. What a channel
-gets is what its task read. The key turns hot within the second day; a daily epoch learns of that
-at midnight. What the state must be is counted by pandas.
+`python -m benchmarks.watch_effect` runs a streaming job for each; the watch runs beside daily
+epochs. Its `foreachBatch` folds a micro-batch into a state table of its own, as `apply_window`
+does, and then lets the watch look at it. All have the same days before. A channel's load is what
+its task read. The key turns hot within the second day, and a daily epoch learns of that at
+midnight. pandas counts the expected state.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ DECLARED = {"ids": 3 * 1.04 / 64, "sample": 3 / 64}
 
 @dataclass
 class Side:
-    """A table, and what its micro-batches measured from the second day on: rows and seconds of each
-    channel's task, and seconds in all."""
+    """A table, and what its micro-batches measured from the second day on.
+
+    It has rows and seconds of each channel's task, and seconds in all.
+    """
 
     name: str
     spec: str
@@ -81,7 +83,7 @@ class Side:
         return Table(load_spec(self.spec))
 
     def fold(self, spark: SparkSession, batch: DataFrame, number: int) -> None:
-        """Fold one micro-batch into the state: once, however often it comes."""
+        """Fold one micro-batch into the state once, however often it comes."""
         table = self.table
         spec, function = table.spec, table.epoch().function
         window = window_state(batch, spec, function).persist()
@@ -94,7 +96,7 @@ class Side:
         window.unpersist()
 
     def rebalance(self, spark: SparkSession, end: date) -> None:
-        """The daily run."""
+        """Run the daily rebalance."""
         run = f"daily-{end}"
         if learn.main(["--spec", self.spec, "--run", run, "--end", f"{end}"]):
             raise SystemExit(f"{run} did not learn")
@@ -107,7 +109,7 @@ class Side:
             steps.publish(self.spec, run)
 
     def moved(self) -> tuple[int, int]:
-        """Epochs published, and bytes that they moved."""
+        """Return the number of epochs published, and the bytes that they moved."""
         registry, size = self.table.registry, 0
         for number in registry.numbers()[1:]:
             tables = registry.kept(number).read_json("migration.json")["tables"]
@@ -126,7 +128,7 @@ class Side:
 
 
 def write_events(folder: Path, rows: int, keys: int, share: float, batches: int = BATCHES) -> None:
-    """A Parquet file for each micro-batch; each is a window of the generator's."""
+    """Write a Parquet file for each micro-batch; each is a window of the generator's."""
     stream = Stream(rows=rows, keys=keys, z=0.8, windows=BATCHES, days=1, hot=(ONSET, share))
     random = np.random.default_rng(0)
     for number in range(batches):
@@ -147,13 +149,13 @@ def write_events(folder: Path, rows: int, keys: int, share: float, batches: int 
 
 
 def names(*numbers: int) -> str:
-    """The files of micro-batches, as a pattern."""
+    """Return the files of micro-batches, as a pattern."""
     each = ",".join(f"{number:04}" for number in numbers)
     return f"{each}.parquet" if len(numbers) == 1 else f"{{{each}}}.parquet"
 
 
 def expected(folder: Path, batches: int = BATCHES) -> pd.DataFrame:
-    """What the state must be, of exact counts for sketches."""
+    """Compute the expected state, with exact counts for sketches."""
     events = pd.concat(pd.read_parquet(folder / names(n)) for n in range(batches))
     events["at"] = events["at"].astype("datetime64[us, UTC]").astype("int64")
     by = events.sort_values(["at", "id"]).groupby("key")
@@ -164,8 +166,7 @@ def expected(folder: Path, batches: int = BATCHES) -> pd.DataFrame:
 
 
 def differences(result: pd.DataFrame, exact: pd.DataFrame) -> dict[str, float]:
-    """By how much each column is off at most, in part; of what cannot be off a bit: infinite, if it
-    is not the same."""
+    """Return the largest relative error of each column; infinite if an exact column differs."""
     if not result.index.equals(exact.index):
         return dict.fromkeys(COLUMNS, float("inf"))
     found = {}
@@ -179,7 +180,7 @@ def differences(result: pd.DataFrame, exact: pd.DataFrame) -> dict[str, float]:
 
 
 def made(spark: SparkSession, folder: Path, name: str) -> Side:
-    """A side with the state of the first day."""
+    """Make a side with the state of the first day."""
     spec = {
         "table": name,
         "key": ["key"],
@@ -199,7 +200,7 @@ def made(spark: SparkSession, folder: Path, name: str) -> Side:
 
 
 def play(spark: SparkSession, side: Side, folder: Path, batches: int = BATCHES) -> None:
-    """A stream of all micro-batches from the second day on, a file each."""
+    """Stream all micro-batches from the second day on, one file each."""
     schema = read_events(spark, side.table.spec).schema
     reader = spark.readStream.format("parquet").schema(schema).option("maxFilesPerTrigger", 1)
     reader = reader.option("pathGlobFilter", names(*range(DAY, batches)))
@@ -220,7 +221,7 @@ def play(spark: SparkSession, side: Side, folder: Path, batches: int = BATCHES) 
 
 
 def even_after(side: Side) -> int | None:
-    """Micro-batches from onset until all that come are even; None: never."""
+    """Return the micro-batches from onset until all later ones are even; None if they never are."""
     hot = imbalances(side.rows)[ONSET - DAY :]
     uneven = np.flatnonzero(hot > EVEN)
     after = int(uneven[-1]) + 1 if len(uneven) else 0
@@ -228,13 +229,13 @@ def even_after(side: Side) -> int | None:
 
 
 def imbalances(work: list[list[Any]]) -> np.ndarray:
-    """Slowest over mean task of each micro-batch, (batches,)."""
+    """Return the slowest over the mean task of each micro-batch, (batches,)."""
     each = np.array(work, dtype=np.float64)
     return each.max(axis=1) / each.mean(axis=1)
 
 
 def told(side: Side, off: dict[str, float]) -> str:
-    """Lines of what came of a side."""
+    """Format the results of a side as lines."""
     ratio, seconds = imbalances(side.rows), np.array(side.seconds)[ONSET - DAY :]
     after, hot = even_after(side), np.array(side.rows, dtype=np.float64)[ONSET - DAY :]
     reached = "never"

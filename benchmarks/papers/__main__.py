@@ -1,9 +1,9 @@
-"""Every experiment, its figures put into docs/PAPERS.md: `make papers`, `make papers-quick`.
+"""Run every experiment and put its figures into docs/PAPERS.md.
 
-What stands there between `<!-- NAME -->` and `<!-- end -->` is what `python -m
-benchmarks.papers.NAME` prints; the words around it are ours, the pictures are drawn from it. How
-long each took stands between `<!-- runs -->` and `<!-- end -->`. A quick run only prints, and one
-that lacked some of its data changes nothing there.
+`make papers` and `make papers-quick` run this. The text between `<!-- NAME -->` and `<!-- end -->`
+is what `python -m benchmarks.papers.NAME` prints. The words around it are written by hand, and the
+pictures are drawn from it. The table between `<!-- runs -->` and `<!-- end -->` shows how long each
+took. A quick run only prints. A run that lacked some of its data changes nothing in the page.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUICK = {
 
 
 def main(asked: list[str]) -> int:
-    """Run all experiments, or those named; non-zero where one failed."""
+    """Run all experiments, or the named ones; return non-zero if one failed."""
     quick = "--quick" in asked
     names = [name for name in asked if name != "--quick"] or list(QUICK)
     if unknown := set(names) - set(QUICK):
@@ -84,7 +84,7 @@ def main(asked: list[str]) -> int:
 
 
 def filled(page: str, name: str, figures: str) -> str:
-    """The page with these figures for an experiment; ValueError where it has no place for them."""
+    """Return the page with an experiment's figures; ValueError if it has no place for them."""
     place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not place.search(page):
         raise ValueError(f"{PAPERS} has no place for {name}")
@@ -92,18 +92,18 @@ def filled(page: str, name: str, figures: str) -> str:
 
 
 def runs_of(page: str) -> dict[str, str]:
-    """What the page says of each experiment's last run, by name."""
+    """Return what the page says of each experiment's last run, by name."""
     found = re.search(r"<!-- runs -->\n```text\n.*?\n(.*?)```\n<!-- end -->", page, re.DOTALL)
     return dict(re.findall(r"^(\w+)(.*)$", found[1] if found else "", re.MULTILINE))
 
 
 def seconds_of(run: str) -> int:
-    """Of a line of `runs_of`."""
+    """Return the seconds of a line of `runs_of`."""
     return int(run.split()[0].replace(",", ""))
 
 
 def to_go(page: str, names: list[str]) -> str:
-    """How long these experiments took when they were last run, in words."""
+    """Say in words how long these experiments took when they were last run."""
     runs = runs_of(page)
     minutes = sum(seconds_of(runs[name]) for name in names if name in runs) / 60
     unknown = [name for name in names if name not in runs]
@@ -112,7 +112,7 @@ def to_go(page: str, names: list[str]) -> str:
 
 
 def timed(page: str, name: str, run: str) -> str:
-    """The page with this experiment's last run: seconds, cores and date, in the order of QUICK."""
+    """Return the page with this experiment's last run (seconds, cores, date), in QUICK's order."""
     runs = runs_of(page)
     runs[name] = " " * (12 - len(name)) + run
     runs.pop("all", None)

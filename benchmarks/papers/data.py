@@ -1,4 +1,4 @@
-"""Where experiments find real data, which must be fetched: docs/PAPERS.md tells how.
+"""Find the real data of experiments; docs/PAPERS.md says how to fetch them.
 
 The folder is EVENKEEL_DATA, by default shared/data beside the project.
 """
@@ -18,7 +18,7 @@ WORDS = (("words.txt", "line"), ("novel_words.parquet", "word"))
 
 
 def find(files: Sequence[tuple[str, str]], folders: Iterable[Path] = ()) -> tuple[Path, str] | None:
-    """The first of these files that is in `DATA` or another folder, and its key; None: none is."""
+    """Find the first of these files in `DATA` or another folder, and its key; None: none exists."""
     for name, key in files:
         for folder in (*folders, DATA):
             if (folder / name).exists():

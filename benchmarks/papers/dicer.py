@@ -1,16 +1,18 @@
-"""The chaos test of Dicer's sharding algorithm, rebuilt from its description.
+"""Run the chaos test of Dicer's sharding algorithm, rebuilt from its description.
 
-Databricks' auto-sharder, github.com/databricks/dicer, `AlgorithmChaosSuite`: 1,000 rounds; in each
-6 to 8 of 8 workers are alive, at random; the load over 128 ranges of the keyspace is drawn anew,
-densities within a factor of 4; and a coin decides whether one random key has half of all load.
-Bounds on the overload of the fullest worker are asserted at percentiles.
+The source is `AlgorithmChaosSuite` of Databricks' auto-sharder, github.com/databricks/dicer. It has
+1,000 rounds. In each round 6 to 8 of 8 workers are alive, at random. The load over 128 ranges of
+the keyspace is drawn again, with densities within a factor of 4. A coin decides whether one random
+key has half of all load. Bounds on the overload of the fullest worker are asserted at percentiles.
 
-Dicer replicates a hot slice, its replicas sharing alike; here keys may be split by weight. What
-Dicer asserts is the overload over its mean load or the capacity hint, whichever is more, with a
-reserve for each worker: less than over the mean alone, which is ours. It keeps slices that it may
-cut anywhere; we keep the slots we have. Loads are shares of keys, not of rows drawn by a hash.
-Keyspace moved is what changed its worker, `forced` of it because its worker had died; least: no
-assignment that is as even moves less (LP relaxation).
+Dicer replicates a hot slice, and its replicas share evenly; here keys may be split by weight. Dicer
+asserts the overload over its mean load or the capacity hint, whichever is more, with a reserve for
+each worker. That is less than the overload over the mean alone, which is ours. Dicer keeps slices
+that it may cut anywhere; we keep the existing slots. Loads are shares of keys, not of rows drawn by
+a hash.
+
+"keyspace moved" is the part that changed its worker, and "forced" the part whose worker had died.
+"least" is a lower bound: no assignment as even moves less (LP relaxation).
 
     python -m benchmarks.papers.dicer [rounds]
 """
@@ -39,8 +41,11 @@ AIMS = (1.02, 1.005, None)
 
 @dataclass(frozen=True)
 class Round:
-    """Overload of the fullest worker, and parts of the keyspace: moved, by force, and at least;
-    owners of the hot key, 0 where there is none."""
+    """Overload of the fullest worker, and how much of the keyspace moved.
+
+    The parts of the keyspace are: moved, moved by force, and the least possible. `owners` counts
+    the channels of the hot key, 0 if there is none.
+    """
 
     overload: float
     moved: float
@@ -50,7 +55,7 @@ class Round:
 
 
 def windows(rounds: int, seed: int) -> Iterator[tuple[Profile, tuple[Channel, ...]]]:
-    """Load and keyspace by slot, and who is alive."""
+    """Yield load and keyspace by slot, and the workers that are alive."""
     random = np.random.default_rng(seed)
     none = np.empty(0)
     for _ in range(rounds):
@@ -73,7 +78,7 @@ def windows(rounds: int, seed: int) -> Iterator[tuple[Profile, tuple[Channel, ..
 
 
 def chaos(rounds: int, aim: float | None, seed: int = 0) -> Iterator[Round]:
-    """Every round but the first, which has nothing to move from."""
+    """Yield every round except the first, which has nothing to move from."""
     before: PartitioningFunction | None = None
     for profile, channels in windows(rounds + 1, seed):
         after = frontier(profile, before, channels, max_imbalance=aim, splitting=True, worth=0.0)

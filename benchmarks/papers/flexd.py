@@ -1,18 +1,18 @@
-"""FlexD's load imbalance and replication factor against skew (its Figs. 7, 9 and 14).
+"""Measure FlexD's load imbalance and replication factor against skew (its Figs. 7, 9 and 14).
 
-The paper prints curves, no values, and neither its number of workers nor its f: here 10,000 keys
-on 10 and on 100 channels, a key hot from a fifth of a channel's fair load for every strategy that
-has such a bound, and a second, unseen half of the stream to measure on. What must show are the
-orderings, which are told below the tables.
+The paper prints curves, no values, and neither its number of workers nor its f. Here 10,000 keys
+are on 10 and on 100 channels. A key is hot from a fifth of a channel's fair load, for every
+strategy that has such a bound. A second, unseen half of the stream is measured. The orderings must
+show; they stand below the tables.
 
-A key with a share p of the load gets 1 + log_delta(p / f) channels: at delta = 1.5 about 15 for
-the hottest at z = 2 and 3, enough for 10 channels and far too few for 100. There the paper's order
-in lambda needs a smaller delta; its order in gamma stands.
+A key with share p of the load gets 1 + log_delta(p / f) channels. At delta = 1.5 that is about 15
+for the hottest at z = 2 and 3. This is enough for 10 channels and far too few for 100. There the
+paper's order in lambda needs a smaller delta; its order in gamma stands.
 
-Frontier is shown with whole keys, and with split ones. On a window that it has not seen, what a
-function leaves of lambda is mostly chance: rows of a split key, and keys of a slot, come unevenly
-(a channel gets 5,000 rows, give or take 1.4%), and only who routes tuple by tuple can make up for
-it. So at last the strategies are compared as functions, on the shares that the rows are drawn from.
+frontier is shown with whole keys, and with split ones. On an unseen window, the lambda that a
+function leaves is mostly chance. Rows of a split key, and keys of a slot, arrive unevenly (a
+channel gets 5,000 rows, give or take 1.4%). Only routing tuple by tuple can correct that. So the
+last tables compare the strategies as functions, on the shares that the rows are drawn from.
 
     python -m benchmarks.papers.flexd [rows]
 """
@@ -46,7 +46,7 @@ Rows = dict[str, dict[float, tuple[float, float]]]
 
 
 def series(z: float, rows: int, seed: int = 0, keys: int = KEYS, count: int = 2) -> Series:
-    """Windows of a Zipf stream."""
+    """Return windows of a Zipf stream."""
     hashes = np.sort(hashed_keys(keys, seed))
     windows = []
     for number in range(count):
@@ -79,7 +79,7 @@ def table(found: Rows) -> None:
 
 
 def orderings(found: Rows) -> None:
-    """What the paper says of its figures, and at which skews it holds here."""
+    """Print the paper's claims about its figures, and the skews at which each holds here."""
 
     def holds(what: str, true: list[bool]) -> None:
         where = ", ".join(f"{z:g}" for z, ok in zip(SKEWS, true, strict=True) if ok)
@@ -99,14 +99,16 @@ def orderings(found: Rows) -> None:
 
 
 def reached(function: PartitioningFunction, profile: Profile) -> tuple[float, int]:
-    """Lambda, and the channels that keys have beyond one each."""
+    """Return lambda, and the number of channels that keys have beyond one each."""
     even = imbalance(channel_loads(function, profile), function.capacities)
     return even - 1, len(function.split.channels) - len(function.split)
 
 
 def within(profile: Profile, count: int, most: int) -> tuple[float, int]:
-    """What frontier reaches with no more than `most` such channels: by halving the limit of one
-    key, from where it needs none."""
+    """Return what frontier reaches with at most `most` channels beyond one a key.
+
+    It halves the limit of one key, from where frontier needs no limit.
+    """
     channels, low, high = numbered_channels(count), 1, count
     best = reached(frontier(profile, None, channels), profile)
     while high - low > 1:
@@ -119,9 +121,11 @@ def within(profile: Profile, count: int, most: int) -> tuple[float, int]:
 
 
 def chance(z: float, count: int, rows: int, name: str = OURS, seed: int = 0) -> float:
-    """Lambda of a window of so many rows, if a strategy learned from another, as a function. A row
-    goes to a channel with that channel's share of the load, so that rows by channel are drawn as
-    one."""
+    """Draw lambda of a window of so many rows for a function learned from another window.
+
+    A row goes to a channel with that channel's share of the load, so that rows by channel are
+    drawn as one.
+    """
     rng, shares, hashes = np.random.default_rng(seed), zipf(KEYS, z), hashed_keys(KEYS)
     came = rng.multinomial(rows, shares).astype(float)
     least = HEAVY_SHARE / count * rows
@@ -137,14 +141,17 @@ def chance(z: float, count: int, rows: int, name: str = OURS, seed: int = 0) -> 
 
 
 def even_rows(count: int, rows: int, draws: int = 100) -> float:
-    """Lambda of rows that go to each channel with the same chance, mean."""
+    """Return the mean lambda of rows that go to each channel with the same chance."""
     drawn = np.random.default_rng(0).multinomial(rows, np.full(count, 1 / count), size=draws)
     return float(drawn.max(axis=1).mean() * count / rows - 1)
 
 
 def as_functions(count: int) -> Rows:
-    """Lambda and copies of each strategy on the shares themselves; the rows of frontier that are
-    held to the copies of one which has fewer than lambda under .5% needs; and the least copies."""
+    """Return lambda and copies of each strategy on the shares themselves.
+
+    Also return the rows of frontier with the copies of another strategy, if that has fewer than
+    lambda under 0.5% needs, and the least copies.
+    """
     found: Rows = {}
     for z in SKEWS:
         profile = zipf_profile(KEYS, z, threshold=HEAVY_SHARE / count)
@@ -168,7 +175,7 @@ def as_functions(count: int) -> Rows:
 
 
 def shares_table(found: Rows) -> None:
-    """Copies are whole numbers here; what is not is left out."""
+    """Print the table of shares; copies are whole numbers, and other entries are left out."""
     print(f"{'':20}" + "".join(f"{f'z = {z:g}':>18}" for z in SKEWS))
     print(f"{'':20}" + f"{'lambda':>10}{'copies':>8}" * len(SKEWS))
     for label, values in found.items():

@@ -1,8 +1,8 @@
-"""FlexD's load imbalance and replication factor on real data (its Figs. 11 and 13).
+"""Measure FlexD's load imbalance and replication factor on real data (its Figs. 11 and 13).
 
-The paper's own data cannot be had, and its text tells neither their shares nor the number of
-workers. What stands in is of a like nature and in its order of time, so that what drifts there may
-drift here; it is cut into windows, and all figures are means over the windows after the first:
+The paper's own data cannot be had, and its text gives neither their shares nor the number of
+workers. The substitutes are similar in kind and in their order of time, so their shares may drift
+as there. They are cut into windows, and all figures are means over the windows after the first:
 
 - reviews of products (Amazon): purchases of products, UCI's Online Retail by StockCode;
 - voters by postcode (North Carolina): flights of 2013 by destination. That is more skewed: the
@@ -11,12 +11,12 @@ drift here; it is cut into windows, and all figures are means over the windows a
 - words of tweets (T4SA), of which the paper says that they are evenly spread: an even stream of as
   many keys as the novels have words.
 
-Workers: 8, 24 and 96; the cluster had 8 nodes of 12 cores, and one slot each. What must show are
-the orderings that the paper tells, which stand below each table. `frontier` has 2 s for a plan.
+There are 8, 24 and 96 workers; the cluster had 8 nodes of 12 cores, and one slot each. The paper's
+orderings must show; they stand below each table. `frontier` has 2 s for a plan.
 
-Flights come with the demo's package. The other files are looked for in the folder EVENKEEL_DATA,
-by default shared/data beside the project; docs/PAPERS.md tells how to make them. Where one is not
-there, that is said, and what the page has stays.
+Flights come with the demo's package. The other files are read from the folder EVENKEEL_DATA, by
+default shared/data beside the project; docs/PAPERS.md says how to make them. If a file is missing,
+the run says so, and the page keeps its figures.
 
     python -m benchmarks.papers.flexd_data [rows]
 """
@@ -53,8 +53,10 @@ Rows = dict[str, list[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Source:
-    """A data set of the paper, and what stands in for it: (file, key column), the first of which
-    that is there is read; none: made."""
+    """A data set of the paper, and its substitute as (file, key column) pairs.
+
+    The first existing file is read. Without any pair the stream is made.
+    """
 
     paper: str
     stands: str
@@ -108,7 +110,7 @@ TOLD: dict[str, tuple[str, Callable[[dict[str, tuple[float, float]]], bool]]] = 
 
 
 def read(source: Source, rows: int, folder: Path) -> Series | None:
-    """So many rows in windows; None where no file of it is there."""
+    """Return so many rows in windows; None if no file exists."""
     if not source.files:
         return series(0.0, rows // WINDOWS, keys=KEYS, count=WINDOWS)
     at = find(source.files, (folder,))
@@ -116,7 +118,7 @@ def read(source: Source, rows: int, folder: Path) -> Series | None:
 
 
 def measure(data: Series) -> Rows:
-    """lambda and copies of the windows after the first, at each number of channels."""
+    """Return lambda and copies of the windows after the first, at each number of channels."""
     found: Rows = {}
     for label, name, options in RUNS:
         found[label] = []
@@ -132,7 +134,7 @@ def measure(data: Series) -> Rows:
 
 
 def orderings(found: Rows, told: tuple[str, ...]) -> Iterator[str]:
-    """Where what the paper says holds here."""
+    """List the paper's claims, and the numbers of channels at which each holds here."""
     for name in told:
         what, holds = TOLD[name]
         where = [
@@ -144,7 +146,7 @@ def orderings(found: Rows, told: tuple[str, ...]) -> Iterator[str]:
 
 
 def main(rows: int = ROWS) -> int:
-    """Print a table for each; returns the exit code, `LACKING` where data are not there."""
+    """Print a table for each; return the exit code, `LACKING` if data are missing."""
     lacking = 0
     with tempfile.TemporaryDirectory() as folder:
         write_flights(Path(folder) / "flights.parquet")

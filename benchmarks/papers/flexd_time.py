@@ -1,11 +1,13 @@
-"""FlexD's load imbalance over time, from the start of a stream (its Fig. 9).
+"""Measure FlexD's load imbalance over time, from the start of a stream (its Fig. 9).
 
-The paper draws lambda over time for PStream, Dalton and FlexD at five skews and tells of the curves
-only that PStream's begins high at z = 2 and 2.5, Dalton's too at 3, and that FlexD's is steady.
-Here a stream of 10,000 keys goes by in windows of 10,000 rows on 10 channels; what a router knows
-at first is nothing. A window of the stream is a segment of FlexD's sketch, of which the paper does
-not tell the size. frontier, splitting, is planned for the window before, so it has no first one;
-its state moves when it plans anew, which routers avoid by leaving parts of it behind.
+The paper draws lambda over time for PStream, Dalton and FlexD at five skews. It says in words only
+three things of the curves. PStream's begins high at z = 2 and 2.5, Dalton's too at 3, and FlexD's
+is steady. Here a stream of 10,000 keys passes in windows of 10,000 rows on 10 channels; a router
+knows nothing at first. A window of the stream is a segment of FlexD's sketch, whose size the paper
+does not give.
+
+frontier with splitting is planned from the window before, so it has no first one. Its state moves
+with each new plan; routers avoid that by leaving parts of it behind.
 
     python -m benchmarks.papers.flexd_time [windows]
 """
@@ -28,7 +30,7 @@ RUNS = (("pstream", {}), ("dalton", {}), ("flexd", {}), ("frontier", {"splitting
 
 
 def course(data: Series, name: str, options: dict[str, bool]) -> list[float]:
-    """lambda of each window; of the first, which no function could know, only a router's."""
+    """Return lambda of each window; in the first, only a router has one."""
     scores = list(backtest(data, [name], [CHANNELS], {name: options}, forecasts=Forecasts.none))
     first = scores[0].imbalance_learned if name in ROUTERS else np.nan
     return [first - 1, *(score.imbalance - 1 for score in scores)]

@@ -1,10 +1,10 @@
-"""What planning for a forecast is worth: the next window's imbalance, and the load that moves.
+"""Measure what planning for a forecast is worth: the next window's imbalance and the moved load.
 
-Not from a paper: all five plan for the window that was. Made-up streams of 100,000 Zipf keys,
-z = 1, 1M rows a window, 16 windows, 10 channels; between two windows a share `churn` of the ranks
-swap. Each function is built from what went before and scored on a window that it has not seen.
-learned: planned for the last window; forecast: for what all windows so far say of the next;
-oracle: told the next window itself.
+This is not from a paper: all five plan for the past window. The made-up streams have 100,000 Zipf
+keys, z = 1, 1M rows a window, 16 windows and 10 channels. Between two windows a share `churn` of
+the ranks swap. Each function is built from earlier windows and scored on a window that it has not
+seen. "learned" plans for the last window. "forecast" plans for what all windows so far predict of
+the next. "oracle" knows the next window itself.
 
     python -m benchmarks.papers.forecast [windows]
 """
@@ -33,7 +33,7 @@ RUNS = (
 
 
 def series(stream: Stream) -> Series:
-    """The stream's windows, each key's count drawn by Poisson's law."""
+    """Draw the stream's windows, each key's count by Poisson's law."""
     random = np.random.default_rng(stream.seed)
     shares = zipf(stream.keys, stream.z) * stream.rows
     windows, none = [], np.empty(0, dtype=np.int32)

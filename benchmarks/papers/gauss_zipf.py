@@ -1,15 +1,17 @@
-"""CLB on synthetic streams whose keys follow a Gaussian and a Zipf law (Guo and Zhou, Fig. 2).
+"""Measure CLB on streams whose keys follow a Gaussian and a Zipf law (Guo and Zhou, Fig. 2).
 
-Of the streams the paper says: 100 keys, each a substream; a Poisson process with lambda = 10,000;
-120 windows of a minute; the two laws have equal means, and the Zipf law's histogram the larger
-variance. It gives neither z, nor the Gaussian's deviation, nor lambda's unit. What we chose:
+The paper describes the streams so: 100 keys, each a substream; a Poisson process with lambda =
+10,000; 120 windows of a minute. The two laws have equal means, and the Zipf law's histogram has the
+larger variance. The paper gives neither z, nor the Gaussian's deviation, nor lambda's unit. We
+chose:
 
-- lambda is of a second, so a window has 600,000 tuples, and those of substreams are Poisson counts
-  of their own. By any longer unit the variance reported could not be reached with all tuples on one
-  channel; by a shorter one, a thousandth, it would be next to none.
-- z = .5, as in the preset guo-zhou; the Gaussian, cut to 1 to 100, has the Zipf law's mean key and
+- lambda is per second, so a window has 600,000 tuples, and each substream is a Poisson count of its
+  own. With any longer unit the reported variance could not be reached with all tuples on one
+  channel. With a shorter one, a thousandth, it would be nearly zero.
+- z = 0.5, as in the preset guo-zhou. The Gaussian, cut to 1 to 100, has the Zipf law's mean key and
   a deviation of 30. Both are swept, too.
-- The variance is that of the next window. CLB balances after each (1/f = 1), from the two last.
+- The variance is that of the next window. CLB balances after each window (1/f = 1), from the last
+  two.
 
     python -m benchmarks.papers.gauss_zipf [windows]
 """
@@ -33,8 +35,11 @@ PUBLISHED = {"Gauss": "2.08983e10 (6.8e8)", "Zipf": "2.08325e10 (7.9e8)"}
 
 
 def gauss(deviation: float, mean: float) -> Floats:
-    """Share of each of the keys 1 to 100, float64 (100,): a Gaussian's density, cut to these and
-    centred where their mean is as asked; ValueError where there is none from -100 to 200."""
+    """Return the share of each of the keys 1 to 100, float64 (100,), for a Gaussian with this mean.
+
+    Its density is cut to these keys, and centred so that their mean is the requested one.
+    ValueError if no centre from -100 to 200 gives it.
+    """
     keys = np.arange(1, SUBSTREAMS + 1)
 
     def shares(centre: float) -> Floats:
@@ -51,25 +56,25 @@ def gauss(deviation: float, mean: float) -> Floats:
 
 
 def mean_key(shares: Floats) -> float:
-    """Of the keys 1 to 100."""
+    """Return the mean key of the keys 1 to 100."""
     return float(shares @ np.arange(1, SUBSTREAMS + 1))
 
 
 def histograms(shares: Floats, windows: int, seed: int = 0) -> list[Profile]:
-    """What comes of each substream in each window: independent Poisson counts."""
+    """Draw each substream's tuples in each window: independent Poisson counts."""
     random, keys = np.random.default_rng(seed), np.arange(SUBSTREAMS)
     counts = random.poisson(ROWS * shares, (windows, SUBSTREAMS)).astype(float)
     return [profile_of_keys(KEY, keys, load, SUBSTREAMS) for load in counts]
 
 
 def laws() -> dict[str, Floats]:
-    """The two streams' shares, by name."""
+    """Return the two streams' shares, by name."""
     return {"Gauss": gauss(DEVIATION, mean_key(zipf(SUBSTREAMS, SKEW))),
             "Zipf": zipf(SUBSTREAMS, SKEW)}  # fmt: skip
 
 
 def told(shares: Floats, windows: int, count: int = 10) -> str:
-    """CLB's variance, with its deviation over the windows."""
+    """Format CLB's variance, with its deviation over the windows."""
     mean, deviation, *_ = measure("clb", histograms(shares, windows), count, EAGER).row()
     return f"{mean:.2e} ({deviation:.1e})"
 

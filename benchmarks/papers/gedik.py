@@ -1,11 +1,11 @@
-"""Gedik 2014, section 5: balance, migration, size and time of partitioning functions.
+"""Measure balance, migration, size and time of partitioning functions (Gedik 2014, section 5).
 
-B. Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB
-Journal 2014. |D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = .1; N grows one by one from 1; all
-is counted key by key. b is the geometric mean over state, computation and communication of
-max/min over alpha (Eq. 11): 1/alpha = .833 is the least; m is state moved at the last step over
-total/N (Eq. 12). Slots stand for the untracked keys: 4,096. keys: those placed by name. What the
-paper says of its curves in words stands beside ours.
+B. Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal
+2014. |D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = 0.1. N grows one by one from 1, and every key
+is counted. b is the geometric mean over state, computation and communication of max/min over alpha
+(Eq. 11); 1/alpha = 0.833 is perfect. m is state moved at the last step over total/N (Eq. 12). 4,096
+slots stand for the untracked keys. "keys" counts those placed by name. The paper's words on its
+curves stand beside ours.
 
     python -m benchmarks.papers.gedik [--quick] [--json]
 """
@@ -56,7 +56,7 @@ def _stream(keys: int, z: float, seed: int) -> tuple[Floats, Hashes]:
 
 
 def grow(name: str, setting: Setting, seed: int) -> Iterator[dict[str, Any]]:
-    """Measures of one strategy at N = 2, 3, ... channels."""
+    """Yield the measures of one strategy at N = 2, 3, ... channels."""
     load, hashes = _stream(setting.keys, setting.z, seed)
     state = RESOURCES[setting.resources[0]](load)
     costs = [RESOURCES[r](load) for r in setting.resources]
@@ -111,7 +111,7 @@ TITLES = {
 
 
 def experiments(quick: bool) -> Iterator[tuple[str, str, Setting, tuple[str, ...], int]]:
-    """(figure, x, setting, strategies, runs); the last of the steps is reported."""
+    """Yield (figure, x, setting, strategies, runs); the last of the steps is reported."""
     for resources in ("LLL", "LCL") if quick else ("CCL", "LCL", "LLL"):
         yield "resources", resources, Setting(resources=resources), NAMES, 1 if quick else RUNS
     if quick:

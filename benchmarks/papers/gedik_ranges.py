@@ -1,15 +1,15 @@
-"""Gedik's figures over ranges that `gedik` leaves out (his Table 1, Figs. 5 and 8).
+"""Measure Gedik's figures over ranges that `gedik` leaves out (his Table 1, Figs. 5 and 8).
 
-- sigma under LQL (Fig. 5): at z = .5, the highest skew that the paper plots LQL at. It does not
-  say which skew its Fig. 5 has; at its default, z = 1, b_c is in the 30s whatever is done.
-- |D| (Fig. 8) with averages of 5 runs, as the paper's are, for the two sizes that are quick.
-- |D| = 10^7, of a range up to 10^8, and N up to 100: the paper shows neither. At LLL, where
-  `frontier` has one resource; with several it takes minutes a step beyond N = 32. N grows one by
-  one from 1 on 10^5 keys.
+- sigma under LQL (Fig. 5) at z = 0.5, the highest skew at which the paper plots LQL. It does not
+  say which skew its Fig. 5 has. At its default, z = 1, b_c is in the 30s for any sigma.
+- |D| (Fig. 8) with averages of 5 runs, as in the paper, for the two sizes that are quick.
+- |D| = 10^7, of a range up to 10^8, and N up to 100; the paper shows neither. They are at LLL,
+  where `frontier` has one resource; with several it takes minutes a step beyond N = 32. N grows one
+  by one from 1 on 10^5 keys.
 - alpha over its range from 1 to 4, at LLL, on 10^5 keys, mean of 3 runs; the paper shows only 1.2.
-  At 1 every key would be tracked. `frontier` aims at no alpha: what b is told in changes, and which
-  keys are listed.
-- LQL over z at every N to 10, on 200,000 keys: the paper leaves z beyond .5 out.
+  At 1 every key would be tracked. `frontier` aims at no alpha; only the unit of b changes, and the
+  list of keys.
+- LQL over z at every N to 10, on 200,000 keys; the paper leaves out z beyond 0.5.
 
     python -m benchmarks.papers.gedik_ranges [--quick]
 """
@@ -37,7 +37,7 @@ EMPTY = 1e9
 
 
 def measured(job: Job) -> list[list[float]]:
-    """Of one run, the measures at each number of channels shown."""
+    """Measure one run at each number of channels shown."""
     name, setting, seed, shown = job
     steps = {step["channels"]: step for step in grow(name, setting, seed)}
     return [[min(float(steps[count][key]), EMPTY) for key in MEASURES] for count in shown]
@@ -85,7 +85,7 @@ def tables(quick: bool) -> Iterator[Table]:
 
 
 def over_skew(pool: ProcessPoolExecutor, quick: bool) -> None:
-    """b at LQL, and where another than frontier has the least."""
+    """Print b at LQL, and the settings in which another than frontier has the least."""
     keys, skews, counts = (20_000, (0.25, 0.5), (2, 3)) if quick else (200_000, SKEWS, COUNTS)
     jobs = [(name, Setting(keys, z, counts[-1], "LQL"), 0, counts) for name in NAMES for z in skews]
     b = np.array(list(pool.map(measured, jobs)))[:, :, 0].reshape(len(NAMES), len(skews), -1)

@@ -1,9 +1,9 @@
-"""Why some of Gedik's figures come out otherwise here: what his text and our runs can tell.
+"""Explain why some of Gedik's figures differ here, from his text and our runs.
 
-m is that of one step, and one key is a large part of it: so it is shown over all steps of N, beside
-b where the paper has readj fall behind. Balance is told apart into what the algorithms see, the
-tracked keys, and what they do not, the tail. The first key with its share of the tail bounds what
-any of them can reach; a rank taken mod N shows what uniform's published m can come from.
+m is that of one step, and one key is a large part of it. So it is shown over all steps of N, beside
+b where the paper has readj fall behind. Balance is separated into the tracked keys, which the
+algorithms see, and the tail, which they do not. The first key with its share of the tail bounds
+what any of them can reach. A rank taken mod N shows what uniform's published m can come from.
 
     python -m benchmarks.papers.gedik_steps [runs] [channels]
 """
@@ -26,7 +26,7 @@ SPANS, SHOWN = ((2, 5), (6, 10), (11, 20), (21, 32)), (10, 20, 24, 28, 32)
 
 
 def over_steps(runs: int, most: int) -> None:
-    """m in the mean of spans of N, and b at some N; LCL."""
+    """Print the mean m of spans of N, and b at some N; LCL."""
     spans = [(low, min(high, most)) for low, high in SPANS if low <= most]
     shown = [n for n in SHOWN if n <= most]
     print(f"m, mean over N from - to, and b at N; LCL, mean of {runs} runs (Fig. 6)")
@@ -41,8 +41,11 @@ def over_steps(runs: int, most: int) -> None:
 
 
 def seen_and_unseen(name: str, seed: int, channels: int = 10) -> tuple[float, float, float]:
-    """At LLL: max over min of the tracked keys over alpha, the tail beside the first key over the
-    tail's mean, and b."""
+    """Separate at LLL what the algorithms see from the tail.
+
+    Returns max over min of the tracked keys over alpha, the tail beside the first key over the
+    tail's mean, and b.
+    """
     load, hashes = zipf(KEYS, 1.0), hashed_keys(KEYS, seed)
     function: PartitioningFunction | None = None
     least = 1.0
@@ -65,7 +68,7 @@ def seen_and_unseen(name: str, seed: int, channels: int = 10) -> tuple[float, fl
 
 
 def first_key(channels: int) -> float:
-    """b where the first key, and its channel's share of the tail, are all that is uneven."""
+    """Return b if only the first key, with its channel's share of the tail, is uneven."""
     load = zipf(KEYS, 1.0)
     tail = load[load < delta(ALPHA, SIGMA, channels, "LLL", KEYS)].sum() / channels
     fullest = load.max() + tail
@@ -73,7 +76,7 @@ def first_key(channels: int) -> float:
 
 
 def by_rank(channels: int) -> float:
-    """m of frequency rank mod N at the last step."""
+    """Return m of frequency rank mod N at the last step."""
     load, rank = zipf(KEYS, 1.0), np.arange(1, KEYS + 1)
     return float(load[rank % (channels - 1) != rank % channels].sum() * channels)
 

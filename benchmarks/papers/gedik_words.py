@@ -1,7 +1,7 @@
-"""What Gedik's paper says of its figures in words, beside the rows of our tables.
+"""Put the words of Gedik's paper on its figures beside the rows of our tables.
 
-Its curves are not printed as numbers. What it says of one row stands in that row; what it says of
-several is told below the tables.
+Its curves are not printed as numbers. A statement on one row stands in that row; a statement on
+several rows stands below the tables.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Row = tuple[str, str]
 
 
 class Rows(dict[tuple[str, str, str], dict[str, float]]):
-    """A table's rows, and what they come to between strategies and along an axis."""
+    """A table's rows, and their ratios between strategies and along an axis."""
 
     def over(self, name: str, other: str, *rows: Row) -> str:
-        """By how much the b of one is over that of the other."""
+        """Return by how much the b of one is over that of the other."""
         each = (self[*row, name]["b"] / self[*row, other]["b"] - 1 for row in rows)
         return ", ".join(f"{x:+.1%}" for x in each)
 
@@ -31,7 +31,7 @@ class Rows(dict[tuple[str, str, str], dict[str, float]]):
         return f"{name:7}" + ", ".join(f"{self[*row, name][measure]:{form}}" for row in rows)
 
     def growth(self, name: str, *rows: Row) -> str:
-        """Times the CPU seconds of one row that those of the next are."""
+        """Return the ratio of CPU seconds of each row over the row before."""
         seconds = [self[*row, name]["seconds"] for row in rows]
         each = (f"x {b / a:.1f}" for a, b in itertools.pairwise(seconds))
         return f"{name:7}" + ", ".join(each)
@@ -82,12 +82,12 @@ SIGMAS = (*(("threshold", x) for x in ("1", "0.3")), LCL,
 
 
 def tracked(sigma: float = 0.1, z: float = 1.0, part: float = 1.0) -> int:
-    """Keys of the default stream whose share is at least this part of delta (Eq. 17)."""
+    """Count keys of the default stream whose share is at least this part of delta (Eq. 17)."""
     return int(np.count_nonzero(zipf(10**6, z) >= part * delta(1.2, sigma, 10, "LLL", 10**6)))
 
 
 def told(at: Rows) -> Iterator[tuple[str, str, str]]:
-    """(figure, what the paper says in words, the same of our rows)."""
+    """Return (figure, what the paper says in words, the same of our rows)."""
     yield "4", "b, LLL, z = 1: consistent up to 50% over readj", at.over("consistent", "readj", LLL)
     yield "4", "b, LLL, z = 1: readj up to 8% under scan", at.over("readj", "scan", LLL)
     yield "4", "b, LQL, z = .25, .4, .5: readj 1-2% over scan", at.over("readj", "scan", *SQUARES)

@@ -1,15 +1,17 @@
-"""Variance of load and state moved of ELB, CLB, UHLB and PKG (Guo and Zhou, Table 1, Figs. 3, 4).
+"""Measure variance of load and state moved of ELB, CLB, UHLB and PKG (Guo and Zhou).
 
-The paper's two hours of tweets cannot be had. The substitute is the generator's preset guo-zhou,
-row for row what `spark_jobs.generate` writes of it: 100 substreams, 120 windows of a minute with
-6,100 tuples (10.6M tweets in 29 hours), shares of Zipf's law that wander as exp of an AR(1)
-process. Its step is set so that ELB moves about what it did; all else follows. There are 10
-channels. State is as large as load; PKG's is taken to move with its shares. Variance is that of
-the next, unseen window, and beside it that of the window learned: in all, and in those in which no
-substream alone is over a channel's fair share ("fits").
+The source is Table 1 and Figs. 3 and 4. The paper's two hours of tweets cannot be had. The
+substitute is the generator's preset guo-zhou, row for row what `spark_jobs.generate` writes of it.
+It has 100 substreams and 120 windows of a minute with 6,100 tuples (10.6M tweets in 29 hours).
+Shares follow Zipf's law and wander as exp of an AR(1) process. Its step is set so that ELB moves
+about what it did; all else follows.
 
-The order of state moved is the paper's, and of variance but for UHLB, on either window: the better
-of two random hashes leaves the heavy substreams where chance puts them. The paper says neither how
+There are 10 channels. State is as large as load; PKG's is assumed to move with its shares. Variance
+is that of the next, unseen window. Beside it stands that of the window learned: in all windows, and
+in those in which no substream alone is over a channel's fair share ("fits").
+
+State moved has the paper's order. So has variance except for UHLB, on either window: the better of
+two random hashes leaves the heavy substreams where chance puts them. The paper says neither how
 often UHLB draws nor on which window it is measured.
 
     python -m benchmarks.papers.guo_zhou [seeds]
@@ -46,7 +48,7 @@ NAMES = ("uniform", *PUBLISHED, "frontier")
 
 
 def histograms(seed: int) -> list[Profile]:
-    """What came of each substream, which is a key and a slot, in each window."""
+    """Return the tuples of each substream, which is a key and a slot, in each window."""
     stream, substreams = replace(STREAM, seed=seed), np.arange(STREAM.keys)
     profiles = []
     for window in range(stream.windows):
@@ -57,8 +59,11 @@ def histograms(seed: int) -> list[Profile]:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Of each window after the first, float64 (windows - 1,): variance of load in the next window,
-    in the learned one, whether no substream of that is over a fair share, and state moved."""
+    """Results of each window after the first, float64 (windows - 1,).
+
+    They are: variance of load in the next window and in the learned one, whether no substream of
+    the learned one is over a fair share, and state moved.
+    """
 
     following: Floats
     learned: Floats
@@ -66,8 +71,11 @@ class Course:
     moved: Floats
 
     def row(self) -> tuple[float, ...]:
-        """Means of `following`, its standard deviation over the windows, of `learned`, of that
-        where it fits, of `moved`, and of that where it is not 0."""
+        """Return means of the course for one row of the table.
+
+        They are of `following`, its standard deviation over the windows, of `learned`, of that
+        where it fits, of `moved`, and of that where it is not 0.
+        """
         fits, acted = self.learned[self.fits], self.moved[self.moved > 0]
         means = [
             float(x.mean()) if len(x) else 0.0 for x in (self.learned, fits, self.moved, acted)
@@ -81,7 +89,7 @@ def measure(
     count: int = CHANNELS,
     options: Mapping[str, Any] | None = None,
 ) -> Course:
-    """What comes of a strategy, window by window, on so many channels."""
+    """Measure a strategy window by window, on so many channels."""
     given = OPTIONS.get(name, {}) if options is None else options
     channels, rows = numbered_channels(count), []
     previous = STRATEGIES[name](profiles[0], None, channels, **given)
@@ -103,7 +111,7 @@ def measure(
 
 
 def over_time(runs: Sequence[Sequence[Course]]) -> None:
-    """Figs. 3 and 4, whose values are not printed, by the 5 periods of CLB."""
+    """Print Figs. 3 and 4, whose values are not printed, by the 5 periods of CLB."""
     for told, figure, field, kind in (
         ("variance of the next window", 3, "following", ".1e"),
         ("state moved a window", 4, "moved", ".1%"),

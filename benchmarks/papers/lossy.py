@@ -1,11 +1,12 @@
-"""Items in Gedik's sliding lossy counter (Gedik 2014, section 5.4, Figs. 9 to 11).
+"""Count the items in Gedik's sliding lossy counter (Gedik 2014, section 5.4, Figs. 9 to 11).
 
-The stream of the paper's defaults: 1e6 keys, Zipf z = 1, N = 10, alpha = 1.2, sigma = .1; sigma, z
-and N are then varied one at a time. epsilon is .1 of delta, which the paper calls typical (section
-4.1.2). It does not say how long the history is but for "a constant factor of the domain size":
+The stream has the paper's defaults: 1e6 keys, Zipf z = 1, N = 10, alpha = 1.2, sigma = 0.1. sigma,
+z and N are then varied one at a time. epsilon is 0.1 of delta, which the paper calls typical
+(section 4.1.2). The paper says only that the history is "a constant factor of the domain size":
 here W = |D| and 4 |D| rows at the defaults, |D| elsewhere. A counter's size swings between two
-closings of its windows, 1/epsilon rows apart, and the paper does not say when it looks: mean, least
-and most of the counter in use, from W rows on, seen 4 times a window of the counter.
+closings of its windows, 1/epsilon rows apart, and the paper does not say when it looks. The table
+has mean, least and most of the counter in use, from W rows on, seen 4 times a window of the
+counter.
 
     python -m benchmarks.papers.lossy [factor ...]
 """
@@ -41,7 +42,7 @@ def sizes(
     z: float = SKEW,
     channels: int = CHANNELS,
 ) -> tuple[float, list[int]]:
-    """(epsilon, items in the counter in use, 4 times a window of 1/epsilon rows)."""
+    """Return epsilon, and the items in the counter in use, 4 times a window of 1/epsilon rows."""
     epsilon = SHARE * delta(ALPHA, sigma, channels, resources, keys)
     random, hashes = np.random.default_rng(0), hashed_keys(keys)
     below = np.cumsum(zipf(keys, z))
@@ -68,7 +69,7 @@ def main(factors: tuple[int, ...] = (1, 4)) -> None:
 
 
 def sweep(name: str, values: dict[str, tuple[float, ...]], paper: str) -> None:
-    """The mean over one of sigma, z and N, W = |D|."""
+    """Print the mean over one of sigma, z and N, with W = |D|."""
     print(f"\nMean over {name}, W = |D|; paper, {paper}")
     field = "channels" if name == "N" else name
     for resources, each in values.items():

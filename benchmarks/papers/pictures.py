@@ -1,4 +1,4 @@
-"""Pictures of docs/PAPERS.md, drawn from the figures that stand there into docs/img.
+"""Draw the pictures of docs/PAPERS.md into docs/img, from the figures in the page.
 
 python -m benchmarks.papers.pictures
 """
@@ -34,7 +34,7 @@ GEDIK = {"scan, redist: paper": (1.23, 1.32), "readj: paper": (1.34, 1.2)}
 
 
 def main() -> None:
-    """Draw every picture whose figures are there."""
+    """Draw every picture whose figures exist."""
     page = PAPERS.read_text()
     for name, draws in _DRAWN.items():
         found = re.search(rf"<!-- {name} -->\n```text\n(.*?)```\n<!-- end -->", page, re.DOTALL)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _gedik(lines: Sequence[str]) -> str:
-    """Balance against migration, all resources linear."""
+    """Draw balance against migration, all resources linear."""
     points: dict[str, Point] = dict(GEDIK)
     for line in lines:
         if line[:14].strip() == "LLL":
@@ -55,7 +55,7 @@ def _gedik(lines: Sequence[str]) -> str:
 
 
 def _guo_zhou(lines: Sequence[str]) -> str:
-    """Variance against state moved a window."""
+    """Draw variance against state moved a window."""
     points: dict[str, Point] = {}
     for line in itertools.takewhile(str.strip, lines[2:]):
         name, variance, _, _, _, moved, _, *rest = line.split()
@@ -69,7 +69,7 @@ def _guo_zhou(lines: Sequence[str]) -> str:
 
 
 def _points(points: Mapping[str, Point], title: str, told: str) -> str:
-    """Named points, both scales logarithmic."""
+    """Draw named points, both scales logarithmic."""
     x = _axis("across", title, points.values(), 0)
     y = _axis("up", None, points.values(), 1)
     layers: list[Spec] = []
@@ -90,7 +90,7 @@ def _points(points: Mapping[str, Point], title: str, told: str) -> str:
 
 
 def _rivetti(lines: Sequence[str]) -> str:
-    """Lambda over the number of channels."""
+    """Draw lambda over the number of channels."""
     start = next(i for i, line in enumerate(lines) if "Fig. 14" in line) + 2
     counts = [float(k) for k in re.findall(r"k = (\d+)", lines[start])]
     curves = {}
@@ -103,7 +103,7 @@ def _rivetti(lines: Sequence[str]) -> str:
 
 
 def _reshape(lines: Sequence[str]) -> str:
-    """Iterations with the threshold fixed and adapted."""
+    """Draw iterations with the threshold fixed and adapted."""
     start = next(i for i, line in enumerate(lines) if "tau" in line and "fixed  ratio" in line)
     rows = [line.split() for line in lines[start + 1 :]]
     rows = rows[: next(i for i, row in enumerate(rows) if not row)]
@@ -113,7 +113,7 @@ def _reshape(lines: Sequence[str]) -> str:
 
 
 def _forecast(lines: Sequence[str]) -> str:
-    """The next window's imbalance over churn."""
+    """Draw the next window's imbalance over churn."""
     churns = [float(c) for c in re.findall(r"(\d+)%", lines[1])]
     curves = {line[:20].strip(): [float(v) for v in re.findall(r"\d\.\d{3}", line)]
               for line in lines[2:]}  # fmt: skip
@@ -122,7 +122,7 @@ def _forecast(lines: Sequence[str]) -> str:
 
 
 def _flexd(lines: Sequence[str]) -> str:
-    """Lambda over the skew, 10 channels."""
+    """Draw lambda over the skew, 10 channels."""
     skews = [1.0, 1.5, 2.0, 2.5, 3.0]
     curves = {}
     start = next(i for i, line in enumerate(lines) if "10 channels" in line)
@@ -140,7 +140,7 @@ def _flexd(lines: Sequence[str]) -> str:
 
 
 def _flexd_time(lines: Sequence[str]) -> str:
-    """Lambda over time at z = 2, of those that the paper draws."""
+    """Draw lambda over time at z = 2, of those that the paper draws."""
     start = next(i for i, line in enumerate(lines) if line.startswith("z = 2 "))
     windows = [float(n) for n in re.findall(r" (\d+)(?= )", lines[start][20:])]
     curves = {}
@@ -152,7 +152,7 @@ def _flexd_time(lines: Sequence[str]) -> str:
 
 
 def _throughput(lines: Sequence[str]) -> str:
-    """Throughput over the skew."""
+    """Draw throughput over the skew."""
     start = next(i for i, line in enumerate(lines) if "z =" in line)
     skews = [float(z) for z in re.findall(r"z = ([\d.]+)", lines[start])]
     curves = {}
@@ -166,7 +166,7 @@ def _throughput(lines: Sequence[str]) -> str:
 
 
 def _dicer(lines: Sequence[str]) -> str:
-    """Overload at percentiles."""
+    """Draw overload at percentiles."""
     marks = [int(p) for p in re.findall(r"p(\d+)", lines[1])]
     curves = {}
     for line in lines[2:]:
@@ -211,7 +211,7 @@ def _axis(
 
 
 def _place(value: float, axis: Spec) -> float:
-    """Pixels from the top of the plot."""
+    """Return the distance from the top of the plot, in pixels."""
     low, high = axis["scale"]["domain"]
     return math.log(high / value) / math.log(high / low) * PLOT
 

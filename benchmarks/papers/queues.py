@@ -1,4 +1,4 @@
-"""Queues of a skewed worker and its helper, on which Reshape's experiments are played.
+"""Simulate the queues of a skewed worker and its helper, for Reshape's experiments.
 
 A worker has a queue and a speed; input comes faster than it is processed. Time goes in steps.
 """
@@ -33,7 +33,7 @@ Rates = Callable[[float], Floats]
 
 @dataclass
 class Pair:
-    """A skewed worker (0) and its helper (1), and who gets what of three streams."""
+    """A skewed worker (0) and its helper (1), and the owner of each part of three streams."""
 
     big: float = 0.0  # share of the big key that goes to the helper
     small: float = 0.0  # of the other key
@@ -45,11 +45,11 @@ class Pair:
 
     @property
     def busy(self) -> Floats:
-        """Milliseconds of each second that each worker was busy, over the last ten steps."""
+        """Return the busy milliseconds a second of each worker, over the last ten steps."""
         return 1000 * np.mean(self.worked, axis=0)
 
     def step(self, came: Floats, able: float) -> None:
-        """So much of each stream comes; each worker processes what it is able to, in order."""
+        """Receive so much of each stream; each worker processes what it can, in order."""
         gone = came * [self.big, self.small, 1.0]
         idle = []
         for worker, part in enumerate((came - gone, gone)):
@@ -73,7 +73,7 @@ class Pair:
 
 @dataclass
 class Run:
-    """How to mitigate, and what came of it."""
+    """How to mitigate, and the results."""
 
     method: str  # none, flux, flowjoin or reshape
     wait: float = 2.0
@@ -95,7 +95,7 @@ class Run:
         self.watch = Watch(self.tau)
 
     def go(self, rates: Rates, lasts: float, speed: float = SPEED, dt: float = 0.1) -> Run:
-        """Until all is processed."""
+        """Run until everything is processed."""
         pair, sent = Pair(), deque()
         now = 0.0
         while now < lasts or pair.waiting.max() > 1e-6:
@@ -115,14 +115,14 @@ class Run:
         return self
 
     def _once(self, now: float, pair: Pair, sent: Sent) -> None:
-        """Flux moves what is not the big key, Flow-Join half of that, and never again."""
+        """Move once: Flux moves what is not the big key, Flow-Join half of the big key."""
         gap = float(pair.waiting[0] - pair.waiting[1])
         if not self.iterations and pair.waiting[0] >= self.limits.eta and gap >= self.tau.tau:
             self.iterations = 1
             sent.append((now + self.latency, *ONCE[self.method]))
 
     def _watch(self, now: float, dt: float, came: Floats, pair: Pair, sent: Sent) -> None:
-        """The controller that tables are watched by."""
+        """Mitigate with the controller that watches tables."""
         natural = np.array([came[0] + came[1], came[2]])
         weights = self.watch.spread[BIG].weights if self.watch.spread else {0: 1.0}
         gone = came[0] * weights.get(1, 0.0) / sum(weights.values())
@@ -142,5 +142,5 @@ class Run:
 
 
 def tweets(own: float, big: float = CALIFORNIA, small: float = SMALL) -> Rates:
-    """So many of each stream, thousands of tuples, evenly while the tweets come."""
+    """Return the tuples of each stream in thousands, evenly while the tweets come."""
     return lambda now: np.array([big, small, own]) / TWEETS

@@ -1,14 +1,15 @@
-"""Every strategy that splits no key on real data, scored on the window after the one it is for.
+"""Score every strategy that splits no key on real data, on the window after the one it is for.
 
-Not from a paper. Words are those of two novels in reading order, purchases those of UCI's Online
-Retail by stock code, on 10 and 20 channels; means over all windows. `frontier` plans for a forecast
-made of 7 sketches a window, without an aim. Variants of it follow: with the aim that specs have by
-default, under which it moves as little as keeps it, for the load foretold alone, as a spec with
-`decay: auto` does; for the window learned; for a forecast from whole windows; and told the next
-window. Last, those that come nearest to it, given the same forecast. By day they are run on 10
-channels only, as it is the longest run of all.
+This is not from a paper. Words are those of two novels in reading order; purchases are those of
+UCI's Online Retail by stock code. There are 10 and 20 channels, and figures are means over all
+windows. `frontier` plans for a forecast made of 7 sketches a window, without an aim.
 
-The files are looked for in the folder EVENKEEL_DATA, by default shared/data beside the project.
+Its variants follow. One has the default aim of specs, and moves as little as keeps the aim for the
+forecast load alone, as a spec with `decay: auto` does. Others plan for the window learned, or for a
+forecast from whole windows, or know the next window. Last come the nearest competitors with the
+same forecast. By day the variants run on 10 channels only, because that run is the longest of all.
+
+The files are read from the folder EVENKEEL_DATA, by default shared/data beside the project.
 
     python -m benchmarks.papers.real_data [rows]
 """
@@ -44,13 +45,13 @@ VARIANTS: tuple[tuple[str, str, dict[str, Any], Forecasts, int], ...] = (
 
 
 def means(scores: Iterable[Score]) -> tuple[float, float]:
-    """Imbalance of the next window and, after the first function, share of the load moved."""
+    """Return the next window's imbalance and, after the first function, the share of load moved."""
     pairs = np.array([(s.imbalance, s.moved) for s in scores])
     return float(pairs[:, 0].mean()), float(pairs[1:, 1].mean())
 
 
 def measure(data: Series, count: int, variants: bool = True) -> dict[str, tuple[float, float]]:
-    """`means` of each strategy, the evenest first, then of each variant, on so many channels."""
+    """Return `means` of each strategy, the most even first, then of each variant."""
     scores = list(backtest(data, list(WHOLE), [count]))
     found = {name: means(s for s in scores if s.strategy == name) for name in WHOLE}
     found = dict(sorted(found.items(), key=lambda item: item[1]))
@@ -62,7 +63,7 @@ def measure(data: Series, count: int, variants: bool = True) -> dict[str, tuple[
 
 
 def main(limit: int | None = None) -> int:
-    """Print a table for each series; returns the exit code, `LACKING` where one is not there."""
+    """Print a table for each series; return the exit code, `LACKING` if one is missing."""
     lacking = 0
     for name, files, cut, varied in SERIES:
         at = find(files)

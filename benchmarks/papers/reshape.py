@@ -1,10 +1,10 @@
-"""Reshape's experiments on a skewed worker and its helper (sections 7.2 to 7.8 and 7.11).
+"""Run Reshape's experiments on a skewed worker and its helper (sections 7.2 to 7.8 and 7.11).
 
-The workers are those of `queues`. What the paper does not print is derived from what it does:
-unmitigated, California's 26.6M tuples take 416 s, so a worker does 64,000 a second; Flow-Join
-leaves 2M more on the skewed worker after 2 s of waiting and 8M more after 8 s, so California's 26M
-come in 26 s. Queues and tau are in thousands of tuples. Absolute times are the paper's engine's,
-and so is how long its first phase lasts.
+The workers are those of `queues`. Values that the paper does not print are derived from those that
+it prints. Unmitigated, California's 26.6M tuples take 416 s, so a worker does 64,000 a second.
+Flow-Join leaves 2M more on the skewed worker after 2 s of waiting and 8M more after 8 s, so
+California's 26M come in 26 s. Queues and tau are in thousands of tuples. Absolute times are those
+of the paper's engine, and so is the length of its first phase.
 
     python -m benchmarks.papers.reshape
 """
@@ -26,19 +26,22 @@ from partitioning.strategies.skew import Threshold, helpers, skewed_pairs
 
 
 def within(run: Run, actual: float, dt: float = 0.1) -> float:
-    """First time at which the ratio of results shown is within 5% of the actual one."""
+    """Return the first time at which the ratio of results shown is within 5% of the actual one."""
     near = np.abs(np.array(run.observed) - actual) <= 0.05 * actual
     return float(np.argmax(near) + 1) * dt
 
 
 def reached(run: Run, actual: float, dt: float = 0.1) -> float:
-    """First time at which it is as high; until 10 s are over, too little is shown."""
+    """Return the first time at which it is as high, after 10 s; before that too little is shown."""
     return float(np.argmax(np.array(run.observed[100:]) >= actual * (1 - 1e-9)) + 101) * dt
 
 
 def shown() -> None:
-    """The first phase is as long as the queues make it, the helper getting all of the key; and as
-    long as it takes the paper's engine, 10 s (7.5), as if the helper got but a part (3.2)."""
+    """Print the ratio of results shown, with a first phase as the queues make it, and one of 10 s.
+
+    In the first, the helper gets all of the key. In the second it takes as long as on the paper's
+    engine (7.5), as if the helper got only a part (3.2).
+    """
     print("Ratio of results shown, CA to AZ and CA to IL: seconds to within 5% of the actual one,")
     print("seconds until it is reached, and the most it is above it (7.2, 7.3)")
     print(f"{'':27}{'CA:AZ':>6}{'reached':>9}{'paper':>7}{'above':>7}{'paper':>7}"
@@ -108,13 +111,13 @@ class Printed(Threshold):
 
 
 def known(sample: Sample, channels: Iterable[int], per: float) -> float:
-    """Error of a forecast if the skewed worker's deviation, 84, needed no sample."""
+    """Return a forecast's error if the skewed worker's deviation, 84, needed no sample."""
     count = len(sample)
     return 84 * math.sqrt(1 + per / count) if count > 1 else math.inf
 
 
 def iterated(threshold: Threshold, runs: int, chunks: int, dt: float = 0.1) -> Floats:
-    """Iterations, balance, and tau at last and when it was first adapted: means."""
+    """Return means of iterations, balance, and tau at last and when it was first adapted."""
     mean, spread = np.array([289, 42]), np.array([84, 12]) / np.sqrt(dt)
     found = []
     for seed in range(runs):
@@ -130,9 +133,12 @@ def iterated(threshold: Threshold, runs: int, chunks: int, dt: float = 0.1) -> F
 
 
 def thresholds(runs: int = 10, chunks: int = 21) -> None:
-    """Of a chunk of 2,000 tuples, 289 are for the skewed worker, with a deviation of 84: that makes
+    """Run the thresholds of section 7.6.
+
+    Of a chunk of 2,000 tuples, 289 are for the skewed worker, with a deviation of 84. That makes
     the standard error 103 when it is 500 ahead and 98 when 700, as the paper reports. Metrics are
-    read ten times a chunk, and there are as many chunks as make 41 iterations at tau = 10."""
+    read ten times a chunk, and there are as many chunks as make 41 iterations at tau = 10.
+    """
     print(f"\nIterations with tau fixed, adapted, and adapted as Algorithm 1 is printed, mean of "
           f"{runs} runs\nof {chunks} chunks (7.6); tau at last, when first adapted, and that if "
           "deviations were known")  # fmt: skip
@@ -153,8 +159,12 @@ def thresholds(runs: int = 10, chunks: int = 21) -> None:
 
 
 def many_helpers() -> None:
-    """State takes 17 s to move to 1 helper, 26 to 8, 32 to 16, 39 to 24; that 16 and 24 leave 19.7M
-    and 19M to relieve puts the skewed worker's 27M at 100,000 a second, and detection at 41 s."""
+    """Run the load reduction with several helpers (7.11).
+
+    State takes 17 s to move to 1 helper, 26 to 8, 32 to 16, 39 to 24. 16 and 24 helpers leave
+    19.7M and 19M to relieve. That puts the skewed worker's 27M at 100,000 a second, and detection
+    at 41 s.
+    """
     total, skewed, other = 180_000_000, 27 / 180, (180 - 27) / 180 / 47
     rate, begin = 100_000 / skewed, 41.0
 
@@ -173,10 +183,12 @@ def many_helpers() -> None:
 
 
 def sorting(orders: int = 400_000) -> None:
-    """Orders by price, range partitioned into equal ranges: prices made as TPC-H makes them, one to
-    seven items of up to 50 pieces of a part. Skewed are workers with 1.9 mean loads: the paper's
-    3.5M of 36.5M orders on 20 workers. The fullest takes 800 s. Pairs here have a controller of
-    their own that is never late; the paper's has more to do with more workers, and balances less.
+    """Sort orders by price, partitioned into equal ranges (7.10).
+
+    Prices are made as TPC-H makes them: one to seven items of up to 50 pieces of a part. Workers
+    with 1.9 mean loads are skewed: the paper's 3.5M of 36.5M orders on 20 workers. The fullest
+    takes 800 s. Pairs here have a controller of their own that is never late. The paper's has
+    more to do with more workers, and balances less.
     """
     print("\nAverage load-balancing ratio of skewed workers, sorting by ranges (7.10, Table 2)")
     print(f"  {'workers':>8}" + "".join(f"{f'P{p}':>8}" for p in (1, 25, 50, 75, 99)) + "   paper")

@@ -1,19 +1,21 @@
-"""Reshape by how busy workers are, as on Flink, and at other levels of skew (its sections 7.12 and
-7.7, Figs. 27 and 23).
+"""Run Reshape by how busy workers are, and at other levels of skew (its sections 7.12 and 7.7).
 
-Flink (7.12) shows no queues, so the load of a worker is the part of a second that it was busy, and
-it is skewed from 80% on; all else is as in `reshape`. Two workers that are both busy all the time
-look alike, so the first phase ends as soon as the helper is busy: what the skewed worker has ahead
-by then stays. Of 48 cores the paper gives the tuples: 13M and 14M of California's, 10M and 10M of
-Texas's, so Texas and what else comes to the two make 20M.
+The figures are the paper's Figs. 27 and 23. Flink (7.12) shows no queues. So the load of a worker
+is the part of a second that it was busy, and it is skewed from 80% on; all else is as in `reshape`.
+Two workers that are both busy all the time look alike. So the first phase ends as soon as the
+helper is busy, and the skewed worker keeps its lead. For 48 cores the paper gives the tuples: 13M
+and 14M of California's, 10M and 10M of Texas's. So Texas and the rest of the two workers' input
+make 20M.
 
-Levels of skew (7.7): the paper joins DSB's sales by item, highly skewed, and by date, moderately;
-of either it draws the shares and prints none. What stands in: Zipf's law with z = 1 over 204,000
-items, and z = .3 over the 365 dates of a year, both hashed to 40, 60 and 80 workers, with as much
-more data, 360,000 tuples a worker. The fullest worker takes 267 s at 40 cores and 335 s at 80, as
-there, and all are as fast. How fast the input comes is not printed either; it is swept, as a part
-of those seconds. The five fullest workers of each join have a helper each, the emptiest, and what
-they share is all that they have, as where `reshape` sorts.
+Levels of skew (7.7): the paper joins DSB's sales by item, highly skewed, and by date, moderately.
+It draws the shares of both and prints none. The substitutes are Zipf's law with z = 1 over 204,000
+items, and z = 0.3 over the 365 dates of a year. Both are hashed to 40, 60 and 80 workers, with as
+much more data, 360,000 tuples a worker. The fullest worker takes 267 s at 40 cores and 335 s at 80,
+as there, and all are as fast.
+
+The paper does not print how fast the input comes either. It is swept, as a part of those seconds.
+The five fullest workers of each join have a helper each, the emptiest. They share all that they
+have, as in `reshape`'s sorting.
 
     python -m benchmarks.papers.reshape_more
 """
@@ -56,14 +58,14 @@ def flink() -> None:
 
 
 def counts_of(join: str, workers: int, seed: int = 0) -> Floats:
-    """Tuples of each worker, float64 (workers,), whose keys are hashed."""
+    """Return the tuples of each worker, float64 (workers,), whose keys are hashed."""
     keys, z = JOINS[join]
     of = np.random.default_rng((seed, workers)).integers(workers, size=keys)
     return np.bincount(of, zipf(keys, z), minlength=workers) * TUPLES * workers
 
 
 def ratios(counts: Floats, seconds: float, speed: float, part: float) -> list[float]:
-    """Average load-balancing ratio of each of the fullest workers and its helper."""
+    """Return the average load-balancing ratio of each of the fullest workers and its helper."""
     found = []
     for skewed, helper in skewed_pairs(counts, 0.0, 0.0)[:SKEWED]:
         came = np.array([counts[skewed], 0, counts[helper]]) / (part * seconds)

@@ -1,10 +1,10 @@
-"""DKG's imbalance over k, mu, Theta and alpha, beside its bound, and against PKG (Rivetti et al.
-2015, Table 1, Theorem 4.2, Figs. 3 to 10, 13, 14).
+"""Measure DKG's imbalance over k, mu, Theta and alpha, beside its bound, and against PKG.
 
-As in section 5.1: 10,000 items under other names each run, 80,000 tuples learned with Space Saving
-of epsilon = Theta/2, 20,000 more measured. Runs are tens, not 10,000, so worst cases are milder.
-For the DEBS 2013 trace (Fig. 10), which is not here, stands a Zipf stream of 8,504 items, the cells
-of four grids of 8 x 13 up to 64 x 100, whose first has 1/5 of all tuples, as that of the trace has.
+The source is Rivetti et al. 2015, Table 1, Theorem 4.2, Figs. 3 to 10, 13 and 14. As in section
+5.1, each run has 10,000 items under other names. 80,000 tuples are learned with Space Saving of
+epsilon = Theta/2, and 20,000 more are measured. Runs are tens, not 10,000, so worst cases are
+milder. A Zipf stream of 8,504 items stands in for the DEBS 2013 trace (Fig. 10). These are the
+cells of four grids of 8 x 13 up to 64 x 100, and the first has 1/5 of all tuples, as in the trace.
 
     python -m benchmarks.papers.rivetti [runs]
 """
@@ -42,7 +42,7 @@ BOUNDED = ((2, 0.1, 2), (5, 0.1, 2), (10, 0.1, 2), (2, 1.0, 1), (2, 1.0, 8), (2,
 def streams(
     alpha: float, runs: int, items: int = ITEMS
 ) -> Iterator[tuple[int, np.ndarray[Any, Any], Window]]:
-    """(run, hashes of the tuples learned, what is measured)."""
+    """Yield (run, hashes of the tuples learned, what is measured)."""
     for run in range(runs):
         random, hashes = np.random.default_rng(run), np.sort(hashed_keys(items, run))
         keys = random.permutation(items)[
@@ -54,7 +54,7 @@ def streams(
 
 
 def learned(hashes: np.ndarray[Any, Any], theta: float) -> Profile:
-    """What the learning phase knows: slots exactly, heavy hitters from Space Saving."""
+    """Build what the learning phase knows: slots exactly, heavy hitters from Space Saving."""
     seen = SpaceSaving(theta / 2)
     for part in np.array_split(hashes, 80):
         seen.update(part)
@@ -75,7 +75,7 @@ def loads_of(
     items: int = ITEMS,
     **options: Any,
 ) -> np.ndarray[Any, Any]:
-    """Tuples of each channel, (runs, k), where the last m of those to learn from are learned."""
+    """Return the tuples of each channel, (runs, k), if only the last m tuples are learned."""
     found, channels = [], numbered_channels(k)
     for run, hashes, window in streams(alpha, runs, items):
         if name == "pkg":
@@ -96,17 +96,17 @@ def loads_of(
 
 
 def imbalances(name: str, alpha: float, k: int, runs: int, **options: Any) -> np.ndarray[Any, Any]:
-    """lambda in percent of each run."""
+    """Return lambda in percent of each run."""
     return np.array([rivetti_lambda(loads) for loads in loads_of(name, alpha, k, runs, **options)])
 
 
 def deviations(name: str, alpha: float, k: int, runs: int, **options: Any) -> np.ndarray[Any, Any]:
-    """sigma of each run: tuples that a channel has over or under the mean."""
+    """Return sigma of each run: tuples that a channel has over or under the mean."""
     return np.asarray(loads_of(name, alpha, k, runs, **options).std(axis=1))
 
 
 def skew_of(keys: int, first: float) -> float:
-    """The Zipf exponent at which the first of so many keys has this share."""
+    """Find the Zipf exponent at which the first of so many keys has this share."""
     low, high = 0.0, 4.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -177,13 +177,15 @@ def against_pkg(runs: int) -> None:
 
 
 def bounds(k: int, theta: float, mu: int) -> tuple[float, float]:
-    """Points of lambda over the optimum's: Theorem 4.2's (Eq. 4), and what its proof has before it
-    presupposes anything."""
+    """Return the points of lambda over the optimum's that Theorem 4.2 (Eq. 4) allows.
+
+    Also return what its proof allows before it presupposes anything.
+    """
     return 100 * (1 + theta), 100 * max(1 + 1 / mu, 1 / mu + k * theta)
 
 
 def premise(k: int, theta: float, mu: int) -> str:
-    """What of mu >= 1/Theta >= k, which the theorem presupposes, does not hold."""
+    """Name the parts of mu >= 1/Theta >= k, which the theorem presupposes, that do not hold."""
     # As the proof uses it: .1 x 10 is 1, and 1/.1 may be over 10.
     missed = {"mu < 1/Theta": mu * theta < 1, "1/Theta < k": k * theta > 1}
     return ", ".join(text for text, misses in missed.items() if misses) or "holds"

@@ -1,16 +1,17 @@
-"""DKG over many runs, for worst cases, and with a quadratic cost (Rivetti et al. 2015, Table 1,
-Figs. 4 and 5).
+"""Measure DKG over many runs, for worst cases, and with a quadratic cost (Rivetti et al. 2015).
 
-Worst cases are of 10,000 runs there. Universal learns nothing, so it has 10,000 here, too: streams
-are drawn as counts of items, which is all that it meets. DKG and frontier learn in the order of the
-stream, which takes longer: 1,000.
+The source is Table 1, Figs. 4 and 5. Worst cases are of 10,000 runs there. Universal learns
+nothing, so it has 10,000 here, too. Its streams are drawn as counts of items, which is all that it
+depends on. DKG and frontier learn in the order of the stream, which takes longer, so they have
+1,000.
 
 Fig. 5: an item with f tuples costs f^2. DKG's schedule squares the load of its buckets, as the
 paper says, "instead of the sum of the squares of the load induced by the tuples hitting the
-bucket"; what is measured is the sum. So it is scheduled here from the parts of `dkg`, as a profile
-has no place for squares of whole buckets. "dkg, distinct" is what the paper then proposes: to count
-a bucket's distinct items n and take v^2 / n. Neither sees how uneven a bucket's items are. frontier
-has Q, the sum of squares, as its resource, and knows the keys of each slot, as our tables do.
+bucket". The measured value is the sum. So it is scheduled here from the parts of `dkg`, as a
+profile has no place for squares of whole buckets. "dkg, distinct" is the paper's next proposal: to
+count a bucket's distinct items n and take v^2 / n. Neither sees how uneven a bucket's items are.
+frontier has Q, the sum of squares, as its resource, and knows the keys of each slot, as our tables
+do.
 
     python -m benchmarks.papers.rivetti_many [runs]
 """
@@ -51,7 +52,7 @@ Loads = dict[str, dict[int, Floats]]
 
 
 def counts_of(alpha: float, runs: int) -> Iterator[tuple[int, Window]]:
-    """(run, what is measured), as `streams` has it, without an order."""
+    """Yield (run, what is measured), like `streams`, without an order."""
     for run in range(runs):
         random = np.random.default_rng(run)
         counts = random.permutation(random.multinomial(MEASURED, zipf(ITEMS, alpha)))
@@ -61,7 +62,7 @@ def counts_of(alpha: float, runs: int) -> Iterator[tuple[int, Window]]:
 
 
 def of_universal(runs: int, alpha: float = 2.0) -> dict[int, Floats]:
-    """Loads of each k, (runs, k)."""
+    """Return Universal's loads of each k, (runs, k)."""
     found: dict[int, list[Floats]] = {k: [] for k in CHANNELS}
     nothing = profile_of_keys(KEY, hashed_keys(1), np.ones(1), DEFAULT_SLOTS)
     for run, window in counts_of(alpha, runs):
@@ -72,7 +73,7 @@ def of_universal(runs: int, alpha: float = 2.0) -> dict[int, Floats]:
 
 
 def of_learners(runs: int, alpha: float = 2.0) -> Loads:
-    """Of DKG and frontier."""
+    """Return the loads of DKG and frontier."""
     found: dict[str, dict[int, list[Floats]]] = {
         name: {k: [] for k in CHANNELS} for name in ("dkg", "frontier")
     }
@@ -108,8 +109,11 @@ def worst(found: Loads) -> None:
 def squared(
     known: Profile, k: int, seed: int, distinct: Floats | None = None
 ) -> PartitioningFunction:
-    """DKG where items cost their square: buckets that of their whole load, or, where the distinct
-    items of each slot are known, float64 (S,), of as many like items."""
+    """Schedule DKG for items that cost their square.
+
+    Buckets cost the square of their whole load. If the distinct items of each slot are known,
+    float64 (S,), a bucket costs what as many equal items do.
+    """
     buckets, channels = k * MU, numbered_channels(k)
     of = two_universal(np.arange(DEFAULT_SLOTS), *drawn(np.random.default_rng(seed))) % buckets
     cost = sums_by(of, known.tail(known.load, known.heavy_load), buckets) ** 2
@@ -122,7 +126,7 @@ def squared(
 
 
 def planned(name: str, known: Profile, distinct: Floats, window: Window, k: int, run: int) -> Any:
-    """Function of a strategy for quadratic cost."""
+    """Build the function of a strategy for quadratic cost."""
     channels = numbered_channels(k)
     if name.startswith("dkg"):
         return squared(known, k, run, distinct if name.endswith("distinct") else None)
@@ -137,7 +141,7 @@ def planned(name: str, known: Profile, distinct: Floats, window: Window, k: int,
 
 
 def quadratic(runs: int, alpha: float = 1.0) -> dict[str, Floats]:
-    """sigma of the sums of squares, thousands, (runs, ks) of each strategy."""
+    """Return sigma of the sums of squares, in thousands, (runs, ks), of each strategy."""
     names = ("oapx", "dkg", "dkg, distinct", "universal", "sia", "frontier")
     found: dict[str, list[list[float]]] = {name: [] for name in names}
     for run, hashes, window in streams(alpha, runs):

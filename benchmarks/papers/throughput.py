@@ -1,25 +1,26 @@
-"""Throughput as real Spark runs: DKG's 2x over Modulo, PKG's and FlexD's claims, and ours.
+"""Measure throughput as real Spark runs: the claims of DKG, PKG and FlexD, and ours.
 
-A stateful job folds events by key: count and a checksum of each event's payload, whose price is in
-proportion to rows. Each strategy learns from one sample of a stream and builds its function;
-another sample is routed by it, as one native expression, and each channel's rows are folded in a
-task of their own. Where keys are split, their parts are merged by key in a stage that follows. All
-tasks run one after another on one core, and Spark tells the CPU seconds of each: N cores would
-take as long as the slowest channel, and then the slowest merge. Throughput is rows over that time;
-ratios are to hashing (`uniform`: hash mod N, what the papers call Modulo, key grouping or Hash).
+A stateful job folds events by key: count and a checksum of each event's payload, with a cost in
+proportion to rows. Each strategy learns from one sample of a stream and builds its function. It
+routes another sample, as one native expression, and each channel's rows are folded in a task of
+their own. If keys are split, a further stage merges their parts by key. All tasks run one after
+another on one core, and Spark reports the CPU seconds of each. N cores would take as long as the
+slowest channel, and then the slowest merge. Throughput is rows over that time. Ratios are to
+hashing (`uniform`: hash mod N, which the papers call Modulo, key grouping or Hash).
 
-What the papers leave open, and what stands in:
+The papers leave these points open, and this is how we settled them:
 
-- DKG measured the DEBS 2013 trace, which is not here: its first key has 1/5 of all tuples. So has
+- DKG measured the DEBS 2013 trace, which is not here. Its first key has 1/5 of all tuples. So has
   that of our Zipf stream of 8,504 keys, the cells of four grids of 8 x 13 up to 64 x 100.
 - PKG's abstracts (ICDE 2015; arXiv 1510.07623) say up to 60% and up to 175% more throughput, on
-  words. Our words: 100,000 keys, of which the first has 9.3%, over 9 workers; and over 20, where
-  hashing is as uneven as the latter takes.
-- FlexD prints curves over the skew. Its order and their fall are what must show.
+  words. Our words are 100,000 keys, the first with 9.3%, over 9 workers. They also run over 20
+  workers, where hashing is as uneven as the second claim needs.
+- FlexD prints curves over the skew. Its order and their fall must show.
 
-Splitting strategies run as functions: the keys that learning lists are split in the shares that
-choices tuple by tuple come to, others stay whole. Hashing depends on how keys fall: strategies run
-side by side on streams under several names of the keys, and the median is told.
+Splitting strategies run as functions. The keys that learning lists are split in the shares that
+tuple-by-tuple choices result in; other keys stay whole. Hashing depends on where keys fall. So
+strategies run side by side on streams under several names of the keys, and the table shows the
+median.
 
     python -m benchmarks.papers.throughput [--quick]
 """
@@ -75,8 +76,11 @@ ROOMS = 1000
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: rows a second of N cores, seconds of the slowest channel and merge, and imbalance
-    of the channels' rows and of their seconds."""
+    """One run: rows a second of N cores, seconds, and imbalance.
+
+    The seconds are of the slowest channel and of the slowest merge; the imbalance is of the
+    channels' rows and of their seconds.
+    """
 
     throughput: float
     channel: float
@@ -87,7 +91,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A stream's events, to be folded, and what learning its other sample knows, by N."""
+    """A stream's events to fold, and what learning its other sample knows, by N."""
 
     events: DataFrame
     hashes: np.ndarray[Any, Any]
@@ -95,13 +99,13 @@ class Sample:
     rows: int
 
     def profile(self, count: int) -> Profile:
-        """As learn lists keys: from a hundredth of a channel's fair load."""
+        """List keys as learn does: from a hundredth of a channel's fair load."""
         least = HEAVY_SHARE / count * float(self.load.sum())
         return profile_of_keys(KEY, self.hashes, self.load, DEFAULT_SLOTS, threshold=least)
 
 
 def sample(spark: SparkSession, folder: str, rows: int, keys: int, z: float, names: int) -> Sample:
-    """A Zipf stream whose keys are called by `names`, written to a folder."""
+    """Write a Zipf stream whose keys are called by `names` to a folder."""
 
     def drawn(seed: int) -> DataFrame:
         ranks = zipf_rows(spark, rows, keys, z, seed)
@@ -122,7 +126,7 @@ def sample(spark: SparkSession, folder: str, rows: int, keys: int, z: float, nam
 def function(
     known: Sample, count: int, name: str, options: Mapping[str, Any]
 ) -> PartitioningFunction:
-    """The strategy's first function, which tells rows of split keys apart by their number."""
+    """Build the strategy's first function; it tells rows of split keys apart by their number."""
     built = STRATEGIES[name](known.profile(count), None, numbered_channels(count), **options)
     return replace(built, row=ROW)
 
@@ -130,8 +134,10 @@ def function(
 def fold(
     spark: SparkSession, placed: DataFrame, by: Sequence[str], most: int, merged: bool = False
 ) -> list[list[TaskWork]]:
-    """Fold events that stand where they are worked on, by these columns, at a price for each row;
-    returns the tasks of each stage, of those with no more than `most`."""
+    """Fold events in place by these columns, at a cost for each row.
+
+    Returns the tasks of each stage that has no more than `most`.
+    """
     checksum = F.xxhash64(F.sha2(F.sha2(F.sha2("payload", 512), 512), 512))
     state = placed.groupBy(*by).agg(F.count("*").alias("events"), F.max(checksum).alias("checksum"))
     if merged:
@@ -174,7 +180,7 @@ Runs = dict[str, list[Measured]]
 def side_by_side(
     spark: SparkSession, samples: Sequence[Sample], count: int, labels: Sequence[str]
 ) -> Runs:
-    """Every strategy in turn on each sample."""
+    """Run every strategy in turn on each sample."""
     found: Runs = {label: [] for label in labels}
     for known in samples:
         for label in labels:
@@ -184,24 +190,24 @@ def side_by_side(
 
 
 def ratios(found: Runs, label: str, base: str = "uniform") -> list[float]:
-    """Throughput over that of `base`, for each naming."""
+    """Return throughput over that of `base`, for each naming."""
     pairs = zip(found[label], found[base], strict=True)
     return [ours.throughput / theirs.throughput for ours, theirs in pairs]
 
 
 def told(values: Sequence[float]) -> str:
-    """Median, and least and most where there are several."""
+    """Format the median, and least and most if there are several."""
     middle = f"{statistics.median(values):.2f}"
     return f"{middle} ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else middle
 
 
 def typical(runs: Sequence[Measured]) -> Measured:
-    """The run of median throughput."""
+    """Return the run of median throughput."""
     return sorted(runs, key=lambda m: m.throughput)[len(runs) // 2]
 
 
 def rivetti(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int]) -> None:
-    """DKG over Modulo."""
+    """Run DKG over Modulo."""
     print("DKG over Modulo: throughput, median (least-most) over namings; first key 1/5")
     print(f"{'k':>4}{'Modulo, rows/s':>16}{'dkg':>20}{'frontier':>20}   paper's dkg")
     for count in counts:
@@ -212,7 +218,7 @@ def rivetti(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int
 
 
 def room(known: Sample, count: int) -> list[float]:
-    """What even channels would gain over hashing, of rows alone, for many namings of the keys."""
+    """Return what even channels would gain over hashing in rows, for many namings of the keys."""
     rng = np.random.default_rng(count)
     keys = len(known.load)
     places = (rng.integers(0, count, keys) for _ in range(ROOMS))
@@ -222,7 +228,7 @@ def room(known: Sample, count: int) -> list[float]:
 
 
 def nasir(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int]) -> None:
-    """PKG over key grouping."""
+    """Run PKG over key grouping."""
     print("\nPKG over key grouping: throughput, median (least-most) over namings; first key 9.3%;")
     print(f"room: what no imbalance at all would gain, of rows, over {ROOMS:,} namings")
     print(f"{'N':>4}{'grouping, rows/s':>18}{'pkg':>18}{'frontier':>18}{'splitting':>18}"
@@ -238,7 +244,7 @@ def nasir(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int])
 
 
 def flexd(spark: SparkSession, streams: Mapping[float, Sequence[Sample]]) -> None:
-    """Every scheme over the skew."""
+    """Run every scheme over the skew."""
     print("\nFlexD and others, 10 channels, 10,000 keys: thousand rows/s over the skew (Fig. 8);")
     print("at the largest, imbalance of the channels' rows and seconds, and what merging takes")
     print(f"{'':20}" + "".join(f"{f'z = {z:g}':>9}" for z in streams)

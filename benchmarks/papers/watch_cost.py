@@ -1,11 +1,10 @@
-"""What reading metrics costs: the watch's look at a micro-batch beside folding that (Reshape's
-section 7.9, Fig. 25).
+"""Measure the cost of reading metrics: the watch's look at a micro-batch beside folding it.
 
-Reshape's engine keeps queues that its controller asks for. A lakehouse keeps none, so our watch
-counts each batch by channel and heavy key in Spark jobs of their own (`spark_jobs.looking`), beside
-those that fold the batch into the state. Both are timed on the same batches, one after the other
-and in turn first; no key is hot, so that nothing is decided, as in the paper. The first batch warms
-up and is left out.
+The source is Reshape's section 7.9, Fig. 25. Reshape's engine keeps queues that its controller asks
+for. A lakehouse keeps none. So our watch counts each batch by channel and heavy key in Spark jobs
+of their own (`spark_jobs.looking`), beside those that fold the batch into the state. Both are timed
+on the same batches, one after the other, and each goes first in turn. No key is hot, so nothing is
+decided, as in the paper. The first batch warms up and is left out.
 
     python -m benchmarks.papers.watch_cost [batches] [rows ...]
 """
@@ -35,7 +34,7 @@ BATCHES, ROWS, KEYS = 3, (20_000,), 5_000
 
 
 def folded(spark: SparkSession, side: Side, file: Path) -> float:
-    """Seconds that a batch takes into the state."""
+    """Return the seconds that it takes to fold a batch into the state."""
     began, spec, function = time.perf_counter(), side.table.spec, side.table.epoch().function
     window = window_state(spark.read.parquet(str(file)), spec, function).persist()
     measure(spark, window, spec, CHANNELS)
@@ -45,7 +44,7 @@ def folded(spark: SparkSession, side: Side, file: Path) -> float:
 
 
 def looked(spark: SparkSession, side: Side, file: Path, number: int) -> float:
-    """Seconds that the watch takes to look at it."""
+    """Return the seconds that the watch's look at it takes."""
     began, table = time.perf_counter(), side.table
     ended = START + timedelta(minutes=EVERY * (number + 1))
     numbers = F.expr(number_sql(table.spec, EVERY))
@@ -58,7 +57,7 @@ def looked(spark: SparkSession, side: Side, file: Path, number: int) -> float:
 
 
 def costs(spark: SparkSession, rows: int, batches: int) -> np.ndarray:
-    """Seconds to fold and to look at each batch, (batches, 2)."""
+    """Return the seconds to fold and to look at each batch, (batches, 2)."""
     found = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
