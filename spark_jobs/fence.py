@@ -32,6 +32,18 @@ ATTEMPTS = 3
 #: Commits that leave every row where the table's constraint wants it.
 _ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"}
 _APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
+_PROPERTIES = {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+#: Properties that begin so have a meaning; of these, some change nothing that a migration relies
+#: on: how Delta writes checkpoints, statistics and the sizes of files.
+_RELIED = ("delta.", "evenkeel.")
+_HARMLESS = (
+    "delta.autoOptimize.",
+    "delta.checkpoint",
+    "delta.dataSkipping",
+    "delta.parquet.",
+    "delta.targetFileSize",
+    "delta.tuneFileSizesForRewrites",
+)
 _AGAIN = "Plan again: start a new run"
 
 
@@ -282,17 +294,20 @@ def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
         return None
     if digest is not None:
         return f"another plan's {commit.operation} ({str(digest)[:12]})"
-    if _retention_only(commit):
-        return None
+    if commit.operation in _PROPERTIES:
+        relied = _relied_on(commit)
+        return f"{commit.operation} of {', '.join(relied)}" if relied else None
     if commit.operation in _APPENDS:
         mode = commit.parameters.get(_APPENDS[commit.operation])
         return None if mode == "Append" else f"{commit.operation} with mode {mode}"
     return None if commit.operation in _ORDINARY else f"{commit.operation}, not an ordinary write"
 
 
-def _retention_only(commit: commits.Commit) -> bool:
-    """Whether this is maintain's change of how long versions stay readable, and nothing more."""
-    if commit.operation != "SET TBLPROPERTIES" or commit.meta.get("step") != "maintain":
-        return False
-    changed = set(json.loads(commit.parameters.get("properties") or "{}"))
-    return bool(changed) and changed <= set(state.RETENTION)
+def _relied_on(commit: commits.Commit) -> list[str]:
+    """Table properties that a commit changes and that a migration relies on, or may: ours, and
+    Delta's but for `_HARMLESS` ones. How long versions stay readable maintain alone may change."""
+    changed = json.loads(commit.parameters.get("properties") or "{}")
+    harmless = (*_HARMLESS, *(state.RETENTION if commit.meta.get("step") == "maintain" else ()))
+    return sorted(
+        name for name in changed if name.startswith(_RELIED) and not name.startswith(harmless)
+    )
