@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    MapType,
+    StringType,
+    StructType,
+    VarcharType,
+    VariantType,
+)
 
 from evenkeel.merges import INEXACT
 from evenkeel.own_merges import merges
@@ -20,6 +30,17 @@ from spark_jobs.joining import belongs_sql, of_keys_sql
 
 #: Sums of floats that are added in another order differ by less than this part.
 ROUNDING = 1e-9
+#: Types whose values may take any number of bytes.
+_OF_ANY_SIZE = (
+    ArrayType,
+    BinaryType,
+    CharType,
+    MapType,
+    StringType,
+    StructType,
+    VarcharType,
+    VariantType,
+)
 
 
 @dataclass(frozen=True)
@@ -31,12 +52,18 @@ class Content:
     misplaced : rows, of any key, whose channel or slot is not the function's
     wide : bytes, uncompressed, that they and all rows of split keys have in columns whose values
         may be large
+    all_rows : of whole and of split keys
+    text : bytes, uncompressed, that all rows have in other columns without a fixed size
+    moved_text : the same, of those rows that `wide` counts
     """
 
     rows: int
     checksum: int
     misplaced: int
     wide: int = 0
+    all_rows: int = 0
+    text: int = 0
+    moved_text: int = 0
 
 
 def content(
@@ -44,6 +71,7 @@ def content(
     function: PartitioningFunction,
     shared: Hashes | None = None,
     width: str | None = None,
+    text: str | None = None,
 ) -> dict[int, Content]:
     """What each channel of a version of a state table holds, in one pass.
 
@@ -52,6 +80,7 @@ def content(
     shared : keys that are split, of which partials may join: what they hold is compared by
         `changed`
     width : SQL for the bytes of a row's large values; None: it has none
+    text : as of `text_sql`
     """
     h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
     whole = F.lit(True)
@@ -66,12 +95,30 @@ def content(
         F.sum(F.shiftright(h, 32)),
         F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
         F.count_if(~right),
-        *([] if width is None else [F.sum(F.when(~(right & whole), F.expr(width)))]),
+        F.sum(F.when(~(right & whole), F.expr(width or "0L"))),
+        F.count(F.lit(1)),
+        F.sum(F.expr(text or "0L")),
+        F.sum(F.when(~(right & whole), F.expr(text or "0L"))),
     )
     return {
         r[0]: Content(r[1], ((r[2] or 0) << 32) + (r[3] or 0), r[4], *(w or 0 for w in r[5:]))
         for r in found.collect()
     }
+
+
+def text_sql(schema: StructType, wide: Collection[str]) -> str | None:
+    """SQL (BIGINT) for the bytes, uncompressed, that a row has in columns without a fixed size;
+    None: there is no such column.
+
+    Parameters
+    ----------
+    wide : columns that are counted elsewhere
+    """
+    sizes = []
+    for field in schema.fields:
+        if isinstance(field.dataType, _OF_ANY_SIZE) and field.name not in wide:
+            sizes.append(f"coalesce(octet_length(CAST({quoted(field.name)} AS STRING)), 0)")
+    return f"CAST({' + '.join(sizes)} AS BIGINT)" if sizes else None
 
 
 def total(channels: Iterable[Content]) -> Content:
@@ -82,7 +129,22 @@ def total(channels: Iterable[Content]) -> Content:
         sum(p.checksum for p in parts),
         sum(p.misplaced for p in parts),
         sum(p.wide for p in parts),
+        sum(p.all_rows for p in parts),
+        sum(p.text for p in parts),
+        sum(p.moved_text for p in parts),
     )
+
+
+def larger(before: Sequence[Content], misplaced: int) -> float:
+    """Bytes, uncompressed, by which the text of rows that move exceeds that of as many mean rows.
+
+    Parameters
+    ----------
+    before : versions from which rows moved, at least one
+    misplaced : rows that moved
+    """
+    mean = before[0].text / max(1, before[0].all_rows)
+    return max(0.0, sum(b.moved_text for b in before) - misplaced * mean)
 
 
 def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.gates import tables_gate
-from evenkeel.state_view import width_sql
+from evenkeel.state_view import wide_columns, width_sql
 from evenkeel.table import Table
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
 from partitioning.metrics import channel_sums
 from partitioning.parts import shared_keys
 from partitioning.profile import Profile, sums_by
 from spark_jobs import state
-from spark_jobs.contents import changed, content, duplicates, total
+from spark_jobs.contents import changed, content, duplicates, larger, text_sql, total
 from spark_jobs.fence import Migration, asked, fence, published, reached
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, Joining, of_keys_sql
@@ -55,7 +58,10 @@ def measure(
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
     shared = shared_keys(migration.before, migration.after)
     width = width_sql(migration.table.spec.state[name])
-    channels = {v: content(rows, migration.after, shared, width) for v, rows in versions.items()}
+    text = text_sql(versions[newest].schema, wide_columns(migration.table.spec.state[name]))
+    channels = {
+        v: content(rows, migration.after, shared, width, text) for v, rows in versions.items()
+    }
     totals = {v: total(found.values()) for v, found in channels.items()}
     before, after = ([totals[v] for v in ends] for ends in zip(*moved, strict=True))
     misplaced = sum(b.misplaced - a.misplaced for b, a in zip(before, after, strict=True))
@@ -70,7 +76,9 @@ def measure(
         "misplaced": totals[newest].misplaced,
         "duplicates": duplicates(versions[newest], migration.after),
         # Rows with large values weigh more than the mean row.
-        "bytes_predicted": misplaced * record["bytes_per_row"] + sum(b.wide for b in before),
+        "bytes_predicted": misplaced * record["bytes_per_row"]
+        + sum(b.wide for b in before)
+        + larger(before, misplaced),
         "bytes_written": record["bytes"],
         "files_written": record["files"],
     }
@@ -221,7 +229,8 @@ def check(spark: SparkSession, migration: Migration) -> None:
         known = record["tables"][name]["bytes_per_row"]
         record["tables"][name] = record_of(spark, migration, name, known)
         say(f"{name}: measuring")
-        measured, found[name] = measure(spark, migration, name, record["tables"][name])
+        with _readable(migration, name):
+            measured, found[name] = measure(spark, migration, name, record["tables"][name])
         measures.append(measured)
     run.write_json("migration.json", record)
     profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
@@ -232,6 +241,27 @@ def check(spark: SparkSession, migration: Migration) -> None:
     run.write_json("gate_tables.json", gate.to_dict())
     gate.check(run.url)
     say("every expectation holds")
+
+
+@contextmanager
+def _readable(migration: Migration, name: str) -> Iterator[None]:
+    """Turn Delta's refusal to read a version that is older than its retention into one line.
+
+    Raises
+    ------
+    DamagedError : the versions before and after the move cannot be compared any more
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if "RETENTION_DURATION" not in str(error):
+            raise
+        raise DamagedError(
+            "rows were moved longer ago than the table's versions stay readable (`keep` in the "
+            f"spec: {migration.table.spec.keep} days): what was there before cannot be compared",
+            f"{name} ({migration.path(name)})",
+            "Run the job roll_back, which reads no old version, then plan again",
+        ) from error
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.steps import publish
-from partitioning.errors import FenceError, GateError
+from partitioning.errors import DamagedError, FenceError, GateError
 from partitioning.hashing import slot_of
-from spark_jobs import state
+from spark_jobs import commits, state
+from spark_jobs.contents import Content, larger, text_sql
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate, record_of
 from spark_jobs.moving import Passage
+from spark_jobs.roll_back import roll_back
 from spark_jobs.verify import content, main, measure, spans, total, verify
 from tests.placed import (
     KEYS,
@@ -224,3 +227,48 @@ def test_the_checksum_is_the_sum_of_all_hashes(
     moved = total(content(elsewhere, migration.after).values())
     assert (moved.checksum, moved.misplaced) == (found.checksum, KEYS)
     assert total(content(rows.limit(0), migration.after).values()).checksum == 0
+
+
+def test_one_row_far_larger_than_the_others_may_move(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    roll_back(spark, migration)
+    moves = next(k for k in home.rows(spark) if slot_of(hashes([k]), SLOTS)[0] == 0)
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
+    # Random digits: 3 MB that do not compress to nothing.
+    text = "concat_ws('', transform(sequence(1, 90000), i -> sha2(CAST(i AS STRING), 256)))"
+    spark.sql(f"UPDATE {path} SET note = substr({text}, 1, 3000000) WHERE key = '{moves}'")
+    again = planned(spark, home, "large", next_function(migration.before))
+    record = migrate(spark, again)["tables"]["visits"]
+    assert record["bytes"] > 1_000_000
+    verify(spark, again)
+    assert_sealed(spark, home, again)
+    # Rows that are as large as the others are predicted as before.
+    assert text_sql(spark.table(path).schema, ["note"]) is not None
+    found = content(spark.table(path), again.after, text="octet_length(note)")
+    assert sum(c.text for c in found.values()) == 3_000_000
+    assert larger([Content(9, 0, 0, 0, 10, 1000, 50)], 1) == 0.0
+    assert larger([Content(9, 0, 0, 0, 10, 1000, 250)], 1) == 150.0
+
+
+def test_a_migration_older_than_the_retention_is_one_line_and_can_go_back(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    short = ", ".join(f"'{name}' = 'interval 1 second'" for name in state.RETENTION)
+    with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+        own.sql(f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ({short})")
+    time.sleep(2)
+    with pytest.raises(DamagedError, match="longer ago than the table's versions stay readable"):
+        verify(spark, migration)
+    # The log is cleaned up to the newest checkpoint.
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    log.forTable(spark._jsparkSession, home.path()).checkpoint()
+    for file in (Path(home.path()) / "_delta_log").glob("*.json"):
+        if int(file.stem) < home.version(spark):
+            file.unlink()
+    log.clearCache()
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
