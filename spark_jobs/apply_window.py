@@ -42,7 +42,7 @@ from spark_jobs.events import (
 )
 from spark_jobs.fold import EVENTS, exact, fold, merged_sql, of_table, route
 from spark_jobs.job import parser, run_job, say
-from spark_jobs.joining import of_keys_sql
+from spark_jobs.joining import Joining, check_nothing_lost, of_keys_sql
 from spark_jobs.session import own_session
 from spark_jobs.tasks import job_group, stages
 
@@ -121,6 +121,31 @@ def merge_window(
         merge.execute()
 
 
+def gather(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> None:
+    """Merge several rows of a split key on one channel, as writers leave that append: the window
+    would be added to each.
+
+    Raises
+    ------
+    InputError : a column has no merge: its values would be lost
+    FenceError : the table stands under another function by now, or a migration is under way
+    """
+    if not len(function.split):
+        return
+    joining = Joining(spec, name, function, function.split.keys)
+    if spark.sql(joining.left()).isEmpty():
+        return
+    path = spec.state[name].path
+    check_nothing_lost(spark, spec, name)
+    constraints.check_unchanged(spark, path, function)
+    with (
+        constraints.refusing(path, function.epoch),
+        commits.commit_session(spark, None, None, {"step": "gather"}) as own,
+    ):
+        own.sql(joining.merge())
+    say(f"{name}: several rows of split keys became one")
+
+
 def apply_window(
     spark: SparkSession, table: Table, start: date, end: date, allow_gap: bool = False
 ) -> dict[str, Any]:
@@ -171,6 +196,7 @@ def apply_window(
             meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
             app = commits.app_id(spec.table, commits.WINDOWS)
             mine = {**meta, "epoch": function.epoch}
+            gather(spark, spec, name, function)
             with commits.commit_session(spark, app, day_number(end), mine) as own:
                 merge_window(own, spec, name, window, function)
             applied.check_applied(spark, spec.state[name].path, start, end)

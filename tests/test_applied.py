@@ -15,7 +15,7 @@ from spark_jobs import apply_window as job
 from spark_jobs.apply_window import apply_window
 
 from .conftest import World
-from .test_apply_window import day, rows, versions
+from .test_apply_window import day, owners, put, rows, split, versions
 
 pytestmark = pytest.mark.spark
 
@@ -123,3 +123,12 @@ def test_of_two_windows_with_one_end_the_second_says_that_it_was_not_applied(
     record = json.loads((ready.folder / "registry/windows/2013-01-10.json").read_text())
     assert record["start"] == "2013-01-08"
     assert applied.started(spark, ready.table.spec.state["totals"].path, day(10)) == day(8)
+
+
+def test_a_window_is_added_once_to_appended_partials(spark: SparkSession, ready: World) -> None:
+    split(spark, ready, {"D000": 2})
+    path = ready.table.spec.state["totals"].path
+    put(spark, path, "D000", owners(ready, "D000", 1), trips=1000)
+    apply_window(spark, ready.table, day(8), day(10))
+    assert trips(spark, ready) == until(ready, "2013-01-10") + 1000
+    assert not rows(spark, ready, "totals").reset_index().duplicated(["dest", "channel"]).any()

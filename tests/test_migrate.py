@@ -184,12 +184,12 @@ def test_properties_that_nothing_relies_on_do_not_end_a_migration(
 ) -> None:
     migration, path = planned(spark, home), state.sql_name(home.path())
     spark.sql(
-        f"ALTER TABLE {path} SET TBLPROPERTIES ('owner' = 'shop', "
+        f"ALTER TABLE {path} SET TBLPROPERTIES ('team' = 'shop', "
         "'delta.checkpointInterval' = '20', 'delta.dataSkippingNumIndexedCols' = '3')"
     )
     with crashing_at("moved", monkeypatch):
         migrate(spark, migration)
-    spark.sql(f"ALTER TABLE {path} UNSET TBLPROPERTIES ('owner')")
+    spark.sql(f"ALTER TABLE {path} UNSET TBLPROPERTIES ('team')")
     migrate(spark, migration)
     assert_placed(spark, home, migration)
 
