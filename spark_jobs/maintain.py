@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.table import Table
-from partitioning.errors import InputError
+from partitioning.errors import DamagedError, InputError
 from spark_jobs import commits, constraints, hadoop, state
 from spark_jobs.checks import check_tables
 from spark_jobs.job import parser, run_job, say
@@ -32,6 +32,8 @@ DELETED_SHARE = 0.1
 FILE_BYTES = 1 << 30
 #: Nothing younger goes, so that files of writes under way stay.
 LEAST_HOURS = 24
+#: Epochs before one that are asked whether its clock was set back.
+EARLIER = 16
 #: Days for which an epoch's version stays readable if this job then stops running.
 SLACK_DAYS = 7
 #: Sorted by slot as finely as it goes; Delta's defaults spread rows at random inside a file.
@@ -52,19 +54,41 @@ def kept_epochs(
     registry: Registry, keep_days: float, newest: int | None = None, now: datetime | None = None
 ) -> list[Epoch]:
     """Epochs that stay readable, oldest first: the current one, and those that were current
-    within the last `keep_days`; or just the `newest` so many."""
+    within the last `keep_days`; or just the `newest` so many.
+
+    An epoch whose clock was set back says that it is older than one before it: it then counts as
+    published as late as can be, which keeps the one before it for longer, never for less.
+    """
     numbers = registry.numbers()
     if newest is not None:
         if newest < 1:
             raise InputError(f"cannot keep {newest} epochs", "--keep-epochs", "Give at least 1")
         return [registry.epoch(n) for n in numbers[-newest:]]
-    since = (now or datetime.now(UTC)) - timedelta(days=keep_days)
+    latest = now or datetime.now(UTC)
+    since = latest - timedelta(days=keep_days)
     kept = [registry.current()]
     for number in reversed(numbers[:-1]):
-        if datetime.fromisoformat(kept[0].published) < since:
+        moment = datetime.fromisoformat(kept[0].published)
+        if moment < since and _set_back(registry, kept[0], moment, latest):
+            moment = latest
+        if moment < since:
             break
+        latest = min(latest, moment)
         kept.insert(0, registry.epoch(number))
     return kept
+
+
+def _set_back(registry: Registry, epoch: Epoch, moment: datetime, latest: datetime) -> bool:
+    """Whether one of the epochs before says that it was published after this one, and by when this
+    one must have been."""
+    for number in range(epoch.number - 1, max(-1, epoch.number - 1 - EARLIER), -1):
+        try:
+            before = datetime.fromisoformat(registry.epoch(number).published)
+        except DamagedError:
+            continue
+        if moment < before <= latest:
+            return True
+    return False
 
 
 def channels_to_rewrite(files: DataFrame) -> DataFrame:

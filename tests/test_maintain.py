@@ -10,13 +10,16 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from evenkeel.epochs import Registry
 from partitioning.errors import FenceError
+from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 from spark_jobs import constraints, hadoop, state
 from spark_jobs import maintain as job
 from spark_jobs.apply_window import apply_window
@@ -149,6 +152,28 @@ def test_kept_epochs_are_those_current_within_the_days(spark, ready: World, caps
     # All were published long ago: the current one alone stays.
     assert [e.number for e in kept_epochs(registry, 30, now=now + timedelta(days=31))] == [3]
     assert [e.number for e in kept_epochs(registry, 30, newest=2)] == [2, 3]
+
+
+def test_epochs_of_a_clock_that_was_set_back_are_kept(tmp_path: Path, monkeypatch):
+    """Two epochs say 1990; what they replaced was current until a moment ago."""
+    registry, now = Registry(str(tmp_path)), datetime.now(UTC)
+    function = PartitioningFunction(
+        (KeyColumn("k", "string"),), numbered_channels(2), np.zeros(4, int)
+    )
+    for number, published in enumerate([now - timedelta(days=60), now - timedelta(days=20)] * 2):
+        moment = published if number < 2 else datetime(1990, 1, number, tzinfo=UTC)
+
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz=None, moment=moment):
+                return moment
+
+        monkeypatch.setattr("evenkeel.epochs.datetime", Clock)
+        registry.publish(function, {})
+        function = replace(function, epoch=function.epoch + 1, parent=function.digest)
+    assert [e.number for e in kept_epochs(registry, 30, now=now)] == [0, 1, 2, 3]
+    # Epoch 0 was replaced 20 days ago, by a clock that was right.
+    assert [e.number for e in kept_epochs(registry, 10, now=now)] == [1, 2, 3]
 
 
 def test_refused_while_a_migration_is_under_way(spark, ready: World):
