@@ -41,6 +41,7 @@ from spark_jobs.events import (
     without_null_keys,
 )
 from spark_jobs.fold import EVENTS, exact, fold, of_table
+from spark_jobs.half_made import REGISTRY_PROPERTY, check_half_made
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.session import in_session, own_session
 
@@ -119,14 +120,18 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
         }
     )
+    spent = day_number(end) if end else None
     missing = [name for name in spec.state if not _there(spark, table, name, made)]
+    for name in spec.state:
+        if name not in missing:
+            check_half_made(spark, table, name, function, spent, _begun(table))
     if missing:
         rows = _rows(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
             paths = sorted({*_begun(table), *(spec.state[name].path for name in missing)})
             table.registry.store.write_json(BEGUN, {"state": paths})
-            _create(spark, spec, rows, missing, made, end)
+            _create(spark, table, rows, missing, made, end)
         finally:
             rows.unpersist()
     rule = constraints.rule(function)
@@ -200,13 +205,14 @@ def _rows(
 
 def _create(
     spark: SparkSession,
-    spec: TableSpec,
+    table: Table,
     rows: DataFrame,
     names: Sequence[str],
     made: str,
     end: date | None,
 ) -> None:
     """Each table in one commit: schema, properties and rows."""
+    spec = table.spec
     keep = f"interval {spec.keep} days"
     properties = {
         "delta.enableDeletionVectors": "true",
@@ -216,6 +222,7 @@ def _create(
         state.TABLE_PROPERTY: spec.table,
         state.SLOTS_PROPERTY: str(spec.slots),
         MADE_PROPERTY: made,
+        REGISTRY_PROPERTY: table.registry.url,
     }
     app = commits.app_id(spec.table, commits.WINDOWS) if end else None
     meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}

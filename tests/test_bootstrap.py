@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -14,7 +15,7 @@ from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.hashing import key_hash, slot_of
 from spark_jobs import bootstrap as job
 from spark_jobs import commits, constraints, state
-from spark_jobs.bootstrap import bootstrap
+from spark_jobs.bootstrap import BEGUN, bootstrap
 
 from .conftest import World
 
@@ -243,6 +244,28 @@ def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, mon
     with pytest.raises(DamagedError, match=r"state/totals: holds state of another bootstrap"):
         bootstrap(spark, world.respec(channels=5).table)
     assert world.table.registry.numbers() == []
+
+
+@pytest.mark.parametrize("lost", ["mistyped", "epochs lost"])
+def test_a_table_in_use_is_not_taken_for_a_half_made_one(spark, ready: World, lost: str):
+    """Under a registry without epochs: its name is wrong, or its epochs are gone."""
+    path, registry = ready.table.spec.state["totals"].path, ready.table.registry
+    if lost == "mistyped":
+        ready.respec(registry="regisrty")
+        wrong = "a bootstrap of another registry made it"
+    else:
+        shutil.rmtree(ready.folder / "registry" / "epochs")
+        registry.store.write_json(BEGUN, {"state": [path]})
+        apply = commits.app_id("trips", commits.WINDOWS)
+        with commits.commit_session(spark, apply, 99_999, {"step": "apply_window"}) as own:
+            own.sql(f"DELETE FROM {state.sql_name(path)} WHERE dest = 'D001'")
+        wrong = "windows have been applied to it"
+    before = state.table_version(spark, path)
+    with pytest.raises(DamagedError, match=wrong) as error:
+        bootstrap(spark, ready.table, END)
+    assert "Correct `registry` in the spec (it was made with" in str(error.value)
+    assert state.table_version(spark, path) == before
+    assert ready.table.registry.numbers() == []
 
 
 def test_tables_that_disagree_on_slots(spark, ready: World):
