@@ -38,6 +38,7 @@ from spark_jobs.bootstrap import bootstrap
 from spark_jobs.events import read_events
 from spark_jobs.fence import approved
 from spark_jobs.migrate import migrate
+from spark_jobs.publish import publish
 from spark_jobs.session import session
 from spark_jobs.streaming import meet
 from spark_jobs.verify import verify
@@ -106,6 +107,7 @@ class Side:
             migration = approved(self.table, run, digest)
             migrate(spark, migration)
             verify(spark, migration)
+            publish(spark, migration)
             steps.publish(self.spec, run)
 
     def moved(self) -> tuple[int, int]:

@@ -63,6 +63,11 @@ class Run(Folder):
         """Leave `value` as canonical JSON."""
         return self.write(file, canonical_json(value))
 
+    def create_json(self, file: str, value: Any) -> None:
+        """Leave `value` as canonical JSON, or raise FileExistsError: of any number of callers, one
+        wins."""
+        self._store.create(f"{self._folder}/{file}", canonical_json(value))
+
     def remove(self, file: str) -> None:
         """Take away what an earlier attempt left; nothing where there is nothing."""
         self._store.remove(f"{self._folder}/{file}")

@@ -2,28 +2,29 @@
 
 Each step reads what the steps before it left in the run's folder and leaves its own there, so
 that a retry gives the same files and only the run's name travels through Airflow. Rows are
-touched elsewhere; epochs are published here and nowhere else.
+touched elsewhere; an epoch is published by the job that has looked at the tables.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from evenkeel.epochs import Epoch, Registry, TableVersion
+from evenkeel.epochs import Epoch, Registry
 from evenkeel.folders import Run
 from evenkeel.light_epoch import plan_mitigation
 from evenkeel.outcome import DECISION
-from evenkeel.params import Params, goes_back, spec_channels, spec_channels_file
+from evenkeel.params import Params, goes_back
 from evenkeel.planning import decision_for, plan_back, plan_next
+from evenkeel.publishing import check_passed, publish_checked
 from evenkeel.spec import TableSpec
 from evenkeel.spec_file import load_spec
 from evenkeel.standing import learned_from
 from evenkeel.store import shaped
+from evenkeel.verdict import read_rolled_back
 from evenkeel.watch_file import read as read_watch
 from evenkeel.watching import WATCHED
 from partitioning.decide import Decision
-from partitioning.errors import EvenkeelError, FenceError, GateError, InputError
+from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function import KeyColumn
 from partitioning.plan import Plan
 from partitioning.profile import Profile
@@ -37,6 +38,7 @@ __all__ = [
     "plan_rollback",
     "plan_watch",
     "publish",
+    "publish_checked",
     "read_plan",
     "read_rolled_back",
     "report",
@@ -44,8 +46,6 @@ __all__ = [
     "validate_plan",
 ]
 
-#: What roll_back leaves; see `read_rolled_back`.
-ROLLED_BACK = "rolled_back.json"
 #: What an epoch keeps of the run that led to it, and what of it is made anew later.
 _KEPT = (
     "params.json",
@@ -169,38 +169,34 @@ def validate_plan(spec_path: str, run_id: str) -> None:
 
 
 def publish(spec_path: str, run_id: str) -> int:
-    """Make the plan's function the current epoch, with the version of each table that was
-    verified; returns the epoch's number. Doing it again changes nothing.
+    """Keep what the run has left beside the epoch that its job `verify` has published; returns the
+    epoch's number. Doing it again changes nothing.
+
+    This never creates an epoch: only who has just looked at the tables may (`publish_checked`).
 
     Raises
     ------
-    FenceError : another epoch was published since the plan was made, or the run was rolled back
+    FenceError : another epoch was published since the plan was made, or the run was rolled back,
+        or its tables were not verified to the end
     GateError : the tables did not pass
     """
-    spec, registry, run = open_run(spec_path, run_id)
+    _, registry, run = open_run(spec_path, run_id)
     made = read_plan(run)
-    if not run.read_json("gate_tables.json")["success"]:
-        raise GateError(
-            "the tables did not pass; no epoch is published",
+    number = made.function.epoch
+    if not registry.published(number, made.digest):
+        check_passed(run, made)
+        if registry.current().number >= number:
+            raise FenceError(
+                f"epoch {number} is already published by another run", run.url, "Start a new run"
+            )
+        raise FenceError(
+            f"epoch {number} is not published: the job verify publishes it, after a last look at "
+            "the tables, and was broken off before",
             run.url,
-            "gate_tables.json has what failed; roll the run back",
+            "Clear the task verify of this run",
         )
-    verified = run.read_json("verify.json")
-    if verified["digest"] != made.digest:
-        raise FenceError("what was verified is not this plan", run.url, "Start a new run")
-    tables = {
-        name: TableVersion(spec.state[name].path, int(version))
-        for name, version in verified["tables"].items()
-    }
-    if not registry.published(made.function.epoch, made.digest):
-        # Before the epoch, which would otherwise lack it after a crash.
-        registry.store.write_json(spec_channels_file(made.digest), spec_channels(spec))
-        # Last of all checks: what was verified is no longer so once roll_back has begun.
-        if read_rolled_back(run, made.digest) is not None:
-            raise FenceError("this run was rolled back", run.url, "Start a new run")
-    epoch = registry.publish(made.function, tables, made.digest)
-    _keep(registry, run, epoch.number)
-    return epoch.number
+    _keep(registry, run, number)
+    return number
 
 
 def report(spec_path: str, run_id: str) -> str | None:
@@ -224,20 +220,6 @@ def report(spec_path: str, run_id: str) -> str | None:
 def read_plan(run: Run) -> Plan:
     """The run's plan; InputError where there is none, DamagedError where it is torn."""
     return Plan.from_dict(run.read_json("plan.json"), f"{run.url}/plan.json")
-
-
-def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
-    """The mark that roll_back leaves on the plan of that digest before it touches a table:
-    `done` says whether it has ended. None: not rolled back, or begun anew since.
-
-    Raises
-    ------
-    DamagedError : it is torn: whether this run may go on, nobody knows
-    """
-    if not run.exists(ROLLED_BACK):
-        return None
-    mark = shaped(run.read_json(ROLLED_BACK), run.path(ROLLED_BACK), digest=str, done=bool)
-    return mark if mark["digest"] == digest else None
 
 
 def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:

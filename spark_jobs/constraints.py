@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from delta.exceptions import MetadataChangedException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -39,6 +41,14 @@ def of(spark: SparkSession, path: str) -> dict[str, str]:
         for name, sql in properties(spark, path).items()
         if name.startswith(_CONSTRAINT)
     }
+
+
+def mend(table: str) -> str:
+    """What to do where a table's constraints are not what any job goes on from."""
+    return (
+        f"Run `evenkeel repair {table} --dry-run`, which says what is wrong, then without "
+        f"--dry-run, or the DAG repair_{table}"
+    )
 
 
 def ours(spark: SparkSession, path: str) -> set[str]:
@@ -102,6 +112,49 @@ def drop(spark: SparkSession, path: str, name: str) -> bool:
     return True
 
 
+def drop_beside(spark: SparkSession, path: str, name: str, kept: str) -> bool:
+    """Drop a CHECK constraint only if another one stands, both seen and done by one commit: a table
+    is never left without. False where either is not there.
+
+    Spark SQL's DROP CONSTRAINT looks at a snapshot of its own, which may be newer than the one that
+    was looked at. Delta's transaction fails if the table's metadata changes after its snapshot.
+
+    Raises
+    ------
+    MetadataChangedException : another writer changed the table's metadata meanwhile
+    """
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty
+    gone, needed = f"{_CONSTRAINT}{name.lower()}", f"{_CONSTRAINT}{kept.lower()}"
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    transaction = log.startTransaction(none(), none())
+    table = transaction.metadata()
+    found = table.configuration()
+    if not found.contains(gone) or not found.contains(needed):
+        return False
+    changed = table.copy(
+        table.id(),
+        table.name(),
+        table.description(),
+        table.format(),
+        table.schemaString(),
+        table.partitionColumns(),
+        found.removed(gone),
+        table.createdTime(),
+    )
+    transaction.updateMetadata(changed, False)
+    operation = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$DropConstraint")
+    actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
+    try:
+        transaction.commit(actions, operation(name, jvm.scala.Option.apply(found.apply(gone))))
+    except Py4JJavaError as error:
+        if "DELTA_METADATA_CHANGED" in str(error):
+            raise MetadataChangedException(str(error)) from error
+        raise
+    return True
+
+
 def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFunction) -> None:
     """Refuse to write by `function` unless every table admits it and nothing else.
 
@@ -126,18 +179,19 @@ def under_way(spark: SparkSession, spec: TableSpec, path: str) -> str:
     if plan is None:
         return (
             "A migration is under way or was broken off: let its DAG finish, or run the job "
-            "roll_back for it"
+            f"roll_back for it. If none runs: {mend(spec.table)}"
         )
     run, digest = plan
     if Registry(spec.registry).run(run).exists("plan.json"):
         return (
             f"A migration (--run {run} --digest {digest}) is under way or was broken off: let its "
-            "DAG finish, or run the job roll_back for it"
+            f"DAG finish, or run the job roll_back for it. If none runs: {mend(spec.table)}"
         )
     return (
         f"Run {run} last moved its rows, and the registry {spec.registry} has no such run: the "
         "registry is older than the table. Bring back a registry from after that run, or state "
-        "tables and registry as they were at one time"
+        "tables and registry as they were at one time. To go on from the registry as it is: "
+        f"{mend(spec.table)}"
     )
 
 

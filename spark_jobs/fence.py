@@ -6,29 +6,23 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from evenkeel.folders import Run
-from evenkeel.steps import read_plan, read_rolled_back
+from evenkeel.steps import read_plan
 from evenkeel.table import Table
+from evenkeel.verdict import ROLL_BACK, newest_attempt
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.plan import Plan
 from spark_jobs import commits, constraints, state
-from spark_jobs.job import about, say
+from spark_jobs.job import about
 
-Result = TypeVar("Result")
-
-#: How often a commit that loses against another writer's is tried again.
-ATTEMPTS = 3
 #: Commits that leave every row where the table's constraint wants it.
 _ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"}
 _APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
@@ -57,6 +51,8 @@ class Migration:
     plan: Plan
     before: PartitioningFunction
     after: PartitioningFunction
+    #: Number of the attempt to carry it out, as `evenkeel.verdict` counts them.
+    attempt: int = 1
     #: Version up to which `fence` has found each state table's history in order: never read twice.
     in_order: dict[str, int] = field(default_factory=dict)
 
@@ -128,7 +124,8 @@ def approved(table: Table, run: str, digest: str) -> Migration:
         raise FenceError(
             f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, _AGAIN
         )
-    return Migration(table, folder, plan, before, plan.function)
+    number = newest_attempt(folder, plan.digest).number
+    return Migration(table, folder, plan, before, plan.function, number)
 
 
 def asked(table: Table, options: Namespace) -> Migration:
@@ -184,7 +181,7 @@ def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
         raise FenceError(
             f"has lost its constraint {migration.old}: rows may stand anywhere",
             f"{name} ({path})",
-            "Find in DESCRIBE HISTORY who dropped it; bring the table back, then add it again",
+            constraints.mend(migration.table.spec.table),
         )
     if set(found) != {migration.old} and not owned(spark, migration, name):
         raise FenceError(
@@ -210,10 +207,11 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     """
     plan, path = migration.plan, migration.path(name)
     version = state.table_version(spark, path)
-    # After the version. A mark that comes after this look is told by the next one; an UPDATE
+    # After the version. A verdict that comes after this look is told by the next one; an UPDATE
     # between the two meets the constraint of the epoch before, or a spent transaction id. At
-    # worst a moving constraint is left behind, which roll_back, run again, takes away.
-    if read_rolled_back(migration.run, plan.digest) is not None:
+    # worst a moving constraint is left behind, which roll_back or repair takes away.
+    attempt = newest_attempt(migration.run, plan.digest)
+    if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
         raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
     stands = standing(spark, migration, name)
     current = migration.table.registry.current()
@@ -258,27 +256,6 @@ def ours(spark: SparkSession, migration: Migration, name: str) -> list[commits.C
             elif commit.operation in ("UPDATE", "MERGE"):
                 moved.append(commit)
     return moved
-
-
-def persistently(what: Callable[[], Result], where: str) -> Result:
-    """Do `what`, which begins with its own fence, again while Delta lets another writer win.
-
-    Raises
-    ------
-    FenceError : it lost `ATTEMPTS` times
-    """
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return what()
-        except commits.CONFLICTS as error:
-            lost = str(error).strip().splitlines()[0]
-            say(f"{where}: another writer was first ({attempt} of {ATTEMPTS}): {lost[:120]}")
-            time.sleep(0.2 * attempt)
-    raise FenceError(
-        f"other writers were first {ATTEMPTS} times ({lost})",
-        where,
-        "Run this step again when they are quieter: it goes on where it stopped",
-    )
 
 
 def reached(step: str) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from evenkeel.steps import ROLLED_BACK, read_rolled_back
 from evenkeel.table import Table
+from evenkeel.verdict import ROLL_BACK, newest_attempt, next_attempt
 from partitioning.errors import FenceError
 from partitioning.parts import shared_keys
 from spark_jobs import hadoop, state
@@ -43,7 +43,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     """
     names = list(migration.table.spec.state)
     if not published(migration):
-        begin_anew(migration)
+        migration = begin_anew(migration)
         stands = {name: fence(spark, migration, name)[1] for name in names}
         check_comparable(spark, migration.table.spec)
         if len(shared_keys(migration.before, migration.after)):
@@ -72,26 +72,27 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     return record
 
 
-def begin_anew(migration: Migration) -> None:
-    """Make a run that was rolled back one that may move again.
+def begin_anew(migration: Migration) -> Migration:
+    """Make a run that was rolled back one that may move again: the next attempt.
 
-    Only here, at the start of an attempt, is the mark of roll_back taken away. An attempt that
-    was under way when roll_back began is past this and stops at its next fence; should it sleep
-    until another attempt has taken the mark away, it moves what that one moves. What was
-    verified goes first, the mark last: at no point could publish take the old for the new.
+    An attempt that was under way when roll_back began stops at its next fence, for its number is
+    no longer the newest. What was verified goes first, the number last: at no point could publish
+    take the old for the new.
 
     Raises
     ------
     FenceError : rolling back has not ended
     """
-    run = migration.run
-    mark = read_rolled_back(run, migration.plan.digest)
-    if mark is None:
-        return
-    if not mark["done"]:
+    run, digest = migration.run, migration.plan.digest
+    newest = newest_attempt(run, digest)
+    if newest.verdict != ROLL_BACK:
+        return replace(migration, attempt=newest.number)
+    if not newest.ended:
         raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
-    for file in ("verify.json", "gate_tables.json", "migration.json", ROLLED_BACK):
+    for file in ("verify.json", "gate_tables.json", "migration.json"):
         run.remove(file)
+    next_attempt(run, digest, newest.number)
+    return replace(migration, attempt=newest.number + 1)
 
 
 def begun(migration: Migration) -> None:

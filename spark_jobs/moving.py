@@ -24,7 +24,7 @@ from partitioning.hashing import Hashes
 from partitioning.parts import shared_keys
 from partitioning.sql import channel_sql
 from spark_jobs import commits, constraints, state
-from spark_jobs.fence import Migration, persistently, reached
+from spark_jobs.fence import Migration, reached
 from spark_jobs.fold import exact
 from spark_jobs.job import say
 from spark_jobs.joining import (
@@ -35,6 +35,7 @@ from spark_jobs.joining import (
     unmerged_columns,
 )
 from spark_jobs.moved import moved_sql
+from spark_jobs.retry import persistently
 from spark_jobs.throttle import Throttle
 
 #: How often rows that other writers still add by the function that is left are fetched.
@@ -99,20 +100,20 @@ class Passage:
         moving, closing = self.migration.moving, constraints.epoch_name(self.source.epoch)
 
         def once() -> bool:
-            _, stands = self.fence()
+            version, stands = self.fence()
             if closing not in stands:
                 return False
-            if moving not in stands and not self._add(moving):
+            if moving not in stands and not self._add(moving, version):
                 raise FenceError(
                     "has rows where neither epoch puts them: somebody else moved them",
                     self.where,
-                    "Find in DESCRIBE HISTORY who did, and bring the table back",
+                    constraints.mend(self.migration.table.spec.table),
                 )
             reached("loosening")
             with self._commit() as own:
-                return constraints.drop(own, self.path, closing)
+                return constraints.drop_beside(own, self.path, closing, moving)
 
-        done = persistently(once, self.where)
+        done = persistently(self.spark, once, self.where)
         reached("loosened")
         return done
 
@@ -136,7 +137,7 @@ class Passage:
         for stop in self.stops:
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
                 write = partial(self._write, *self._update(part), look)
-                rows = persistently(write, self.where).rows
+                rows = persistently(self.spark, write, self.where).rows
                 look, total = True, total + (rows or 0)
                 reached("batch moved")
             at = stop
@@ -145,7 +146,7 @@ class Passage:
             made = []
             for left, statement in writes:
                 write = partial(self._write, left, statement, look)
-                made.append(persistently(write, self.where))
+                made.append(persistently(self.spark, write, self.where))
                 look, total = True, total + (made[-1].rows or 0)
                 reached("moved")
             if _alone(made):
@@ -166,16 +167,16 @@ class Passage:
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
         def once() -> bool:
-            _, stands = self.fence()
-            if opening not in stands and not self._add(opening):
+            version, stands = self.fence()
+            if opening not in stands and not self._add(opening, version):
                 return False
             reached("sealing")
             if moving in stands:
                 with self._commit() as own:
-                    constraints.drop(own, self.path, moving)
-            return True
+                    constraints.drop_beside(own, self.path, moving, opening)
+            return opening in constraints.ours(self.spark, self.path)
 
-        done = persistently(once, self.where)
+        done = persistently(self.spark, once, self.where)
         reached("sealed")
         return done
 
@@ -240,8 +241,20 @@ class Passage:
             self.throttle.keep(self.name, version)
         return Written(rows, version, state.table_version(self.spark, self.path))
 
-    def _add(self, constraint: str) -> bool:
-        """Add one of the migration's constraints; False where rows violate it."""
+    def _add(self, constraint: str, version: int) -> bool:
+        """Add one of the migration's constraints; False where rows violate it.
+
+        Write, then look: publish and other runs do the same, so that of two at least one sees the
+        other.
+
+        Parameters
+        ----------
+        version : at which the fence was looked at
+
+        Raises
+        ------
+        FenceError : the world has changed since; the constraint is taken away again
+        """
         rule = self.migration.rules[constraint]
         try:
             with self._commit() as own:
@@ -256,7 +269,27 @@ class Passage:
         except DamagedError:
             self.fence()
             raise
+        try:
+            self._alone_since(version)
+            self.fence()
+        except FenceError:
+            for other in sorted(constraints.ours(self.spark, self.path) - {constraint}):
+                with self._commit() as own:
+                    if constraints.drop_beside(own, self.path, constraint, other):
+                        break
+            raise
         return True
+
+    def _alone_since(self, version: int) -> None:
+        """Refuse where another plan has written since a version."""
+        digest = self.migration.plan.digest
+        for commit in commits.history_since(self.spark, self.path, version):
+            if commit.meta.get("digest", digest) != digest:
+                raise FenceError(
+                    "another plan came between: this one was left alone for too long",
+                    self.where,
+                    "Plan again: start a new run",
+                )
 
     def _commit(self) -> AbstractContextManager[SparkSession]:
         # A change of constraints carries no transaction id: it looks at what stands.

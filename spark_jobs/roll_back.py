@@ -1,7 +1,8 @@
 """Roll back: the inverse migration, to the epoch that the plan started from.
 
 Never RESTORE, which would drop what was written since. Works from wherever migrate or verify
-stopped; does nothing where nothing of the plan stands, or where its epoch is published.
+stopped; does nothing where nothing of the plan stands, or where its epoch is published. Where the
+run's verdict is to publish, it brings that to its end.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from functools import cache
 
 from pyspark.sql import SparkSession
 
-from evenkeel.steps import ROLLED_BACK
 from evenkeel.table import Table
+from evenkeel.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from partitioning.errors import FenceError
 from partitioning.function import PartitioningFunction
 from spark_jobs import constraints, state
 from spark_jobs.fence import Migration, asked, owned, published, reached, standing
 from spark_jobs.job import parser, run_job, say
 from spark_jobs.moving import SWEEPS, Passage
+from spark_jobs.publish import publish
 from spark_jobs.throttle import Throttle, way
 
 STEP = "roll_back"
@@ -32,17 +34,22 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
 
     Raises
     ------
-    FenceError : a table stands under a constraint that is not this plan's but holds some of its
-        moves, or writers that use the new epoch's function do not stop
+    FenceError : a table has none of our constraints, or one of this plan's that says something
+        else, or writers that use the new epoch's function do not stop; or the run was about to
+        publish and a table is not sealed any more
     """
-    if not decided(migration):
-        # Before any table is touched: from here on neither publish nor what is left of a killed
-        # migrate or verify (a JVM may outlive its task) goes on with this plan.
-        _mark(migration, done=False)
-    # Asked after the mark: a publish that did not see it is seen here, all but one that is
-    # between its last look and its one write; Airflow starts this job only after it has ended.
     if decided(migration):
         return {}
+    run, digest = migration.run, migration.plan.digest
+    number = newest_attempt(run, digest).number
+    # Before any table is touched: from here on neither publish nor what is left of a killed
+    # migrate or verify (a JVM may outlive its task) goes on with this attempt.
+    if settle(run, digest, number, ROLL_BACK) == PUBLISH:
+        say("the tables had passed and the epoch was about to be published: publishing it")
+        publish(spark, migration)
+        return {}
+    mark(run, digest, number, done=False)
+    migration = replace(migration, attempt=number)
     moved = {}
     throttle = Throttle(spark, migration, back=True)
     # Not before a table is known to be ours.
@@ -50,7 +57,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     for name in migration.table.spec.state:
         moved[name] = _back(spark, migration, name, stops, throttle)
         say(f"{name}: {moved[name]:,} rows moved back")
-    _mark(migration, done=True)
+    mark(run, digest, number, done=True)
     return moved
 
 
@@ -62,10 +69,6 @@ def decided(migration: Migration) -> bool:
     by = "this plan" if published(migration) else "another plan"
     say(f"epoch {number} is published, by {by}: nothing to roll back")
     return True
-
-
-def _mark(migration: Migration, done: bool) -> None:
-    migration.run.write_json(ROLLED_BACK, {"digest": migration.plan.digest, "done": done})
 
 
 def _back(
@@ -109,9 +112,16 @@ def _back(
 
 
 def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
-    """What must hold to go back: the constraints are the plan's. Whatever was written since is
-    kept, so its history is not asked."""
+    """What must hold to go back: the attempt is the newest, its epoch is not published, and the
+    constraints are the plan's. Whatever was written since is kept, so its history is not asked."""
     version = state.table_version(spark, migration.path(name))
+    newest = newest_attempt(migration.run, migration.plan.digest).number
+    if newest != migration.attempt or decided(migration):
+        raise FenceError(
+            "another attempt has begun, or the epoch is published, since this began to roll back",
+            migration.run.url,
+            "Nothing: leave it to that one",
+        )
     return version, standing(spark, migration, name)
 
 

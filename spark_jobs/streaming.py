@@ -20,6 +20,7 @@ from spark_jobs.job import say
 from spark_jobs.looking import look
 from spark_jobs.micro_batch import need_watch
 from spark_jobs.migrate import migrate
+from spark_jobs.publish import publish
 from spark_jobs.roll_back import roll_back
 from spark_jobs.verify import verify
 
@@ -49,6 +50,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
         try:
             migrate(spark, migration)
             verify(spark, migration)
+            publish(spark, migration)
             number = steps.publish(spec, run)
         except (EvenkeelError, *CONFLICTS) as error:
             if not isinstance(error, UnreachableError):

@@ -1,8 +1,8 @@
 """Verify: measure every state table after its migration, ask the gate, and seal.
 
 Sealed, a table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (what the
-gate says) and verify.json (the version of each sealed table, for publish). A table that does not
-pass stays unsealed, for roll_back.
+gate says) and verify.json (the version of each sealed table). A table that does not pass stays
+unsealed, for roll_back. The job then looks at the sealed tables once more and publishes the epoch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 from evenkeel.gates import tables_gate
 from evenkeel.state_view import wide_columns, width_sql
 from evenkeel.table import Table
+from evenkeel.verdict import newest_attempt
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes
@@ -34,6 +36,7 @@ from spark_jobs.job import parser, run_job, say
 from spark_jobs.joining import WRITTEN, Joining, of_keys_sql
 from spark_jobs.migrate import forward, record_of
 from spark_jobs.moving import SWEEPS
+from spark_jobs.publish import publish
 from spark_jobs.throttle import Throttle
 
 STEP = "verify"
@@ -170,6 +173,8 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     if published(migration):
         say(f"epoch {migration.after.epoch} is published: nothing to do")
         return dict(migration.run.read_json("verify.json"))
+    number = newest_attempt(migration.run, migration.plan.digest).number
+    migration = replace(migration, attempt=number)
     # What a sweep moves counts in the budget, too.
     throttle = Throttle(spark, migration)
     passages = {name: forward(spark, migration, name, STEP, throttle) for name in names}
@@ -265,8 +270,10 @@ def _readable(migration: Migration, name: str) -> Iterator[None]:
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    record = verify(spark, asked(table, options))
+    migration = asked(table, options)
+    record = verify(spark, migration)
     say(f"verified for epoch {record['epoch']}")
+    publish(spark, migration)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -94,7 +94,7 @@ def meanwhile(
             waiting.pop()()
 
     with monkeypatch.context() as patch:
-        for module in ("migrate", "moving", "verify", "roll_back"):
+        for module in ("migrate", "moving", "verify", "publish", "roll_back"):
             patch.setattr(f"spark_jobs.{module}.reached", pause)
         yield
     assert not waiting

@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.gates import plan_gate
-from evenkeel.steps import publish
 from partitioning.errors import FenceError, GateError
 from partitioning.function import KeyColumn, PartitioningFunction
 from partitioning.hashing import key_hash
@@ -25,6 +24,7 @@ from spark_jobs.apply_window import apply_window
 from spark_jobs.bootstrap import bootstrap
 from spark_jobs.fence import Migration, approved
 from spark_jobs.migrate import migrate
+from spark_jobs.publish import publish
 from spark_jobs.roll_back import roll_back
 from spark_jobs.verify import check, verify
 from spark_jobs.weigh import weigh
@@ -85,7 +85,7 @@ def carried_out(
     migration = plan_to(spark, home, run, function)
     migrate(spark, migration)
     verify(spark, migration)
-    publish(str(home.spec_path), run)
+    publish(spark, migration)
     return migration
 
 
@@ -119,7 +119,7 @@ def shared(
     migrate(spark, migration)
     assert home.version(spark, "ranks") == version
     verify(spark, migration)
-    publish(str(home.spec_path), "split")
+    publish(spark, migration)
     told = migration.run.read_json("gate_tables.json")
     assert told["success"] and told["warnings"] == 0
     assert "Every owner of a split key has its copy" in json.dumps(told)
@@ -205,7 +205,7 @@ def test_a_crash_anywhere_is_made_good_forward_and_back(
     with crashing_at(step, monkeypatch):
         forward()
     forward()
-    publish(str(home.spec_path), "next")
+    publish(spark, migration)
     assert build_side(spark, home) == dict.fromkeys(owners, VALUE)
 
 
@@ -285,7 +285,7 @@ def test_windows_give_every_owner_what_they_bring(spark: SparkSession, world: Wo
     migration = approved(world.table, "split", plan.digest)
     migrate(spark, migration)
     verify(spark, migration)
-    publish(world.spec_path, "split")
+    publish(spark, migration)
 
     def cities() -> dict[str, dict[int, str]]:
         rows = spark.read.format("delta").load(world.table.spec.state["dims"].path)

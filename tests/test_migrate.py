@@ -20,11 +20,12 @@ from pyspark.sql import SparkSession
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function import PartitioningFunction, numbered_channels
 from spark_jobs import commits, fence, state
-from spark_jobs.fence import approved, persistently
+from spark_jobs.fence import approved
 from spark_jobs.maintain import maintain
 from spark_jobs.migrate import check_budget, main, migrate
 from spark_jobs.moved import moved_sql, slot_ranges
 from spark_jobs.moving import Passage, Written
+from spark_jobs.retry import PATIENCE_SETTING, persistently
 from spark_jobs.throttle import Throttle
 from tests.placed import (
     HEAVY,
@@ -357,7 +358,9 @@ def test_an_edited_plan_is_refused(
     assert home.version(spark) == version
 
 
-def test_lost_races_are_tried_again_and_then_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_races_are_tried_again_and_then_told(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     lost: list[int] = []
 
@@ -367,11 +370,13 @@ def test_lost_races_are_tried_again_and_then_told(monkeypatch: pytest.MonkeyPatc
             raise delta.exceptions.ConcurrentAppendException("files were added")
         return "done"
 
-    assert persistently(lambda: lose(2), "visits") == "done"
+    # A writer that commits every second wins more than once or twice.
+    assert persistently(spark, lambda: lose(9), "visits") == "done"
     lost.clear()
-    with pytest.raises(FenceError, match="other writers were first 3 times"):
-        persistently(lambda: lose(9), "visits")
-    assert len(lost) == 3
+    hasty = spark.newSession()
+    hasty.conf.set(PATIENCE_SETTING, "0")
+    with pytest.raises(FenceError, match=f"were first 1 times in .* raise {PATIENCE_SETTING}"):
+        persistently(hasty, lambda: lose(9), "visits")
 
 
 def test_another_writer_during_the_update_is_survived(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.steps import publish
+from evenkeel.epochs import Registry
 from partitioning.errors import FenceError, InputError
 from spark_jobs import commits, state
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate
+from spark_jobs.publish import publish
 from spark_jobs.roll_back import main, roll_back
 from spark_jobs.verify import verify
 from tests.placed import (
@@ -117,24 +119,24 @@ def test_what_was_verified_before_is_not_published_after(
     spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = copied(sealed_home, tmp_path)
-    migration, spec = home.migration("r1"), str(home.spec_path)
+    migration = home.migration("r1")
     with crashing_at("loosening", monkeypatch):
         roll_back(spark, migration)
     with pytest.raises(FenceError, match="this run was rolled back"):
-        publish(spec, "r1")
+        publish(spark, migration)
     with pytest.raises(FenceError, match="rolling back has not ended"):
         migrate(spark, migration)
     roll_back(spark, migration)
     with pytest.raises(FenceError, match="this run was rolled back"):
-        publish(spec, "r1")
+        publish(spark, migration)
     with crashing_at("loosened", monkeypatch):
         migrate(spark, migration)
     assert migration.run.read_json("migration.json")["digest"] == migration.plan.digest
     with pytest.raises(InputError, match=r"gate_tables\.json is missing"):
-        publish(spec, "r1")
+        publish(spark, migration)
     migrate(spark, migration)
     verify(spark, migration)
-    assert publish(spec, "r1") == 1
+    assert publish(spark, migration).number == 1
 
 
 def test_what_was_written_since_is_kept(
@@ -168,7 +170,7 @@ def test_a_verified_table_goes_back_and_a_published_one_does_not(
 
     home = copied(sealed_home, tmp_path / "published")
     migration = home.migration("r1")
-    publish(str(home.spec_path), "r1")
+    publish(spark, migration)
     version = home.version(spark)
     arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
     assert main(arguments) == 0
@@ -205,7 +207,7 @@ def test_an_old_run_that_is_cleared_leaves_a_published_epoch_alone(
     verify(spark, second)
     # Sealed by the second run, and not published yet.
     assert roll_back(spark, first) == {"visits": 0}
-    assert publish(str(home.spec_path), "r2") == 1
+    assert publish(spark, second).number == 1
     version = home.version(spark)
     with pytest.raises(FenceError, match="epoch 1 is current|where another plan brought it"):
         migrate(spark, first)
@@ -229,8 +231,37 @@ def test_two_runs_with_one_function_own_their_tables_apart(
     with pytest.raises(FenceError, match="where another plan brought it"):
         migrate(spark, second)
     assert roll_back(spark, second) == {"visits": 0}
-    assert publish(str(home.spec_path), "r1") == 1
+    assert publish(spark, first).number == 1
     assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def test_roll_back_obeys_a_verdict_to_publish(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(sealed_home, tmp_path)
+    migration = home.migration("r1")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):  # noqa: PT012
+        patch.setattr(Registry, "publish", Mock(side_effect=OSError("killed")))
+        publish(spark, migration)
+    assert home.table.registry.numbers() == [0]
+    assert roll_back(spark, migration) == {}
+    assert home.table.epoch().plan_digest == migration.plan.digest
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def test_a_publish_that_wakes_after_roll_back_publishes_nothing(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(sealed_home, tmp_path)
+    migration = home.migration("r1")
+    back = lambda: roll_back(spark, migration) and None  # noqa: E731
+    with (
+        meanwhile("publishing", back, monkeypatch),
+        pytest.raises(FenceError, match="this run was rolled back"),
+    ):
+        publish(spark, migration)
+    assert home.table.registry.numbers() == [0]
+    assert_back(spark, home, migration)
 
 
 @pytest.mark.slow

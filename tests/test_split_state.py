@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from evenkeel.gates import plan_gate
 from evenkeel.spec_file import load_spec
-from evenkeel.steps import publish
 from evenkeel.table import Table
 from partitioning.errors import FenceError, GateError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction
@@ -27,6 +26,7 @@ from spark_jobs import commits, constraints, state
 from spark_jobs.contents import changed, duplicates
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate
+from spark_jobs.publish import publish
 from spark_jobs.roll_back import roll_back
 from spark_jobs.verify import verify
 
@@ -86,7 +86,7 @@ def write(spark: SparkSession, home: Placed, visits: dict[int, int]) -> None:
 def finish(spark: SparkSession, home: Placed, migration: Migration) -> None:
     verify(spark, migration)
     assert home.constraints(spark) == {migration.new}
-    publish(str(home.spec_path), migration.run.name)
+    publish(spark, migration)
 
 
 def gated(migration: Migration) -> Migration:
@@ -211,7 +211,7 @@ def test_a_crash_anywhere_is_made_good_forward_and_back(
     with crashing_at(step, monkeypatch):
         forward()
     forward()
-    publish(str(home.spec_path), "whole")
+    publish(spark, migration)
     assert parts(spark, home) == {2: 130} and others(spark, home) == kept
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import yaml
 
-from evenkeel import approval, steps
+from evenkeel import approval, steps, verdict
 from evenkeel.costs import pace, price, seconds_per_load
 from evenkeel.epochs import Epoch, Registry, TableVersion
 from evenkeel.measures import measures
 from evenkeel.params import Params, channels_for, spec_channels_file, throttle_for, write_budget
+from evenkeel.publishing import publish_checked
 from evenkeel.quality import over_epochs
 from evenkeel.spec_file import load_spec
 from partitioning.decide import Pace
@@ -66,8 +67,20 @@ class Shop:
         steps.decide(self.spec, run, params)
         return steps.plan(self.spec, run, params)
 
-    def verified(self, run: str = "r", success: bool = True) -> None:
-        """What migrate and verify would leave."""
+    def verified(self, run: str = "r") -> None:
+        """What migrate and verify would leave: the epoch is published."""
+        self.checked(run)
+        self.look_and_publish(run)
+
+    def look_and_publish(self, run: str = "r", number: int = 1) -> Epoch:
+        """The last thing that verify does; the tables are in order."""
+        folder = self.registry.run(run)
+        made, spec = steps.read_plan(folder), load_spec(self.spec)
+        look = lambda: {"counts": 9}  # noqa: E731
+        return publish_checked(spec, self.registry, folder, made, number, look)
+
+    def checked(self, run: str = "r", success: bool = True) -> None:
+        """What migrate and verify would leave before the epoch is published."""
         folder = self.registry.run(run)
         digest = steps.read_plan(folder).digest
         folder.write_json(
@@ -272,8 +285,10 @@ def test_a_profile_of_an_older_epoch_is_refused(shop: Shop) -> None:
 
 def test_the_second_of_two_runs_publishes_nothing(shop: Shop) -> None:
     shop.plan("r")
-    shop.verified("r")
+    shop.checked("r")
     shop.publish("other", strategy="uniform")
+    with pytest.raises(FenceError, match="already published by another run"):
+        shop.look_and_publish("r")
     with pytest.raises(FenceError, match="already published by another run"):
         steps.publish(shop.spec, "r")
     assert shop.registry.numbers() == [0, 1]
@@ -281,9 +296,10 @@ def test_the_second_of_two_runs_publishes_nothing(shop: Shop) -> None:
 
 def test_tables_that_did_not_pass_are_not_published(shop: Shop) -> None:
     shop.plan()
-    shop.verified(success=False)
-    with pytest.raises(GateError, match="did not pass"):
-        steps.publish(shop.spec, "r")
+    shop.checked(success=False)
+    for publish in (shop.look_and_publish, lambda: steps.publish(shop.spec, "r")):
+        with pytest.raises(GateError, match="did not pass"):
+            publish()
     assert shop.registry.numbers() == [0]
 
 
@@ -291,24 +307,63 @@ def rolled_back(shop: Shop, done: bool) -> str:
     """What roll_back leaves; returns the plan's digest."""
     run = shop.registry.run("r")
     digest = steps.read_plan(run).digest
-    run.write_json(steps.ROLLED_BACK, {"digest": digest, "done": done})
+    run.write_json(verdict.ROLLED_BACK, {"digest": digest, "done": done})
     return digest
 
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_run_that_was_rolled_back_is_not_published(shop: Shop, done: bool) -> None:
     shop.plan()
-    shop.verified()
+    shop.checked()
     rolled_back(shop, done)
-    with pytest.raises(FenceError, match="rolled back. Start a new run"):
+    for publish in (shop.look_and_publish, lambda: steps.publish(shop.spec, "r")):
+        with pytest.raises(FenceError, match="rolled back. Start a new run"):
+            publish()
+    assert shop.registry.numbers() == [0]
+
+
+def test_the_step_publish_creates_no_epoch(shop: Shop) -> None:
+    """Who does has looked at the tables just before."""
+    shop.plan()
+    shop.checked()
+    with pytest.raises(FenceError, match="Clear the task verify of this run"):
         steps.publish(shop.spec, "r")
     assert shop.registry.numbers() == [0]
+    shop.look_and_publish()
+    assert steps.publish(shop.spec, "r") == 1
+
+
+def test_of_publish_and_roll_back_the_first_verdict_holds(shop: Shop) -> None:
+    digest, run = shop.plan(), shop.registry.run("r")
+    shop.checked()
+    looks: list[int] = []
+
+    def look() -> dict[str, int]:
+        """A publish that sleeps after its first look, while roll_back comes and goes."""
+        looks.append(1)
+        assert verdict.settle(run, digest, 1, verdict.ROLL_BACK) == verdict.ROLL_BACK
+        return {"counts": 9}
+
+    made, spec = steps.read_plan(run), load_spec(shop.spec)
+    with pytest.raises(FenceError, match="rolled back"):
+        publish_checked(spec, shop.registry, run, made, 1, look)
+    assert len(looks) == 1 and shop.registry.numbers() == [0]
+    verdict.mark(run, digest, 1, done=True)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(1, verdict.ROLL_BACK, True)
+    verdict.next_attempt(run, digest, 1)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, None, False)
+    # What is left of the first attempt still finds its own verdict.
+    with pytest.raises(FenceError, match="rolled back"):
+        shop.look_and_publish(number=1)
+    assert shop.look_and_publish(number=2).number == 1
+    assert verdict.settle(run, digest, 2, verdict.ROLL_BACK) == verdict.PUBLISH
 
 
 def test_a_mark_on_another_plan_or_a_published_one_stops_nothing(shop: Shop) -> None:
     shop.plan()
-    shop.verified()
-    shop.registry.run("r").write_json(steps.ROLLED_BACK, {"digest": "another", "done": True})
+    shop.checked()
+    shop.registry.run("r").write_json(verdict.ROLLED_BACK, {"digest": "another", "done": True})
+    shop.look_and_publish()
     assert steps.publish(shop.spec, "r") == 1
     rolled_back(shop, done=False)
     assert steps.publish(shop.spec, "r") == 1
@@ -334,7 +389,7 @@ def test_a_crash_right_after_publishing_forgets_no_channels(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.plan(channels=6)
-    shop.verified()
+    shop.checked()
 
     class Crash(BaseException):
         pass
@@ -342,7 +397,13 @@ def test_a_crash_right_after_publishing_forgets_no_channels(
     def crash(*_: Any) -> None:
         raise Crash
 
+    publish = Registry.publish
+    monkeypatch.setattr(Registry, "publish", crash)
+    with pytest.raises(Crash):
+        shop.look_and_publish()
+    monkeypatch.setattr(Registry, "publish", publish)
     monkeypatch.setattr(steps, "_keep", crash)
+    shop.look_and_publish()
     with pytest.raises(Crash):
         steps.publish(shop.spec, "r")
     epoch = shop.registry.current()

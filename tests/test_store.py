@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from evenkeel.epochs import Registry, TableVersion
-from evenkeel.steps import ROLLED_BACK, read_rolled_back
 from evenkeel.store import Store, StoreError
+from evenkeel.verdict import ROLLED_BACK, read_rolled_back
 from partitioning.errors import DamagedError, InputError
 from partitioning.function import KeyColumn, PartitioningFunction, numbered_channels
 

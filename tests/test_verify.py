@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from evenkeel.steps import publish
+from evenkeel.steps import publish as keep
 from partitioning.errors import DamagedError, FenceError, GateError
 from partitioning.hashing import slot_of
 from spark_jobs import commits, state
@@ -18,6 +18,7 @@ from spark_jobs.contents import Content, larger, text_sql
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate, record_of
 from spark_jobs.moving import Passage
+from spark_jobs.publish import publish
 from spark_jobs.roll_back import roll_back
 from spark_jobs.verify import content, main, measure, spans, total, verify
 from tests.placed import (
@@ -74,8 +75,9 @@ def test_seals_what_passes_and_the_epoch_can_be_published(
     # Again: nothing is committed.
     assert verify(spark, migration) == record
     assert home.version(spark) == version
-    assert publish(str(home.spec_path), "r1") == 1
+    assert publish(spark, migration).number == 1
     assert home.table.epoch().tables["visits"].version == version
+    assert keep(str(home.spec_path), "r1") == 1
     assert verify(spark, migration) == record
     with pytest.raises((PySparkException, Py4JJavaError), match="evenkeel_epoch_1"):
         append(spark, home, migration.before, {f"late{i}": i for i in range(50)})
@@ -160,7 +162,26 @@ def test_a_key_in_two_rows_fails_and_leaves_the_table_unsealed(
     assert not migration.run.exists("verify.json")
     assert not migration.run.read_json("gate_tables.json")["success"]
     with pytest.raises(GateError):
-        publish(str(home.spec_path), "r1")
+        publish(spark, migration)
+
+
+def test_tables_are_looked_at_as_their_epoch_is_published(
+    spark: SparkSession, home: Placed, migration: Migration, tmp_path: Path
+) -> None:
+    """Between verify and publish somebody restores a table, or drops its constraint."""
+    verify(spark, migration)
+    restored, dropped = (copied(home, tmp_path / name) for name in ("restored", "dropped"))
+    table = state.sql_name(restored.path())
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {home.version(spark) - 1}")
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {home.version(spark)}")
+    spark.sql(f"ALTER TABLE {state.sql_name(dropped.path())} DROP CONSTRAINT evenkeel_epoch_1")
+    for other, wrong in ((restored, "RESTORE, not an ordinary"), (dropped, "lost its constraint")):
+        with pytest.raises(FenceError, match=wrong):
+            publish(spark, other.migration("r1"))
+        assert other.table.registry.numbers() == [0]
+    # A row that comes between is in the version that the epoch names.
+    append(spark, home, migration.after, {"late": 1})
+    assert publish(spark, migration).tables["visits"].version == home.version(spark)
 
 
 def test_nothing_is_verified_before_it_is_migrated(spark: SparkSession, tmp_path: Path) -> None:

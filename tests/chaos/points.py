@@ -23,7 +23,7 @@ from spark_jobs import learn
 Point = Callable[[str], None]
 
 #: Modules whose named steps (`fence.reached`) are points, too.
-NAMED = ("migrate", "moving", "verify", "roll_back")
+NAMED = ("migrate", "moving", "verify", "publish", "roll_back")
 _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
