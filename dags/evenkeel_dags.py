@@ -1,8 +1,8 @@
 """Airflow DAGs of every table spec in `$EVENKEEL_TABLES` (default: `tables` beside this folder).
 
 For each: `rebalance_<table>` on the spec's schedule or when asked, `roll_back_<table>` when asked,
-`maintain_<table>` weekly, `watch_<table>` every few minutes if the spec asks for it. A spec that is
-wrong has no DAGs here; `evenkeel_specs.py` says why.
+`repair_<table>` when asked, `maintain_<table>` weekly, `watch_<table>` every few minutes if the
+spec asks for it. A spec that is wrong has no DAGs here; `evenkeel_specs.py` says why.
 """
 
 from __future__ import annotations
@@ -180,6 +180,32 @@ def maintain(spec: TableSpec, file: str) -> DAG:
     return dag
 
 
+def repair(spec: TableSpec, file: str) -> DAG:
+    """Bring the state tables to the epoch in force, whatever was broken off or done by hand."""
+    with DAG(
+        f"repair_{spec.table}",
+        schedule=None,
+        params={
+            "dry_run": Param(
+                False,
+                type="boolean",
+                title="Dry run",
+                description="Say what is wrong and what would be done; change nothing.",
+                section=SAFETY,
+            )
+        },
+        description=f"Bring the state tables of {spec.table} to the epoch in force",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        op.Repair(
+            task_id="repair",
+            others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
+            arguments={"--spec": file, "--dry-run": "{{ 'yes' if params.dry_run else '' }}"},
+        )
+    return dag
+
+
 def watch(spec: TableSpec, every: int, file: str) -> DAG:
     """Look at the newest micro-batch of so many minutes; what is decided goes the way of any plan.
 
@@ -233,7 +259,7 @@ def carry_out(spec: TableSpec, file: str, planned: object) -> None:
 for path, table_spec in load_catalog(tables_folder(Path(__file__).parents[1])).specs.items():
     if op.schedule_problem(table_spec.schedule):
         continue
-    for make in (rebalance, roll_back, maintain):
+    for make in (rebalance, roll_back, maintain, repair):
         made = make(table_spec, str(path))
         globals()[made.dag_id] = made
     if table_spec.watch is not None:

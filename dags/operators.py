@@ -108,6 +108,34 @@ class RollBack(SparkJob):
         super().execute(context)
 
 
+class Repair(SparkJob):
+    """The job that brings tables to the epoch in force; not while others move state, whom it would
+    stop.
+
+    Parameters
+    ----------
+    others : the DAGs of those who do
+    """
+
+    def __init__(self, *, others: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(job="repair", **kwargs)
+        self.others = others
+
+    def execute(self, context: Any) -> None:
+        """Refuse while one of the others runs, unless nothing is to be changed; run the job."""
+        running = [
+            dag
+            for dag in self.others
+            if context["ti"].get_dr_count(dag_id=dag, states=["queued", "running"])
+        ]
+        if running and not context["params"].get("dry_run"):
+            raise AirflowFailException(
+                f"{', '.join(running)} is running: let it end, or mark its run as failed, then "
+                "clear this task"
+            )
+        super().execute(context)
+
+
 class Approve(ApprovalOperator):
     """Lets a plan pass under the spec's limit, and asks a person over it. Tried again, it asks
     again: an answer that a scheduler lost, or a store that was down, is not taken for read.

@@ -1,4 +1,4 @@
-"""The console: look at specs, epochs and keys, compare strategies. Nothing here changes anything.
+"""The console: look at specs, epochs and keys, compare strategies, repair tables.
 
 Every command takes `--format json` (backtest: `jsonl`) for machines. Our own errors are one line
 on stderr and exit code 2.
@@ -7,9 +7,13 @@ on stderr and exit code 2.
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 from enum import StrEnum
+from importlib.util import find_spec
 from itertools import takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,7 +26,7 @@ from evenkeel.backtest_command import backtest
 from evenkeel.history import owner_names
 from evenkeel.spec_file import load_spec
 from evenkeel.table import open_table
-from partitioning.errors import EvenkeelError
+from partitioning.errors import EvenkeelError, InputError
 from partitioning.function import canonical_json
 from partitioning.hashing import key_hash, slot_of
 from partitioning.keys import key_columns
@@ -166,6 +170,28 @@ def locate(
     ]
     shown = ["key", "channel", "slot", "placed_by", "epoch"]
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
+
+
+@app.command()
+def repair(
+    table: TableName,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what is wrong and would be done, and end there")
+    ] = False,
+) -> None:
+    """Bring a table's state to its current epoch, whatever was broken off or done by hand. Starts
+    Spark; changes nothing with --dry-run."""
+    open_table(table)
+    jobs, submit = find_spec("spark_jobs"), shutil.which("spark-submit")
+    if jobs is None or not jobs.submodule_search_locations or submit is None:
+        raise InputError(
+            "Spark's jobs are not installed here",
+            "repair",
+            "Run this where evenkeel and PySpark are installed",
+        )
+    job = str(Path(jobs.submodule_search_locations[0]) / "repair.py")
+    asked = ["--spec", table, *(["--dry-run"] if dry_run else [])]
+    raise typer.Exit(subprocess.call([submit, job, *asked]))
 
 
 app.command()(backtest)

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from evenkeel.folders import safe_name
 from plugins.access import named
 
-PREFIXES = ("rebalance_", "roll_back_", "maintain_", "watch_")
+PREFIXES = ("rebalance_", "roll_back_", "maintain_", "repair_", "watch_")
 router = APIRouter(
     prefix="/dags", tags=["tabs"], dependencies=[Depends(requires_access_dag("GET"))]
 )

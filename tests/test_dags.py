@@ -71,7 +71,7 @@ def test_every_spec_has_its_dags() -> None:
     bag = dag_bag()
     assert bag.import_errors == {}
     for table in ("flights", "aircraft", "carriers"):
-        for kind in ("rebalance", "roll_back", "maintain"):
+        for kind in ("rebalance", "roll_back", "maintain", "repair"):
             dag = bag.dags[f"{kind}_{table}"]
             assert (dag.max_active_runs, dag.catchup) == (1, False)
 

@@ -404,7 +404,6 @@ def test_another_writer_during_the_update_is_survived(
         return really(*given)
 
     monkeypatch.setattr(Passage, "_write", tell_then_write)
-    monkeypatch.setattr("spark_jobs.fence.ATTEMPTS", 20)
     monkeypatch.setattr("spark_jobs.moving.SWEEPS", 20)
     writer = threading.Thread(target=write)
     writer.start()
