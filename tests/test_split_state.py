@@ -27,6 +27,7 @@ from spark_jobs.contents import changed, duplicates
 from spark_jobs.fence import Migration
 from spark_jobs.migrate import migrate
 from spark_jobs.publish import publish
+from spark_jobs.repair import repair
 from spark_jobs.roll_back import roll_back
 from spark_jobs.verify import verify
 
@@ -138,6 +139,22 @@ def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Pl
     constraints.drop(spark, path, "evenkeel_epoch_1")
     constraints.add(spark, path, "evenkeel_epoch_1", older)
     constraints.check_admits(spark, home.table.spec, function)
+
+
+def test_repair_joins_partials_that_stand_on_no_owner(spark: SparkSession, home: Placed) -> None:
+    """And a whole key's that stand on two channels, of which no function that is known says so."""
+    kept, name = others(spark, home), state.sql_name(home.path())
+    constraints.drop(spark, home.path(), "evenkeel_epoch_1")
+    spark.sql(
+        f"UPDATE {name} SET channel = {(START + 3) % 4} WHERE key = '{HEAVY}' AND visits = 20"
+    )
+    spark.sql(
+        f"INSERT INTO {name} SELECT (channel + 1) % 4, slot, key, 8 FROM {name} WHERE key = 'k9'"
+    )
+    repair(spark, home.table)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == {START: 127, (START + 2) % 4: 3}
+    assert others(spark, home) == kept - Counter({("k9", 9): 1}) + Counter({("k9", 17): 1})
 
 
 @pytest.mark.slow
