@@ -58,7 +58,7 @@ MORE: dict[str, dict[str, Any]] = {
     "100 epochs": {"epochs": 100},
     "1,000 epochs": {"epochs": 1000},
 }
-#: A fifth of the channels are to have .8 of what the others have: some 4% of all moves.
+#: A fifth of the channels are to have 0.8 of what the others have: some 4% of all moves.
 PLAN = """
 import sys
 from evenkeel import open_table, steps

@@ -109,7 +109,7 @@ def main(quick: bool = False) -> None:
     print(f"{'items':>9}{'channels':>9}  {'stream':22}{'even s':>8}{'limit':>6}{'imbalance':>11}"
           f"{'over':>8}{'5% s':>8}{'over':>8}{'whole':>8}")  # fmt: skip
     for items, channels, limit in SIZES[: 3 if quick else None]:
-        for stream in ("lognormal", "lognormal, linear", "zipf .5", "zipf .5, linear", "hot"):
+        for stream in ("lognormal", "lognormal, linear", "zipf 0.5", "zipf 0.5, linear", "hot"):
             profile, before = problem(items, channels, stream)
             owners, began = numbered_channels(channels), time.process_time()
             after = frontier(profile, before, owners)

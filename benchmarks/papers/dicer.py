@@ -115,7 +115,7 @@ def main(rounds: int = 1000) -> None:
         shown = "".join(f"{o:>8.2%}" for o in overload)
         print(f"{name:16}{shown}{moved:>17.1%}{forced:>8.1%}{least:>7.1%}", flush=True)
     copies = [r.copies for r in every if r.copies]
-    print(f"owners of the hot key, as even as it gets: {np.mean(copies):.1f} in the mean")
+    print(f"owners of the hot key, without an aim: {np.mean(copies):.1f} in the mean")
 
 
 if __name__ == "__main__":

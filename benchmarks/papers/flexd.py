@@ -200,7 +200,7 @@ def main(rows: int = 500_000) -> None:
             f"{KEYS:,} keys, {count} channels, by their shares; copies: channels beyond one a key"
         )
         shares_table(as_functions(count))
-        print(f"learned from {MANY:,} rows, and met by as many more")
+        print(f"learned from {MANY:,} rows, measured on as many more")
         for name in (*RIVALS, OURS):
             cells = "".join(f"{chance(z, count, MANY, name):>10.2%}{'':8}" for z in SKEWS)
             print(f"{name:20}{cells}".rstrip())

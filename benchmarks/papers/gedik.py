@@ -119,7 +119,7 @@ def experiments(quick: bool) -> Iterator[tuple[str, str, Setting, tuple[str, ...
     yield "resources", "LQL", Setting(resources="LQL"), NAMES[:-1], RUNS
     # Its ten steps take a minute and a half.
     yield "resources", "LQL", Setting(resources="LQL"), ("frontier",), 1
-    yield "resources", "LQL, z = .5", Setting(resources="LQL", z=0.5), NAMES, RUNS
+    yield "resources", "LQL, z = 0.5", Setting(resources="LQL", z=0.5), NAMES, RUNS
     for resources, skews in (("LCL", (0.4, 0.8)), ("LLL", (0.4, 0.8)), ("LQL", (0.25, 0.4))):
         for z in skews:
             yield "skew", f"{resources} {z:g}", Setting(resources=resources, z=z), NAMES, 1
@@ -155,7 +155,7 @@ def main(arguments: list[str]) -> None:
             print(f"{x:14}{name:11}{each}{mean['m']:>7.2f}{mean['explicit']:>7.0f}"
                   f"{mean['seconds']:>8.3f}   {said}", flush=True)  # fmt: skip
     if not (as_json or quick):
-        print(f"\n{'Fig.  the paper, of these tables':60}ours")
+        print(f"\n{'Fig.  the paper on these tables':60}ours")
         for number, words, found in told(rows):
             print(f"{number:6}{words:54}{found}")
 

@@ -46,7 +46,7 @@ def measured(job: Job) -> list[list[float]]:
 def tables(quick: bool) -> Iterator[Table]:
     few, many = (10**4, 10**5) if quick else (10**5, 10**6)
     yield (
-        "sigma under LQL, z = .5 (Fig. 5): alike, little gained by less, a jump from .25 to .5",
+        "sigma under LQL, z = 0.5 (Fig. 5): alike, little gained by less, a jump from 0.25 to 0.5",
         [
             (
                 f"{sigma:g}",
@@ -98,7 +98,7 @@ def over_skew(pool: ProcessPoolExecutor, quick: bool) -> None:
         best = values.argmin(axis=1)
         behind = [f"{count} ({values[i, ours]:.3f}, {NAMES[best[i]]} {values[i, best[i]]:.3f})"
                   for i, count in enumerate(counts) if best[i] != ours]  # fmt: skip
-        print(f"z = {z:g}: frontier is the least, but for N = {', '.join(behind) or 'none'}")
+        print(f"z = {z:g}: frontier is the least, except for N = {', '.join(behind) or 'none'}")
 
 
 def row(means: Sequence[float]) -> str:

@@ -44,9 +44,9 @@ PUBLISHED = {
     ("resources", "LLL", "scan"): "b 1.32, m 1.23",
     ("resources", "LLL", "redist"): "b 1.32, m 1.23",
     ("resources", "LLL", "readj"): "b 1.2, m 1.34",
-    ("resources", "LCL", "scan"): "about 50 keys, under .05 s",
-    ("resources", "LCL", "redist"): "about 50 keys, under .05 s",
-    ("resources", "LCL", "readj"): "about 50 keys, under .05 s",
+    ("resources", "LCL", "scan"): "about 50 keys, under 0.05 s",
+    ("resources", "LCL", "redist"): "about 50 keys, under 0.05 s",
+    ("resources", "LCL", "readj"): "about 50 keys, under 0.05 s",
     ("resources", "LQL", "consistent"): "b_c worst of all",
     **{("resources", "LQL", n): "b_c in 30s" for n in ("uniform", "scan", "redist", "readj")},
     ("utility", "LCL A", "readj"): "m worst of five; b alike",
@@ -67,13 +67,13 @@ PUBLISHED = {
     ("channels", "32", "scan"): "m over 3",
     ("channels", "32", "redist"): "m about 1.15",
     ("threshold", "0.008", "readj"): "about 10 s",
-    ("threshold", "0.008", "redist"): "over .5 s",
+    ("threshold", "0.008", "redist"): "over 0.5 s",
     ("domain", "10,000", "uniform"): "m 6.5 to 7.5 over all |D|",
     ("domain", "10,000", "consistent"): "m below 1",
     ("domain", "10,000", "scan"): "m 1.25 to 2.2 over all |D|",
 }
 LLL, LCL, LQL = (("resources", r) for r in ("LLL", "LCL", "LQL"))
-SQUARES = (("skew", "LQL 0.25"), ("skew", "LQL 0.4"), ("resources", "LQL, z = .5"))
+SQUARES = (("skew", "LQL 0.25"), ("skew", "LQL 0.4"), ("resources", "LQL, z = 0.5"))
 SKEWS = (("skew", "LCL 0.4"), ("skew", "LCL 0.8"), LCL)
 COUNTS = (("channels", "5"), LCL, ("channels", "20"), ("channels", "32"))
 DOMAINS = (("domain", "10,000"), ("domain", "100,000"), LCL)
@@ -90,8 +90,12 @@ def told(at: Rows) -> Iterator[tuple[str, str, str]]:
     """Return (figure, what the paper says in words, the same of our rows)."""
     yield "4", "b, LLL, z = 1: consistent up to 50% over readj", at.over("consistent", "readj", LLL)
     yield "4", "b, LLL, z = 1: readj up to 8% under scan", at.over("readj", "scan", LLL)
-    yield "4", "b, LQL, z = .25, .4, .5: readj 1-2% over scan", at.over("readj", "scan", *SQUARES)
-    yield "4", "m, LCL, z = .4, .8, 1: up after .8; scan worst,", at.along("scan", "m", *SKEWS)
+    yield (
+        "4",
+        "b, LQL, z = 0.25, 0.4, 0.5: readj 1-2% over scan",
+        at.over("readj", "scan", *SQUARES),
+    )
+    yield "4", "m, LCL, z = 0.4, 0.8, 1: up after 0.8; scan worst,", at.along("scan", "m", *SKEWS)
     yield "", "  then readj,", at.along("readj", "m", *SKEWS)
     yield "", "  then redist", at.along("redist", "m", *SKEWS)
     yield (
@@ -102,13 +106,21 @@ def told(at: Rows) -> Iterator[tuple[str, str, str]]:
     yield "8", "m, the same: redist best,", at.along("redist", "m", *DOMAINS)
     yield "", "  scan worst", at.along("scan", "m", *DOMAINS)
     yield "", "", at.along("readj", "m", *DOMAINS)
-    yield "9", "keys, sigma = 1, .3, .1, .03, .008: 1 to 500", at.along("scan", "explicit", *SIGMAS)
+    yield (
+        "9",
+        "keys, sigma = 1, 0.3, 0.1, 0.03, 0.008: 1 to 500",
+        at.along("scan", "explicit", *SIGMAS),
+    )
     each = [tracked(sigma) for sigma in (1.0, 0.3, 0.1, 0.03, 0.008)]
     yield "", "  keys of at least delta (Eq. 17)", f"{'':7}" + ", ".join(map(str, each))
     yield "9", "keys, LCL, LLL, LQL: about 50, alike", at.along("scan", "explicit", LCL, LLL, LQL)
     most = tracked(part=0.9)
-    yield "", "  keys of at least delta - epsilon (.1 of it)", f"{'':7}{most}"
-    yield "10", "keys, LCL, z = .4, .8, 1: faster than linear", at.along("scan", "explicit", *SKEWS)
+    yield "", "  keys of at least delta - epsilon (0.1 of it)", f"{'':7}{most}"
+    yield (
+        "10",
+        "keys, LCL, z = 0.4, 0.8, 1: faster than linear",
+        at.along("scan", "explicit", *SKEWS),
+    )
     yield "11", "keys, N = 5, 10, 20, 32: linear", at.along("scan", "explicit", *COUNTS)
     yield "13", "CPU, the same: faster than linear; scan least,", at.growth("scan", *COUNTS)
     yield "", "  redist,", at.growth("redist", *COUNTS)
@@ -119,6 +131,6 @@ def told(at: Rows) -> Iterator[tuple[str, str, str]]:
         "  the ring takes about half of scan's",
         f"{'':7}" + ", ".join(f"{x:.0%}" for x in parts),
     )
-    yield "14", "CPU, LCL, z = .4, .8, 1: scan flat;", at.growth("scan", *SKEWS)
-    yield "", "  redist flat to .8, then up,", at.growth("redist", *SKEWS)
+    yield "14", "CPU, LCL, z = 0.4, 0.8, 1: scan flat;", at.growth("scan", *SKEWS)
+    yield "", "  redist flat to 0.8, then up,", at.growth("redist", *SKEWS)
     yield "", "  readj as well, and faster", at.growth("readj", *SKEWS)

@@ -56,7 +56,9 @@ def sizes(
 
 
 def main(factors: tuple[int, ...] = (1, 4)) -> None:
-    print("Items in the sliding lossy counter, |D| = 1,000,000, z = 1, epsilon = .1 delta (Fig. 9)")
+    print(
+        "Items in the sliding lossy counter, |D| = 1,000,000, z = 1, epsilon = 0.1 delta (Fig. 9)"
+    )
     print(f"{'':5}{'W, rows':>12}{'1/epsilon':>12}{'mean':>9}{'least':>9}{'most':>9}   paper")
     for resources, paper in PUBLISHED.items():
         for factor in factors:

@@ -34,7 +34,7 @@ from partitioning.strategies.skew import Threshold, skewed_pairs
 
 #: Thousands of tuples that come to the two workers: the big key's, others', the helper's own.
 STATES = {"California": (26_000, 600, 400), "Texas": (19_000, 500, 500)}
-PUBLISHED = {"California": "about .9 (13M, 14M)", "Texas": "about .9 (10M, 10M)"}
+PUBLISHED = {"California": "about 0.9 (13M, 14M)", "Texas": "about 0.9 (10M, 10M)"}
 #: How workers are compared; busy is in milliseconds of a second.
 BY_QUEUES: dict[str, Any] = {}
 BY_BUSY: dict[str, Any] = {"by_busy": True, "limits": replace(ENDLESS, eta=800.0)}
@@ -79,10 +79,8 @@ def levels() -> None:
     print(
         "\nAverage load-balancing ratio of the five most skewed workers, P25 P50 P75, by how much"
     )
-    print(
-        "of the seconds the input takes to come (7.7); paper: by item P25, P75 over .6, median over"
-    )
-    print(".77; by date lower, detected late")
+    print("of the seconds the input takes to come (7.7); paper: by item P25, P75 over 0.6, median")
+    print("over 0.77; by date lower, detected late")
     print(f"  {'':14}{'max/mean':>9}{'none':>7}" + "".join(f"{f'{p:g}':>19}" for p in PARTS))
     for join in JOINS:
         for workers, seconds in SCALES.items():

@@ -119,7 +119,7 @@ def over_trace(runs: int) -> None:
     print(
         "\nlambda in percent, mean and worst, first key 1/5 (Fig. 10); paper: oapx 0 to k = 5, then"
     )
-    print("grows; dkg very close to it; modulo far above both, but for k = 7 and 9")
+    print("grows; dkg very close to it; modulo far above both, except for k = 7 and 9")
     print(f"  {'':10}" + "".join(f"{f'k = {k}':>12}" for k in ks))
     for label, name in (("oapx", "oapx"), ("dkg", "dkg"), ("modulo", "uniform"), ("frontier",) * 2):
         each = [imbalances(name, alpha, k, runs, items=CELLS) for k in ks]
@@ -128,7 +128,7 @@ def over_trace(runs: int) -> None:
 
 def over_k(runs: int) -> None:
     ks = np.arange(2, 11)
-    print("lambda = a k + b for k = 2 to 10, Zipf-2, Theta = .1, mu = 2 (Table 1)")
+    print("lambda = a k + b for k = 2 to 10, Zipf-2, Theta = 0.1, mu = 2 (Table 1)")
     print(f"  {'':18}{'a':>7}{'b':>8}{'paper: a':>12}{'b':>8}")
     sigmas = {}
     for name in ("oapx", "universal", "dkg", "sia", "frontier"):
@@ -152,7 +152,7 @@ def over_k(runs: int) -> None:
 
 def over_mu_and_theta(runs: int) -> None:
     settings = [("mu, Theta = 1 (Fig. 6): falls most from 1 to 2", "mu", (1, 2, 4, 8)),
-                ("Theta, mu = 1 (Fig. 7): drops at the heaviest item's share, .1, .6, .8",
+                ("Theta, mu = 1 (Fig. 7): drops at the heaviest item's share, 0.1, 0.6, 0.8",
                  "theta", (1.0, 0.8, 0.6, 0.2, 0.1, 0.05))]  # fmt: skip
     for title, option, values in settings:
         print(f"\nlambda of dkg in percent, mean and worst, k = 2, over {title}")
@@ -186,7 +186,7 @@ def bounds(k: int, theta: float, mu: int) -> tuple[float, float]:
 
 def premise(k: int, theta: float, mu: int) -> str:
     """Name the parts of mu >= 1/Theta >= k, which the theorem presupposes, that do not hold."""
-    # As the proof uses it: .1 x 10 is 1, and 1/.1 may be over 10.
+    # As the proof uses it: 0.1 x 10 is 1, and 1/0.1 may be over 10.
     missed = {"mu < 1/Theta": mu * theta < 1, "1/Theta < k": k * theta > 1}
     return ", ".join(text for text, misses in missed.items() if misses) or "holds"
 

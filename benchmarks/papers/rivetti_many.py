@@ -88,7 +88,7 @@ def of_learners(runs: int, alpha: float = 2.0) -> Loads:
 
 
 def worst(found: Loads) -> None:
-    print("worst lambda in percent, Zipf-2, Theta = .1, mu = 2, and its line over k (Table 1)")
+    print("worst lambda in percent, Zipf-2, Theta = 0.1, mu = 2, and its line over k (Table 1)")
     print(f"  {'runs':>18}" + "".join(f"{f'k = {k}':>8}" for k in CHANNELS) + "   a k + b, paper")
     for name, by_count in found.items():
         most = [max(map(rivetti_lambda, loads)) for loads in by_count.values()]

@@ -230,7 +230,7 @@ def room(known: Sample, count: int) -> list[float]:
 def nasir(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int]) -> None:
     """Run PKG over key grouping."""
     print("\nPKG over key grouping: throughput, median (least-most) over namings; first key 9.3%;")
-    print(f"room: what no imbalance at all would gain, of rows, over {ROOMS:,} namings")
+    print(f"room: the gain in rows without any imbalance, over {ROOMS:,} namings")
     print(f"{'N':>4}{'grouping, rows/s':>18}{'pkg':>18}{'frontier':>18}{'splitting':>18}"
           f"{'room':>18}   paper's pkg")  # fmt: skip
     labels = ("pkg", "frontier", "frontier, splitting")
@@ -239,7 +239,7 @@ def nasir(spark: SparkSession, samples: Sequence[Sample], counts: Sequence[int])
         rate = typical(found["uniform"]).throughput
         gains = "".join(f"{told(ratios(found, label)):>18}" for label in labels)
         print(f"{count:>4}{rate:>18,.0f}{gains}{told(room(samples[0], count)):>18}   "
-              + ("up to 1.6" if count == 9 else "later 2.75, on an N that we do not know"),
+              + ("up to 1.6" if count == 9 else "later 2.75, N not known"),
               flush=True)  # fmt: skip
 
 
