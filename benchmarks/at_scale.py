@@ -46,7 +46,7 @@ SPEC: dict[str, Any] = {
     "registry": "registry",
     "channels": 10,
 }
-#: More of one thing, by what it is called.
+#: More of one thing, by its name.
 MORE: dict[str, dict[str, Any]] = {
     "as it is": {},
     "100 channels": {"channels": 100},
@@ -58,7 +58,7 @@ MORE: dict[str, dict[str, Any]] = {
     "100 epochs": {"epochs": 100},
     "1,000 epochs": {"epochs": 1000},
 }
-#: A fifth of the channels are to have 0.8 of what the others have: some 4% of all moves.
+#: A fifth of the channels get 0.8 of the others' load: some 4% of all moves.
 PLAN = """
 import sys
 from evenkeel import open_table, steps
@@ -98,7 +98,9 @@ class Took(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e8, help="of the largest (%(default)g)")
+    parser.add_argument(
+        "--rows", type=float, default=1e8, help="rows of the largest table (%(default)g)"
+    )
     parser.add_argument("--grow", action="store_true", help="all but rows and keys, one by one")
     options = parser.parse_args()
     print(f"{'rows':>12}{'keys':>12}  {'step':10}{'seconds':>9}{'CPU s':>8}{'peak MB':>9}")

@@ -28,7 +28,7 @@ DAYS = 28
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000, help="of a day")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of one day")
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()

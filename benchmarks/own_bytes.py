@@ -34,7 +34,7 @@ SIZES = {
     "few items": ((20, 100, 500, 3_000), (16, 64, 256), 12),
 }
 STARTS = ("uniform", "consistent", "scan", "readj")
-#: frontier ends as near to the best imbalance as this, in part: nearer ones are one.
+#: Relative difference in imbalance that counts as equal: frontier's search ends that near.
 CLOSE = 1e-3
 
 

@@ -260,10 +260,12 @@ def told(side: Side, off: dict[str, float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000, help="of a micro-batch")
+    parser.add_argument("--rows", type=int, default=20_000, help="rows of one micro-batch")
     parser.add_argument("--keys", type=int, default=5_000)
-    parser.add_argument("--share", type=float, default=0.3, help="of the hot key")
-    parser.add_argument("--loud", action="store_true", help="tell what each job says")
+    parser.add_argument(
+        "--share", type=float, default=0.3, help="share of all events that the hot key has"
+    )
+    parser.add_argument("--loud", action="store_true", help="print the output of each job")
     options = parser.parse_args()
     spark = session("watch benchmark", spark_sql_shuffle_partitions="4")
     with tempfile.TemporaryDirectory() as name:

@@ -70,7 +70,7 @@ def main(asked: list[str]) -> int:
         seconds = time.monotonic() - began
         print(f"({name}: {seconds:.0f} s)", flush=True)
         if running.returncode == LACKING:
-            print(f"({name} lacked data: docs/PAPERS.md stays as it is, and tells how to get them)")
+            print(f"({name} lacked data: docs/PAPERS.md is unchanged; it says how to get the data)")
         elif running.returncode:
             failed = 1
         elif not quick:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 DATA = Path(os.environ.get("EVENKEEL_DATA") or Path(__file__).parents[3] / "shared" / "data")
-#: Exit code of an experiment that lacked some of its data: what the page has of it stays.
+#: Exit code of an experiment that lacked some of its data; the page keeps its figures.
 LACKING = 3
 #: (file, key column) of each, of which the first that is there is read.
 PURCHASES = (("retail.parquet", "StockCode"), ("online_retail.parquet", "StockCode"))

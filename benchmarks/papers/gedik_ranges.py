@@ -30,9 +30,9 @@ Job = tuple[str, Setting, int, tuple[int, ...]]
 #: (title, rows (x, setting, strategies, runs, numbers of channels shown))
 Table = tuple[str, list[tuple[str, Setting, Sequence[str], int, tuple[int, ...]]]]
 MEASURES = ("b", "over", "b_c", "m", "explicit", "seconds")
-#: Of LQL, where every N is looked at.
+#: Skews of LQL, measured at every N.
 SKEWS, COUNTS = (0.25, 0.4, 0.5, 0.75, 1.0), tuple(range(2, 11))
-#: b beyond this is that of a channel with nothing.
+#: b beyond this means that a channel is empty.
 EMPTY = 1e9
 
 

@@ -130,7 +130,7 @@ def _flexd(lines: Sequence[str]) -> str:
         values = re.findall(r"([\d.]+)%", line)
         if len(values) != len(skews):
             break
-        # What is as good as nothing is at the foot of a logarithmic scale.
+        # Values near 0 are drawn at the foot of a logarithmic scale.
         curves[line[:20].strip()] = [max(float(v), 0.1) for v in values]
     shown = ("uniform", "dkg", "pkg", "pstream", "dalton", "flexd")
     curves = {name: curves[name] for name in shown if name in curves}

@@ -28,13 +28,13 @@ from partitioning.sketches import SpaceSaving
 from partitioning.strategies import ROUTERS, STRATEGIES
 
 ITEMS, LEARNED, MEASURED = 10_000, 80_000, 20_000
-#: Of what stands in for the DEBS trace.
+#: Keys of the stream that stands in for the DEBS trace, and the first key's share.
 CELLS, FIRST = 8_504, 0.2
 #: Table 1: lambda = a k + b, in percent.
 PUBLISHED = {"oapx": (60.7, -100), "universal": (60.7, -60.7), "universal, worst": (87.3, -73),
              "dkg": (60.7, -100), "dkg, worst": (62, -100), "sia": (100, -100)}  # fmt: skip
 
-#: (k, Theta, mu) to tell beside Theorem 4.2: of the paper's figures, and some that it covers.
+#: (k, Theta, mu) shown beside Theorem 4.2: the paper's settings, and some that it covers.
 BOUNDED = ((2, 0.1, 2), (5, 0.1, 2), (10, 0.1, 2), (2, 1.0, 1), (2, 1.0, 8), (2, 0.6, 1),
            (5, 1.0, 1), (2, 0.5, 2), (2, 0.1, 10), (5, 0.1, 10), (10, 0.1, 10))  # fmt: skip
 

@@ -70,7 +70,7 @@ SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
 EVERY = WHOLE | SPLIT
 #: Names that the keys of a stream are given, in turn; for FlexD's five streams fewer.
 NAMINGS, FEWER = 5, 3
-#: Namings by which it is told how uneven hashing is.
+#: Namings over which the unevenness of hashing is measured.
 ROOMS = 1000
 
 
