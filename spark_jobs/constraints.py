@@ -124,9 +124,24 @@ def drop_beside(spark: SparkSession, path: str, name: str, kept: str) -> bool:
     MetadataChangedException : another writer changed the table's metadata meanwhile
     """
     jvm: Any = spark._jvm
-    none = jvm.scala.Option.empty
     gone, needed = f"{_CONSTRAINT}{name.lower()}", f"{_CONSTRAINT}{kept.lower()}"
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    sessions = jvm.org.apache.spark.sql.SparkSession
+    active = sessions.getActiveSession()
+    # Delta takes the commit's userMetadata from the thread's session.
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        return _drop_beside(spark, path, gone, needed)
+    finally:
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _drop_beside(spark: SparkSession, path: str, gone: str, needed: str) -> bool:
+    """`drop_beside` of two properties of the table, in a thread whose session is `spark`."""
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
     transaction = log.startTransaction(none(), none())
     table = transaction.metadata()
@@ -147,7 +162,8 @@ def drop_beside(spark: SparkSession, path: str, name: str, kept: str) -> bool:
     operation = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$DropConstraint")
     actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
     try:
-        transaction.commit(actions, operation(name, jvm.scala.Option.apply(found.apply(gone))))
+        sql = jvm.scala.Option.apply(found.apply(gone))
+        transaction.commit(actions, operation(gone.removeprefix(_CONSTRAINT), sql))
     except Py4JJavaError as error:
         if "DELTA_METADATA_CHANGED" in str(error):
             raise MetadataChangedException(str(error)) from error
