@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.store import Store
-from spark_jobs import learn
+from spark_jobs import constraints, learn
 
 Point = Callable[[str], None]
 
@@ -81,6 +81,7 @@ def watched(point: Point) -> Iterator[None]:
         around(Store, "_temporary", False, "beside its place:")
         around(Path, "hardlink_to", False, "in place:")
         around(SparkSession, "sql", True, "after")
+        around(constraints, "drop_beside", True, "after")
         around(learn, "read_events", True, None)
         for module in NAMED:
             patch.setattr(f"spark_jobs.{module}.reached", lambda name: point(f"named {name}"))
@@ -94,6 +95,8 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         if found is None:
             return None
         return f"{found[3] or found[1]} on {Path(found[2]).name}"
+    if owner is constraints:
+        return f"DROP CONSTRAINT {args[1]} on {Path(args[0]).name}"
     if owner is learn:
         return "reading the input"
     if owner is Store:
