@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from evenkeel.data_docs import Page, pages
 from evenkeel.epochs import Epoch, Registry
 from evenkeel.folders import Folder
+from evenkeel.half_moved import HalfMoved, half_moved
 from evenkeel.store import RESTORE, shaped
 from evenkeel.table import Table
 from evenkeel.watching import WATCHED
@@ -50,6 +51,7 @@ class Standing:
     plan : the plan that led to it
     learned : the newest profile
     gates : the newest validation of each suite
+    half : the migration that has begun and not ended, be it under way or stuck
     """
 
     table: Table
@@ -58,6 +60,7 @@ class Standing:
     learned: Learned | None
     gates: tuple[Page, ...]
     problems: tuple[str, ...]
+    half: HalfMoved | None = None
 
     @cached_property
     def loads(self) -> Floats | None:
@@ -120,6 +123,7 @@ def standing(table: Table) -> Standing:
         plan=tried(lambda: epoch_plan(registry, epoch.number)) if epoch else None,
         learned=tried(lambda: newest_profile(registry)),
         gates=tuple(_newest(tried(lambda: pages(registry.store)) or [])),
+        half=tried(lambda: half_moved(registry, run_names(registry))),
         problems=tuple(problems),
     )
 

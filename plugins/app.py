@@ -20,7 +20,7 @@ from starlette.routing import Match, Route
 from evenkeel.charts import loads_svg
 from evenkeel.store import StoreError
 from partitioning.errors import EvenkeelError, InputError
-from plugins import compare, forms, overview, plans, quality, tables, views, web
+from plugins import compare, forms, overview, plans, quality, recovery, tables, views, web
 
 HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
 
@@ -112,7 +112,7 @@ def script() -> Response:
     )
 
 
-for part in (overview, tables, plans, forms, compare, quality, views):
+for part in (overview, tables, plans, forms, recovery, compare, quality, views):
     app.include_router(part.router)
 
 

@@ -12,15 +12,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sqlalchemy.orm import Session
 
 from evenkeel.epochs import Epoch
+from evenkeel.half_moved import half_moved
 from evenkeel.history import past
 from evenkeel.params import Params
 from evenkeel.planning import decision_for, plan_back, plan_next
-from evenkeel.standing import Learned, newest_profile
+from evenkeel.standing import Learned, newest_profile, run_names
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.plan import Plan
 from partitioning.strategies import WHOLE
-from plugins import runs
+from plugins import runs, triage
 from plugins.access import (
     REBALANCE,
     ROLL_BACK,
@@ -68,7 +69,9 @@ def rebalance(
         return _rebalance(request, found, user, session, given, problems)
     asked = _asked(params)
     preview = _next_preview(found, params, [])
-    if stale := mismatch(_sent(request), asked, preview and preview["plan"], params.dry_run):
+    if stale := _cannot(session, user, found, REBALANCE) or mismatch(
+        _sent(request), asked, preview and preview["plan"], params.dry_run
+    ):
         return _rebalance(request, found, user, session, given, stale=stale)
     return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
 
@@ -102,7 +105,9 @@ def roll_back(
     preview = _back_preview(found, epoch, [])
     # Its switches stand on the form that is posted: what was previewed is the way back alone.
     seen = {"epoch": epoch.number}
-    if stale := mismatch(_sent(request), seen, preview and preview["plan"], values["dry_run"]):
+    if stale := _cannot(session, user, found, ROLL_BACK) or mismatch(
+        _sent(request), seen, preview and preview["plan"], values["dry_run"]
+    ):
         return _roll_back(request, found, user, session, given, stale=stale)
     return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
 
@@ -137,6 +142,7 @@ def _rebalance(
         source=runs.source(session, user, found, preview and preview["learned"]),
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
+        blocked=_blocked(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
         today=date.today().isoformat(),
@@ -162,6 +168,21 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
     except EvenkeelError as error:
         missing.append(str(error))
         return None
+
+
+def _blocked(session: Session, user: User, found: Table, dag: str) -> list[str]:
+    """Why a run cannot work now; what is damaged is told where it is read."""
+    registry = found.registry
+    try:
+        half = half_moved(registry, run_names(registry))
+    except EvenkeelError:
+        half = None
+    return triage.blocked(session, user, found.spec.table, dag, half)
+
+
+def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None:
+    why = _blocked(session, user, found, f"{kind}{found.spec.table}")
+    return f"Nothing was started: {' '.join(why)}" if why else None
 
 
 def _asked(params: Params) -> dict[str, Any]:
@@ -226,6 +247,7 @@ def _roll_back(
         wrong=wrong,
         given=given,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
+        blocked=_blocked(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
     )

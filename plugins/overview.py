@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
@@ -15,14 +16,15 @@ from sqlalchemy import select
 
 from evenkeel.standing import Standing, standing
 from evenkeel.table import Table
-from plugins.access import REBALANCE, User, catalog, may
+from plugins import triage
+from plugins.access import REBALANCE, User, catalog, form_token, may
 from plugins.web import page, sort
 
 router = APIRouter(tags=["pages"])
 
 
 @router.get("/", response_class=HTMLResponse)
-def overview(request: Request, user: User) -> HTMLResponse:
+def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
     """Every table that the user may read: epoch, balance, last rebalance, next run, gates."""
     found = catalog()
     rows = [
@@ -34,9 +36,15 @@ def overview(request: Request, user: User) -> HTMLResponse:
     rows = sort(request, rows, columns(following), "table")
     # What is wrong with specs names files: for who may see DAGs, as Airflow's import errors are.
     wrong = found.problems if may(user, "GET", None) else ()
+    recent = triage.recent(session, user, (row.table.spec.table for row in rows), 1)
+    halves = (triage.stuck(session, user, r.table.spec.table, r.half) for r in rows if r.half)
     return page(
         request,
         "overview.html.j2",
+        stuck=[half for half in halves if half],
+        pressing=triage.pressing(recent),
+        scheduler=triage.scheduler_alive(session),
+        csrf=form_token(user),
         table=None,
         rows=rows,
         next_runs=following,

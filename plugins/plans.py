@@ -15,6 +15,7 @@ from evenkeel import steps
 from evenkeel.costs import Price, price
 from evenkeel.epochs import Registry
 from evenkeel.folders import Run
+from evenkeel.half_moved import HalfMoved, half_moved_in
 from evenkeel.outcome import RunParts, headline, read_run
 from evenkeel.report import channel_names, pictures, plan_facts
 from evenkeel.table import Table
@@ -22,7 +23,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.plan import Plan
 from partitioning.profile import Profile
 from partitioning.rejected import rejected
-from plugins import runs
+from plugins import runs, triage
 from plugins.access import (
     REBALANCE,
     DagAccessEntity,
@@ -86,6 +87,9 @@ def plan_page(
             else sort(request, rejected(parts.plan, profile), MOVED, "-load", "rejected"),
         }
     title, sentence, tone = headline(parts)
+    half = _half(found, folder, problems)
+    row = next((r for r in triage.recent(session, user, [table]) if r.name == run), None)
+    failed = row and row.failed_task
     return page(
         request,
         "plan.html.j2",
@@ -101,6 +105,11 @@ def plan_page(
         csrf=form_token(user),
         limit=found.spec.approve_over or 0,
         # Of an answer that counts no more, it would tell the wrong thing.
+        stuck=triage.stuck(session, user, table, half),
+        moving=half,
+        row=row,
+        error=row and triage.error_line(session, user, row.dag, row.run, failed),
+        may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
         has_report=folder.exists("report.html") and not (known and known.asked is not None),
         **shown,
     )
@@ -169,6 +178,14 @@ def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> Run:
     if known is None and run not in found.registry.store.names("runs"):
         raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
     return found.registry.run(run)
+
+
+def _half(found: Table, folder: Run, problems: list[str]) -> HalfMoved | None:
+    try:
+        return half_moved_in(found.registry, folder)
+    except EvenkeelError as error:
+        problems.append(str(error))
+        return None
 
 
 def _profile(folder: Run, problems: list[str]) -> Profile | None:

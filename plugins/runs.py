@@ -42,7 +42,8 @@ ORDER = (
     "roll_back", "report",
 )  # fmt: skip
 APPROVE, REJECT = "Approve", "Reject"
-_ENDED = {"success", "failed"}
+#: States of a run that has come to its end.
+ENDED = {"success", "failed"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class AirflowRun:
     @property
     def goes_on(self) -> bool:
         """Whether it has not come to its end."""
-        return self.state not in _ENDED
+        return self.state not in ENDED
 
 
 def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRun | None:
@@ -114,7 +115,7 @@ def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
     the user may read."""
     every = (f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
     dags = [dag for dag in every if may(user, "GET", dag)]
-    query = select(DagRun.run_id).where(DagRun.dag_id.in_(dags), DagRun.state.not_in(_ENDED))
+    query = select(DagRun.run_id).where(DagRun.dag_id.in_(dags), DagRun.state.not_in(ENDED))
     return [safe_name(run) for run in session.scalars(query.order_by(DagRun.id.desc()))]
 
 
@@ -165,8 +166,8 @@ def start(
     """
     body = TriggerDAGRunPostBody(logical_date=None, conf=dict(asked))
     # It returns the run itself: FastAPI makes the answer of it.
-    made: Any = trigger_dag_run(dag, body, _dag_bag(), user, session, request)
-    _log(session, user, "trigger_dag_run", dag, made.run_id, asked)
+    made: Any = trigger_dag_run(dag, body, dag_bag(), user, session, request)
+    log(session, user, "trigger_dag_run", dag, made.run_id, asked)
     return safe_name(made.run_id)
 
 
@@ -180,7 +181,7 @@ def answer(session: Session, user: BaseUser, run: AirflowRun, approve: bool) -> 
     chosen = [APPROVE if approve else REJECT]
     payload = UpdateHITLDetailPayload(chosen_options=chosen, params_input={})
     update_hitl_detail(run.dag, run.run, "approve", payload, user, session)
-    _log(session, user, "update_hitl_detail", run.dag, run.run, {"chosen_options": chosen})
+    log(session, user, "update_hitl_detail", run.dag, run.run, {"chosen_options": chosen})
 
 
 def paused(session: Session, dag: str) -> bool | None:
@@ -188,7 +189,7 @@ def paused(session: Session, dag: str) -> bool | None:
     return session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
 
 
-def _log(
+def log(
     session: Session, user: BaseUser, event: str, dag: str, run: str, extra: Mapping[str, Any]
 ) -> None:
     """Into Airflow's audit log, as its own API does."""
@@ -205,5 +206,6 @@ def _log(
 
 
 @cache
-def _dag_bag() -> Any:
+def dag_bag() -> Any:
+    """The DAGs as Airflow's database has them."""
     return create_dag_bag()

@@ -12,6 +12,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
+from sqlalchemy.orm import Session
 
 from evenkeel.charts import NARROW, WIDE
 from evenkeel.data_docs import pages
@@ -24,12 +25,14 @@ from partitioning.function import PartitioningFunction
 from partitioning.hashing import Hashes, key_hash, slot_of
 from partitioning.keys import key_columns
 from partitioning.plan import plan_for
-from plugins import runs
-from plugins.access import ReadableTable, User
+from plugins import runs, triage
+from plugins.access import ReadableTable, User, form_token
 from plugins.web import page, sort
 
 #: Channels and keys at first sight, and all that one page shows; epochs that are read for it.
 FIRST, FIRST_KEYS, MOST, EPOCHS = 50, 10, 10_000, 12
+#: Logs of failed runs that one page reads.
+LOGS = 3
 router = APIRouter(prefix="/tables", tags=["pages"])
 
 
@@ -65,9 +68,15 @@ def table_page(
     epochs = known[:count]
     channels = sort(request, _channels(now), CHANNELS, "-share", "channels")
     keys = sort(request, _heavy(now, known), KEYS, "-load", "keys")
+    rows = triage.recent(session, user, [found.spec.table])
+    listed = {row.name for row in rows}
     return page(
         request,
         "table.html.j2",
+        stuck=triage.stuck(session, user, found.spec.table, now.half),
+        csrf=form_token(user),
+        rows=rows,
+        errors=_errors(session, user, rows),
         table=found.spec.table,
         spec=found.spec,
         now=now,
@@ -82,11 +91,26 @@ def table_page(
         keys_count=len(keys),
         key=key,
         answer=_search(now, known, key) if key and now.epoch else None,
-        runs=runs.visible(session, user, found, run_names(registry))[:10],
+        runs=[
+            name
+            for name in runs.visible(session, user, found, run_names(registry))
+            if name not in listed
+        ][:10],
         source=runs.source(session, user, found, now.learned),
         under_way=runs.under_way(session, user, found.spec.table),
         validations=_count(registry),
     )
+
+
+def _errors(
+    session: Session, user: User, rows: list[triage.RunRow]
+) -> dict[tuple[str, str], str | None]:
+    """The error line of the newest runs that failed, by DAG and run; logs may be far and long."""
+    failed = [r for r in rows if r.state == "failed"][:LOGS]
+    return {
+        (r.dag, r.run): triage.error_line(session, user, r.dag, r.run, r.failed_task)
+        for r in failed
+    }
 
 
 CHANNELS = {

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class Site:
         for number in (1, 2):
             self.run(number, max_imbalance=1.005)
         airflow_knows()
+        scheduler(alive=True)
         self.app = create_app()
 
     @property
@@ -111,8 +113,33 @@ def token(user: str) -> str:
     return form_token(SimpleAuthManagerUser(username=user, role=USERS[user]))
 
 
+def scheduler(alive: bool) -> None:
+    """Let Airflow have seen its scheduler just now (and for the day to come), or long ago."""
+    from airflow.jobs.job import Job
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    with create_session() as session:
+        session.execute(delete(Job).where(Job.job_type == "SchedulerJob"))
+        beat = datetime.now(UTC) + timedelta(days=1 if alive else -1)
+        session.add(Job(job_type="SchedulerJob", state="running", latest_heartbeat=beat))
+
+
+def end_runs(state: str = "success") -> None:
+    """Let every run that goes on end: while one does, no other can be started."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    with create_session() as session:
+        going = DagRun.state.not_in(["success", "failed"])
+        session.execute(update(DagRun).where(going).values(state=state))
+
+
 def start(client: Any, path: str, asked: dict[str, str], sure: bool = False) -> Any:
-    """Preview what is asked for, and press the Start button of that very page."""
+    """Preview what is asked for, and press the Start button of that very page; runs that went on
+    have ended."""
+    end_runs()
     shown = client.get(path, params=asked).text
     to = re.search(r'action="([^"]*\?previewed=[^"]*)"', shown)
     token = re.search(r'name="csrf" value="([^"]*)"', shown)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.plugin_site import Site, dag_runs, made_site  # noqa: F401  a fixture
+from tests.plugin_site import Site, dag_runs, end_runs, made_site  # noqa: F401  a fixture
+from tests.test_plugin_triage import DONE, ERROR, PLANNED, broken  # noqa: F401  a fixture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -87,6 +88,7 @@ def eyes(site: Site) -> Iterator[Eyes]:
 def test_a_form_that_was_changed_after_its_preview_starts_nothing(
     eyes: Eyes, scripts: bool
 ) -> None:
+    end_runs()
     page = eyes.open("uma", f"{HOME}/rebalance?max_imbalance=1.05", java_script_enabled=scripts)
     before = len(dag_runs("rebalance_words"))
     start = page.get_by_role("button", name="Start this rebalance")
@@ -110,3 +112,32 @@ def test_a_form_that_was_changed_after_its_preview_starts_nothing(
     page.get_by_text("queued").first.wait_for()
     conf = dag_runs("rebalance_words")[-1].conf
     assert conf == ({"max_imbalance": 1.05} if scripts else {"max_imbalance": 1.5, "dry_run": True})
+
+
+def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: str) -> None:  # noqa: F811
+    page = eyes.open("uma", "/evenkeel/")
+    told = f"{DONE} of {PLANNED} rows moved"
+    for name, path in (
+        ("overview", "/evenkeel/"),
+        ("table", HOME),
+        ("run", f"{HOME}/runs/{broken}"),
+    ):
+        page.goto(eyes.url + path)
+        alarm = page.get_by_role("alert", name="Half moved")
+        assert told in alarm.inner_text()
+        assert alarm.get_by_role("button", name="Go on").is_enabled()
+        shot(page, f"half-moved-{name}")
+    # From the overview: what failed and where is one click away, its log another.
+    page.goto(f"{eyes.url}/evenkeel/")
+    page.get_by_role("region", name="Failed, waiting, under way").get_by_text(broken).click()
+    page.get_by_text(ERROR).first.wait_for()
+    assert page.get_by_role("link", name="Log of migrate").get_attribute("href")
+    page.goto(f"{eyes.url}{HOME}/rebalance")
+    assert page.get_by_role("button", name="Start this rebalance").is_disabled()
+    page.get_by_text("No run can start now").wait_for()
+    shot(page, "no-start")
+    page.goto(f"{eyes.url}{HOME}")
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Stop this run").click()
+    page.get_by_role("alert", name="Half moved").get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Stop this run").wait_for()

@@ -37,7 +37,7 @@ const fresh = () => {
     e.tagName === "SELECT" ? e.selectedIndex !== Math.max(0, [...e.options].findIndex((o) => o.defaultSelected))
     : e.type === "checkbox" ? e.checked !== e.defaultChecked
     : e.tagName === "INPUT" && e.value !== e.defaultValue);
-  start.disabled = changed;
+  start.disabled = changed || start.hasAttribute("aria-describedby");
   document.querySelector("[data-changed]").hidden = !changed;
 };
 document.addEventListener("input", fresh);
