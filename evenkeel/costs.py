@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.epochs import Registry
+from evenkeel.params import Throttling
 from evenkeel.store import shaped
 from partitioning.decide import Pace
 from partitioning.plan import Plan
@@ -35,10 +36,15 @@ def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
     return seconds / rows * profile.events / load
 
 
-def pace(registry: Registry) -> Pace | None:
+def pace(registry: Registry, before: int | None = None) -> Pace | None:
     """How fast state moves, from the newest epochs' migrations: their bytes over their seconds, and
-    no less than the quickest of them took; None: unmeasured."""
-    measured = _migrations(registry)
+    no less than the quickest of them took; None: unmeasured.
+
+    Parameters
+    ----------
+    before : only migrations to epochs below this number count; None: all
+    """
+    measured = _migrations(registry, before)
     size, seconds = sum(b for b, _ in measured), sum(s for _, s in measured)
     if not size or not seconds:
         return None
@@ -52,10 +58,11 @@ def migrated(data: Any, where: str) -> dict[str, Any]:
     return dict(data)
 
 
-def _migrations(registry: Registry) -> list[tuple[float, float]]:
+def _migrations(registry: Registry, before: int | None) -> list[tuple[float, float]]:
     """Bytes written and seconds taken of each of the newest migrations that wrote any."""
     found: list[tuple[float, float]] = []
-    for number in reversed(registry.numbers()[-LOOKED_AT:]):
+    known = [n for n in registry.numbers() if before is None or n < before]
+    for number in reversed(known[-LOOKED_AT:]):
         if len(found) == NEWEST:
             break
         kept = registry.kept(number)
@@ -76,19 +83,35 @@ class Price:
     seconds : that moving takes, as for `decide`
     saved : that each window waits less for the fullest channel
     windows : after so many the move has paid for itself; infinite where it saves nothing
-    rate : bytes of state that earlier migrations moved in a second
+    rate : bytes of state that earlier migrations wrote in a second
+    limit : seconds that the limits on bytes and rows a second make of it at least; 0: no limit
     """
 
     seconds: float | None = None
     saved: float | None = None
     windows: float | None = None
     rate: float | None = None
+    limit: float = 0.0
 
 
-def price(registry: Registry, plan: Plan, profile: Profile | None) -> Price:
-    """Predict what a plan costs and saves, from earlier runs."""
-    measured = pace(registry)
+def price(
+    registry: Registry, plan: Plan, profile: Profile | None, limits: Throttling | None = None
+) -> Price:
+    """Predict what a plan costs and saves, from migrations before it.
+
+    Later ones, its own among them, change nothing: what an approver saw stays what the page says.
+
+    Parameters
+    ----------
+    limits : what the migration is held to; None: nothing
+    """
+    measured = pace(registry, plan.function.epoch)
     seconds = measured and measured.seconds(plan.bytes)
+    limit = 0.0
+    if limits is not None:
+        limit = max(0.0, *limits.seconds(sum(m.rows for m in plan.moves), plan.bytes))
+    if limit:
+        seconds = max(seconds or 0.0, limit)
     per_load = seconds_per_load(registry, profile) if profile is not None else None
     saved = windows = None
     if per_load is not None:
@@ -96,4 +119,4 @@ def price(registry: Registry, plan: Plan, profile: Profile | None) -> Price:
         saved = (plan.imbalance_before - plan.imbalance_after) * fair * per_load
     if seconds is not None and saved is not None:
         windows = seconds / saved if saved > 0 else float("inf")
-    return Price(seconds, saved, windows, measured and measured.bytes_per_second)
+    return Price(seconds, saved, windows, measured and measured.bytes_per_second, limit)

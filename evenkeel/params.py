@@ -171,7 +171,7 @@ class Throttling(NamedTuple):
     rate: int | None = None
     rate_rows: int | None = None
 
-    def seconds(self, rows: int, size: int) -> list[float]:
+    def seconds(self, rows: float, size: float) -> list[float]:
         """Seconds that so many rows, and bytes, must take at least, by each rate."""
         given = ((rows, self.rate_rows), (size, self.rate))
         return [0.0, *(done / rate for done, rate in given if rate is not None)]
@@ -181,6 +181,12 @@ def throttle_for(spec: TableSpec, run: Run) -> Throttling:
     """What a run's migration is held to: as the run asks, else as the spec says."""
     asked = _asked(run)
     given = ((asked.get(name), getattr(spec, name)) for name in Throttling._fields)
+    return Throttling(*(said if one is None else one for one, said in given))
+
+
+def throttle_asked(spec: TableSpec, params: Params) -> Throttling:
+    """Return what a run with these parameters would be held to."""
+    given = ((getattr(params, name), getattr(spec, name)) for name in Throttling._fields)
     return Throttling(*(said if one is None else one for one, said in given))
 
 

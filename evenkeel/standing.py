@@ -26,6 +26,8 @@ from partitioning.plan import Plan
 from partitioning.profile import Floats, Profile
 
 T = TypeVar("T")
+#: Epochs that are tried where the current one cannot be read.
+LOOKED_AT = 64
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 
@@ -116,7 +118,7 @@ def standing(table: Table) -> Standing:
             problems.append(str(error))
             return None
 
-    epoch = tried(registry.current)
+    epoch = _readable(registry, problems)
     return Standing(
         table=table,
         epoch=epoch,
@@ -126,6 +128,28 @@ def standing(table: Table) -> Standing:
         half=tried(lambda: half_moved(registry, run_names(registry))),
         problems=tuple(problems),
     )
+
+
+def _readable(registry: Registry, problems: list[str]) -> Epoch | None:
+    """The current epoch; where its file is damaged, the newest before it that can be read."""
+    try:
+        return registry.current()
+    except DamagedError as error:
+        problems.append(str(error))
+    except EvenkeelError as error:
+        problems.append(str(error))
+        return None
+    for number in reversed(registry.numbers()[-LOOKED_AT:-1]):
+        try:
+            epoch = registry.epoch(number)
+        except EvenkeelError:
+            continue
+        problems.append(
+            f"the current epoch cannot be read: what is told here is of epoch {number}, the last "
+            "that can be"
+        )
+        return epoch
+    return None
 
 
 def run_names(registry: Registry) -> list[str]:

@@ -18,11 +18,26 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.routing import Match, Route
 
 from evenkeel.charts import loads_svg
-from evenkeel.store import StoreError
-from partitioning.errors import EvenkeelError, InputError
+from evenkeel.store import DeniedError
+from partitioning.errors import (
+    DamagedError,
+    EvenkeelError,
+    FenceError,
+    InputError,
+    UnreachableError,
+)
 from plugins import compare, forms, overview, plans, quality, recovery, tables, views, web
 
 HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
+#: What errors of ours are answered with: the first class that fits, so the narrowest come first.
+ERRORS: tuple[tuple[type[EvenkeelError], int, str], ...] = (
+    (DamagedError, 500, "A file is damaged"),
+    (DeniedError, 503, "The server lacks a right"),
+    (UnreachableError, 503, "Cannot be reached now"),
+    (InputError, 404, "Not found"),
+    (FenceError, 409, "Too late"),
+    (EvenkeelError, 409, "That does not work"),
+)
 
 
 @asynccontextmanager
@@ -55,14 +70,16 @@ async def headers(request: Request, proceed: Callable[[Request], Awaitable[Respo
 
 
 @app.exception_handler(StarletteHTTPException)
-async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
+async def refused(
+    request: Request, error: StarletteHTTPException, heading: str | None = None
+) -> HTMLResponse:
     """A page that says what is wrong; it carries its styles itself where nothing else is served."""
     login, styles, message = None, None, str(error.detail)
     if error.status_code == 401:
         message = "These pages are behind Airflow's login."
         login = get_auth_manager().get_url_login(next_url=request.url.path)
         styles = Markup(web.style())
-    heading = HEADINGS.get(error.status_code, "That does not work")
+    heading = heading or HEADINGS.get(error.status_code, "That does not work")
     answer = web.page(
         request,
         "error.html.j2",
@@ -87,9 +104,9 @@ async def unreadable(request: Request, error: RequestValidationError) -> HTMLRes
 
 @app.exception_handler(EvenkeelError)
 async def wrong(request: Request, error: EvenkeelError) -> HTMLResponse:
-    """What our own errors say: not there (404), not usable (409), or unknown (503)."""
-    codes = {InputError: 404, StoreError: 503}
-    return await refused(request, HTTPException(codes.get(type(error), 409), str(error)))
+    """What our own errors say, each under its own status and heading."""
+    code, heading = next((c, h) for kind, c, h in ERRORS if isinstance(error, kind))
+    return await refused(request, HTTPException(code, str(error)), heading)
 
 
 @app.get("/openapi.json", include_in_schema=False)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from evenkeel.epochs import Epoch
 from evenkeel.half_moved import half_moved
 from evenkeel.history import past
-from evenkeel.params import Params
+from evenkeel.params import Params, Throttling, throttle_asked
 from evenkeel.planning import decision_for, plan_back, plan_next
 from evenkeel.standing import Learned, newest_profile, run_names
 from evenkeel.table import Table
@@ -31,6 +31,7 @@ from plugins.access import (
     form_token,
     may,
     own_form,
+    require,
     table_to_run,
 )
 from plugins.fields import fields, read_form, read_params
@@ -109,6 +110,10 @@ def roll_back(
         _sent(request), seen, preview and preview["plan"], values["dry_run"]
     ):
         return _roll_back(request, found, user, session, given, stale=stale)
+    if values["pause"]:
+        scheduled = f"{REBALANCE}{found.spec.table}"
+        require(user, "PUT", scheduled)
+        runs.pause(session, user, scheduled)
     return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
 
 
@@ -164,7 +169,7 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
     try:
         learned = newest_profile(registry)
         plan = plan_back(found.spec, registry.current(), learned.profile, target, learned.tables)
-        return _shown(found, plan, learned, missing)
+        return _shown(found, plan, learned, throttle_asked(found.spec, Params()), missing)
     except EvenkeelError as error:
         missing.append(str(error))
         return None
@@ -201,7 +206,10 @@ def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any
     profile, tables, row = learned.profile, learned.tables, learned.row
     decision = decision_for(spec, registry, epoch, profile, params)
     plan = plan_next(spec, registry, epoch, profile, params, tables, row, decision.worth)
-    return {**_shown(found, plan, learned, problems), "decision": decision}
+    return {
+        **_shown(found, plan, learned, throttle_asked(found.spec, params), problems),
+        "decision": decision,
+    }
 
 
 def _roll_back(
@@ -241,6 +249,8 @@ def _roll_back(
         target=target,
         epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
         epochs_count=current.number,
+        may_pause=may(user, "PUT", f"{REBALANCE}{found.spec.table}"),
+        scheduled_paused=runs.paused(session, f"{REBALANCE}{found.spec.table}"),
         preview=preview and _listed(request, preview),
         source=runs.source(session, user, found, preview and preview["learned"]),
         problems=missing,
@@ -254,11 +264,13 @@ def _roll_back(
 
 
 def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    return read_form(given, ("epoch", "sure", "dry_run"), ("sure", "dry_run"))
+    return read_form(given, ("epoch", "sure", "dry_run", "pause"), ("sure", "dry_run", "pause"))
 
 
-def _shown(found: Table, plan: Plan, learned: Learned, problems: list[str]) -> dict[str, Any]:
-    return {**told(found.registry, plan, learned.profile, problems), "learned": learned}
+def _shown(
+    found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
+) -> dict[str, Any]:
+    return {**told(found.registry, plan, learned.profile, limits, problems), "learned": learned}
 
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:

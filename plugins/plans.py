@@ -17,6 +17,7 @@ from evenkeel.epochs import Registry
 from evenkeel.folders import Run
 from evenkeel.half_moved import HalfMoved, half_moved_in
 from evenkeel.outcome import RunParts, headline, read_run
+from evenkeel.params import Throttling, throttle_for
 from evenkeel.report import channel_names, pictures, plan_facts
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError
@@ -75,21 +76,14 @@ def plan_page(
     if known and known.asked is not None:
         # Asked again: an answer that was given before counts no more.
         parts = replace(parts, approval=None)
-    profile = _profile(folder, problems)
-    shown: dict[str, Any] = {"plan": None}
-    if parts.plan is not None:
-        moves = sort(request, enumerate(parts.plan.moves, 1), NUMBERED, "order", "moves")
-        shown = {
-            **told(found.registry, parts.plan, profile, problems),
-            "moves": moves[: MOST if every else FIRST],
-            "rejected": None
-            if profile is None
-            else sort(request, rejected(parts.plan, profile), MOVED, "-load", "rejected"),
-        }
+    shown = _shown(request, found, folder, parts.plan, problems, MOST if every else FIRST)
     title, sentence, tone = headline(parts)
     half = _half(found, folder, problems)
-    row = next((r for r in triage.recent(session, user, [table]) if r.name == run), None)
-    failed = row and row.failed_task
+    stuck = triage.stuck(session, user, table, half)
+    if stuck is not None and parts.plan is not None:
+        way = f"from epoch {parts.plan.parent_epoch} to epoch {parts.plan.function.epoch}"
+        title, tone = f"{table} is half moved {way}", "bad"
+    row = triage.row_of(table, known)
     return page(
         request,
         "plan.html.j2",
@@ -97,20 +91,22 @@ def plan_page(
         run=run,
         known=known,
         parts=parts,
-        problems=problems,
+        problems=list(dict.fromkeys(problems)),
         title=title,
         sentence=sentence,
         tone=tone,
         may_answer=known is not None and may(user, "PUT", known.dag, DagAccessEntity.HITL_DETAIL),
         csrf=form_token(user),
         limit=found.spec.approve_over or 0,
-        # Of an answer that counts no more, it would tell the wrong thing.
-        stuck=triage.stuck(session, user, table, half),
+        stuck=stuck,
         moving=half,
         row=row,
-        error=row and triage.error_line(session, user, row.dag, row.run, failed),
+        error=row and triage.error_line(session, user, row.dag, row.run, row.failed_task),
         may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
+        # Of an answer that counts no more, it would tell the wrong thing.
         has_report=folder.exists("report.html") and not (known and known.asked is not None),
+        spec=found.spec,
+        written=_written(parts),
         **shown,
     )
 
@@ -155,12 +151,16 @@ def answer(
 
 
 def told(
-    registry: Registry, plan: Plan, profile: Profile | None, problems: list[str]
+    registry: Registry,
+    plan: Plan,
+    profile: Profile | None,
+    limits: Throttling,
+    problems: list[str],
 ) -> dict[str, Any]:
     """What every page shows of a plan, be it a preview or one that ran."""
     cost = Price()
     try:
-        cost = price(registry, plan, profile)
+        cost = price(registry, plan, profile, limits)
     except EvenkeelError as error:
         problems.append(str(error))
     return {
@@ -178,6 +178,43 @@ def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> Run:
     if known is None and run not in found.registry.store.names("runs"):
         raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
     return found.registry.run(run)
+
+
+def _limits(found: Table, folder: Run, problems: list[str]) -> Throttling:
+    try:
+        return throttle_for(found.spec, folder)
+    except EvenkeelError as error:
+        problems.append(str(error))
+        return Throttling()
+
+
+def _shown(
+    request: Request,
+    found: Table,
+    folder: Run,
+    plan: Plan | None,
+    problems: list[str],
+    most: int,
+) -> dict[str, Any]:
+    """What the page shows of the plan: its price, moves, and those that were rejected."""
+    profile = _profile(folder, problems)
+    if plan is None:
+        return {"plan": None}
+    return {
+        **told(found.registry, plan, profile, _limits(found, folder, problems), problems),
+        "moves": sort(request, enumerate(plan.moves, 1), NUMBERED, "order", "moves")[:most],
+        "rejected": None
+        if profile is None
+        else sort(request, rejected(plan, profile), MOVED, "-load", "rejected"),
+    }
+
+
+def _written(parts: RunParts) -> dict[str, float] | None:
+    """Rows, bytes and seconds of all commits that moved rows; None: none has ended."""
+    tables = (parts.migration or {}).get("tables", {}).values()
+    if not tables:
+        return None
+    return {n: sum(float(t.get(n) or 0) for t in tables) for n in ("rows", "bytes", "seconds")}
 
 
 def _half(found: Table, folder: Run, problems: list[str]) -> HalfMoved | None:

@@ -189,8 +189,21 @@ def paused(session: Session, dag: str) -> bool | None:
     return session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
 
 
+def pause(session: Session, user: BaseUser, dag: str) -> None:
+    """Pause a DAG: its schedule starts nothing until somebody turns it on."""
+    found = session.get(DagModel, dag)
+    if found is not None:
+        found.is_paused = True
+        log(session, user, "patch_dag", dag, None, {"is_paused": True})
+
+
 def log(
-    session: Session, user: BaseUser, event: str, dag: str, run: str, extra: Mapping[str, Any]
+    session: Session,
+    user: BaseUser,
+    event: str,
+    dag: str,
+    run: str | None,
+    extra: Mapping[str, Any],
 ) -> None:
     """Into Airflow's audit log, as its own API does."""
     session.add(

@@ -204,6 +204,8 @@ def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
         "slot": int(slot_of(hashes, len(function.slots))[0]),
         "placed": _placed(function, hashes)[0],
         "load": known,
+        # Pasted with spaces around it, it is another key, and looks the same on a page.
+        "spaced": key != key.strip() and any(t == "string" for t in types),
         "stays": lived,
     }
 

@@ -22,7 +22,7 @@ from evenkeel.folders import safe_name
 from evenkeel.half_moved import HalfMoved
 from evenkeel.pages import seconds_text
 from plugins.access import REBALANCE, ROLL_BACK, WATCH, DagAccessEntity, may
-from plugins.runs import ENDED, ORDER
+from plugins.runs import ENDED, ORDER, AirflowRun
 
 MAINTAIN, REPAIR = "maintain_", "repair_"
 KINDS = (REBALANCE, ROLL_BACK, REPAIR, WATCH, MAINTAIN)
@@ -146,6 +146,14 @@ def recent(
         for r in found
     ]
     return sorted(rows, key=lambda r: (r.state != "failed", not r.waits, not r.goes_on))
+
+
+def row_of(table: str, known: AirflowRun | None) -> RunRow | None:
+    """The same of one run of the table; None: Airflow does not know it."""
+    if known is None:
+        return None
+    when = known.started, known.ended
+    return RunRow(known.dag, table, known.run, known.state, *when, known.by, known.tasks)
 
 
 def pressing(rows: list[RunRow]) -> list[RunRow]:

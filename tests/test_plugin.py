@@ -398,6 +398,40 @@ def test_a_key_is_found_with_where_it_lived(site: Site) -> None:
     assert "bootstrap" in text
 
 
+def test_a_key_that_was_not_seen_is_not_said_to_live_anywhere(site: Site) -> None:
+    client = site.client("vic")
+    text = client.get("/evenkeel/tables/words", params={"key": "no such word"}).text
+    assert "was not seen" in text and "belongs on channel" in text
+    assert "lives on channel" not in text and "spaces around it" not in text
+    text = client.get("/evenkeel/tables/words", params={"key": " word 1 "}).text
+    assert "spaces around it" in text and "“ word 1 ”" in text and "?key=word+1#search" in text
+
+
+def test_a_torn_epoch_is_called_damaged_and_leaves_channels_and_search(site: Site) -> None:
+    store, client = site.registry.store, site.client("vic")
+    file = "epochs/00000002/epoch.json"
+    kept = store.read(file)
+    store.write(file, b"{}")
+    try:
+        text = client.get("/evenkeel/tables/words", params={"key": ATTACK}).text
+        assert "what is told here is of epoch 1" in text and file in text
+        assert "lives on channel" in text and 'aria-label="Channels"' in text
+        answer = client.get("/evenkeel/tables/words/rollback?epoch=0")
+        assert answer.status_code == 500 and "A file is damaged" in answer.text
+        assert file in answer.text and "Too late" not in answer.text
+    finally:
+        store.write(file, kept)
+
+
+def test_an_aim_out_of_reach_is_told(site: Site) -> None:
+    client, path = site.client("vic"), "/evenkeel/tables/words/rebalance"
+    # One key alone has more load than one of 16 channels should.
+    text = client.get(path, params={"max_imbalance": "1.05", "channels": "16"}).text
+    assert "The aim of 1.05 is out of reach" in text and "this plan reaches" in text
+    assert "<code>split</code>" in text
+    assert "out of reach" not in client.get(path, params={"max_imbalance": "50"}).text
+
+
 def test_since_when_a_key_lives_somewhere_is_told_over_many_epochs(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -598,7 +632,7 @@ def test_a_plan_tells_moves_price_digest_and_what_was_rejected(site: Site) -> No
     assert region.count("<tr>") == len(plan.moves) + 1
     assert [str(escape(m.reason)) in region for m in plan.moves] == [True] * len(plan.moves)
     assert plan.digest in text and plan.parent_digest[:12] in text
-    assert 'aria-label="Rejected moves"' in text and "earlier runs moved" in text
+    assert 'aria-label="Rejected moves"' in text and "earlier runs wrote" in text
 
 
 def test_moves_sort_by_what_is_asked(site: Site) -> None:

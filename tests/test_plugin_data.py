@@ -16,7 +16,7 @@ from evenkeel.costs import price
 from evenkeel.epoch_chart import epochs_svg, moved_svg
 from evenkeel.history import owner_names, past, stays
 from evenkeel.pages import bytes_text, read_bytes
-from evenkeel.params import Params, channels_for
+from evenkeel.params import Params, Throttling, channels_for
 from evenkeel.quality import over_epochs
 from evenkeel.spec_file import load_spec
 from evenkeel.standing import epoch_plan, newest_profile, run_names, standing
@@ -64,6 +64,14 @@ def test_standing_tells_what_is_missing_and_goes_on(shop: Shop) -> None:
     assert len(found.problems) == 2 and "plan.json" in found.problems[0]
 
 
+def test_a_torn_epoch_leaves_the_last_that_can_be_read(shop: Shop) -> None:
+    shop.registry.store.write("epochs/00000002/epoch.json", b"{}")
+    found = standing(open_table(shop.spec))
+    assert found.epoch is not None and found.epoch.number == 1 and found.shares
+    assert "epochs/00000002/epoch.json" in found.problems[0]
+    assert "what is told here is of epoch 1" in found.problems[1]
+
+
 def test_a_key_stays_until_its_channel_changes(shop: Shop) -> None:
     epochs = past(shop.registry)
     keys = profile(1).heavy
@@ -100,7 +108,10 @@ def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:
     made, learned = steps.read_plan(run), replace(profile(2), events=1000)
     assert price(shop.registry, made, learned).seconds is None
     moved = {"tables": {"counts": {"bytes": 500.0, "seconds": 2.0}}}
+    # Its own migration changes nothing of what was predicted, and what an approver saw.
     shop.registry.store.write_json("epochs/00000002/migration.json", moved)
+    assert price(shop.registry, made, learned).seconds is None
+    shop.registry.store.write_json("epochs/00000001/migration.json", moved)
     window = {"channels": [{"rows": 1000, "seconds": 10.0}]}
     shop.registry.store.write_json("windows/2013-02-02.json", window)
     told = price(shop.registry, made, learned)
@@ -110,6 +121,10 @@ def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:
     assert told.windows == pytest.approx(told.seconds / told.saved)
     # However little moves, a migration has its fixed costs.
     assert price(shop.registry, replace(made, bytes=1.0), learned).seconds == 2.0
+    # Held to a rate, it takes as long as the rate allows for.
+    slow = price(shop.registry, made, learned, Throttling(rate=10))
+    assert slow.seconds == slow.limit == pytest.approx(made.bytes / 10)
+    assert slow.windows == pytest.approx(slow.seconds / told.saved)
 
 
 def test_expectations_are_lined_up_over_epochs(shop: Shop) -> None:

@@ -341,6 +341,33 @@ def test_rolling_back_shows_what_moves_and_asks_once_more(site: Site) -> None:
     assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
 
 
+def test_a_way_back_over_the_trigger_can_pause_the_schedule(site: Site) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    def paused(value: bool | None = None) -> bool:
+        with create_session() as session:
+            dag = session.get(DagModel, "rebalance_words")
+            if value is not None:
+                dag.is_paused = value
+            return bool(dag.is_paused)
+
+    client, path = site.client("uma"), f"{HOME}/rollback?epoch=0"
+    site.shop.respec(schedule="@daily")
+    try:
+        assert paused()
+        assert "its DAG is paused" in client.get(path).text
+        paused(False)
+        text = client.get(path).text
+        assert "Epoch 0 is over the trigger" in text and 'name="pause"' in text
+        answer = start(client, f"{HOME}/rollback", {"epoch": "0", "pause": "true"}, sure=True)
+        assert answer.status_code == 303 and paused()
+        assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
+    finally:
+        paused(True)
+        site.shop.respec()
+
+
 @pytest.mark.parametrize("epoch", ["77", "-1", "x", "99999999999", "2"])
 def test_there_is_no_way_back_to_what_is_no_earlier_epoch(site: Site, epoch: str) -> None:
     client = site.client("uma")
