@@ -14,6 +14,7 @@ from evenkeel.pages import bytes_text, imbalance_text, percent_text, seconds_tex
 from evenkeel.quality import checked
 from evenkeel.standing import learned_from
 from evenkeel.store import shaped
+from evenkeel.verdict import read_rolled_back
 from partitioning.errors import EvenkeelError
 from partitioning.plan import Plan
 
@@ -89,8 +90,10 @@ def read_run(
     if plan is not None:
         if registry.published(plan.function.epoch, plan.digest):
             published = plan.function.epoch
-        mark = left("rolled_back", partial(shaped, digest=str, done=bool))
-        rolled_back = mark["done"] if mark and mark["digest"] == plan.digest else None
+        # The mark may be of an attempt before the newest.
+        if left("rolled_back", partial(shaped, digest=str, done=bool)) is not None:
+            mark = read_rolled_back(run, plan.digest)
+            rolled_back = None if mark is None else mark["done"]
     timings = {"learn": profile["seconds"]} if profile and "seconds" in profile else {}
     for name, moved in (migration or {}).get("tables", {}).items():
         timings[f"migrate {name}"] = moved["seconds"]

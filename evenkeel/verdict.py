@@ -13,8 +13,6 @@ from evenkeel.store import shaped
 
 #: How far rolling back has come: the plan's digest, the attempt, and whether it has ended.
 ROLLED_BACK = "rolled_back.json"
-#: Number of the newest attempt, and the plan's digest; missing: the first.
-ATTEMPT = "attempt.json"
 PUBLISH, ROLL_BACK = "publish", "roll_back"
 
 
@@ -37,13 +35,8 @@ class Attempt:
 def newest_attempt(run: Run, digest: str) -> Attempt:
     """Read the newest attempt of the run at the plan of that digest; DamagedError where a file is
     torn: whether this run may go on, nobody knows."""
-    number = 1
-    if run.exists(ATTEMPT):
-        found = shaped(run.read_json(ATTEMPT), run.path(ATTEMPT), digest=str, attempt=int)
-        number = found["attempt"] if found["digest"] == digest else 1
+    number = _number(run, digest)
     back = read_rolled_back(run, digest)
-    if back is not None and back.get("attempt", 1) != number:
-        back = None
     verdict, file = None, _file(digest, number)
     if run.exists(file):
         verdict = shaped(run.read_json(file), run.path(file), verdict=str)["verdict"]
@@ -72,14 +65,15 @@ def mark(run: Run, digest: str, number: int, *, done: bool) -> None:
 
 def next_attempt(run: Run, digest: str, number: int) -> None:
     """Begin the attempt after attempt `number`, which was rolled back to its end."""
-    run.write_json(ATTEMPT, {"digest": digest, "attempt": number + 1})
+    run.write_json(_attempt(digest), {"digest": digest, "attempt": number + 1})
     # Of the attempt before, and so read by nobody who knows of attempts.
     run.remove(ROLLED_BACK)
 
 
 def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
     """The mark that roll_back leaves on the plan of that digest before it touches a table:
-    `done` says whether it has ended. None: not rolled back, or begun anew since.
+    `done` says whether it has ended. None: not rolled back, or begun anew since. What is left of
+    an attempt that has ended may leave its mark late: it says nothing of a newer one.
 
     Raises
     ------
@@ -88,7 +82,21 @@ def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
     if not run.exists(ROLLED_BACK):
         return None
     mark = shaped(run.read_json(ROLLED_BACK), run.path(ROLLED_BACK), digest=str, done=bool)
-    return mark if mark["digest"] == digest else None
+    if mark["digest"] != digest or mark.get("attempt", 1) != _number(run, digest):
+        return None
+    return mark
+
+
+def _number(run: Run, digest: str) -> int:
+    file = _attempt(digest)
+    if not run.exists(file):
+        return 1
+    return int(shaped(run.read_json(file), run.path(file), attempt=int)["attempt"])
+
+
+def _attempt(digest: str) -> str:
+    """File with the number of the newest attempt; missing: it is the first."""
+    return f"attempt_{digest[:12]}.json"
 
 
 def _file(digest: str, number: int) -> str:

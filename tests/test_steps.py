@@ -352,7 +352,12 @@ def test_of_publish_and_roll_back_the_first_verdict_holds(shop: Shop) -> None:
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(1, verdict.ROLL_BACK, True)
     verdict.next_attempt(run, digest, 1)
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, None, False)
-    # What is left of the first attempt still finds its own verdict.
+    # What is left of the first attempt still finds its own verdict, and its mark says nothing.
+    run.write_json("migration.json", {"digest": digest, "epoch": 1, "tables": {}})
+    verdict.mark(run, digest, 1, done=True)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, None, False)
+    with pytest.raises(FenceError, match="has begun to move rows"):
+        shop.plan(strategy="uniform")
     with pytest.raises(FenceError, match="rolled back"):
         shop.look_and_publish(number=1)
     assert shop.look_and_publish(number=2).number == 1
