@@ -27,9 +27,22 @@ def sums_by(index: npt.NDArray[Any], values: Floats, count: int) -> Floats:
     return np.bincount(index, values, minlength=count).astype(np.float64, copy=False)
 
 
+def _freeze(record: Sketch | Profile) -> None:
+    """Make the arrays of a record read-only, because plans are cached by its identity.
+
+    An array that owns its memory is kept and locked, so that its maker cannot write to it either.
+    A view of writable memory is copied, because its owner could still write to it.
+    """
+    for name, values in vars(record).items():
+        if isinstance(values, np.ndarray) and values.flags.writeable:
+            values = values if values.base is None else values.copy()
+            values.flags.writeable = False
+            object.__setattr__(record, name, values)
+
+
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Load of one piece of a window.
+    """Describe the load of one piece of a window; its arrays are read-only.
 
     Parameters
     ----------
@@ -50,6 +63,9 @@ class Sketch:
     rows: int
     hours: Floats = field(default_factory=lambda: np.zeros(0))
 
+    def __post_init__(self) -> None:
+        _freeze(self)
+
     def by_hour(self) -> Floats:
         """Load of each hour of the day, float64 (24,): evenly, where it is not told."""
         return self.hours if self.hours.size else np.full(24, float(self.load.sum()) / 24)
@@ -57,7 +73,9 @@ class Sketch:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What a plan is made from: load of the window and weight of the state, by slot and heavy key.
+    """Describe the load of the window and the weight of the state, by slot and heavy key.
+
+    A plan is made from it. Its arrays are read-only.
 
     Parameters
     ----------
@@ -107,6 +125,7 @@ class Profile:
         fits = self.surprises.shape[1:] == (len(self.load) + len(self.heavy),)
         if len(self.surprises) and not (fits and np.isfinite(self.surprises).all()):
             raise InputError("surprises must be finite, one an item", "profile")
+        _freeze(self)
 
     @property
     def slots(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_fewer_keys_than_channels(strategy, keys):
         profile = zipf_profile(keys, 1.0, slots=SLOTS)
     else:
         profile = zipf_profile(1, 1.0, slots=SLOTS, threshold=np.inf)
-        profile.load[:], profile.bytes[:], profile.rows[:] = 0, 0, 0
+        profile = replace(profile, **dict.fromkeys(("load", "bytes", "rows"), np.zeros(SLOTS)))
     for previous in (None, uniform(profile, None, numbered_channels(2))):
         for count in (1, 2, 7):
             check(
@@ -179,3 +180,24 @@ def test_consistent_ignores_names_and_is_frozen():
     assert (slots == consistent(profile, None, weighted(*[1.0] * 10)).slots).all()
     # These would change state's place in every table: never update them.
     assert slots[:12].tolist() == [3, 8, 1, 1, 5, 7, 6, 4, 4, 1, 7, 4]
+
+
+def test_arrays_of_profiles_and_sketches_are_read_only(profile):
+    read = Profile.from_bytes(profile.to_bytes())
+    records = profile, read, replace(profile, error=1.0), profile.sketch(), read.without(read.heavy)
+    for record in records:
+        arrays = {n: v for n, v in vars(record).items() if isinstance(v, np.ndarray)}
+        assert arrays.keys() >= {"load", "heavy", "heavy_load"}
+        for values in arrays.values():
+            with pytest.raises(ValueError, match="read-only"):
+                values[...] = 0
+
+
+def test_what_its_maker_writes_later_does_not_reach_a_profile(profile):
+    owned, whole = profile.load.copy(), np.stack([profile.load, profile.load])
+    assert replace(profile, load=owned).load is owned  # locked, and not copied
+    with pytest.raises(ValueError, match="read-only"):
+        owned[0] = 1.0
+    of_view = replace(profile, load=whole[0])
+    whole[0] = 0
+    assert (of_view.load == profile.load).all()
