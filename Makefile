@@ -49,7 +49,7 @@ chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and
 fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, sketches, params and forms
 	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/test_fuzz.py $(ARGS)
 
-model: .venv/.installed ## visit every state of the protocol's model; prints the shortest story of what is broken
+model: .venv/.installed ## visit the states of the protocol's model, and tell the shortest story of what is broken
 	@$(PY) -m tests.model $(ARGS)
 
 lint: .venv/.installed ## style, types and the arrows between packages

@@ -6,14 +6,17 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tests.model.canonical import in_order
 from tests.model.invariants import WAY_OUT, at_rest, broken_by, under, violated
 from tests.model.protocol import Scenario, Variant
-from tests.model.state import State, in_order
+from tests.model.state import Proc, State
 
 #: Who takes a step: a job under way (its name and run), a job that starts, a kill, or hands.
 HAND = "by hand"
 #: Jobs that belong to no run.
 ALONE = {"window", "maintain", "repair"}
+#: Of these, jobs that may be under way beside any other.
+BESIDE = {"window", "maintain"}
 
 
 class Edge(NamedTuple):
@@ -67,6 +70,8 @@ def edges(variant: Variant, scenario: Scenario, state: State) -> Iterator[Edge]:
         yield Edge(who, "is killed", True, rest)
     if len(procs) < scenario.at_once:
         for job in scenario.jobs:
+            if not may_start(scenario, procs, job):
+                continue
             if job in ALONE:
                 for text, after in variant.start(scenario, state, job, -1):
                     yield Edge(job, text, True, after)
@@ -78,6 +83,14 @@ def edges(variant: Variant, scenario: Scenario, state: State) -> Iterator[Edge]:
     if state.hands:
         for text, after in variant.hands(scenario, state):
             yield Edge(HAND, text, False, after)
+
+
+def may_start(scenario: Scenario, procs: tuple[Proc, ...], job: str) -> bool:
+    """Return whether a job may start beside those under way: Airflow keeps repair and the jobs of
+    runs apart, as long as it knows of them."""
+    if job == "repair":
+        return all(p.job in scenario.sleepers or p.job in BESIDE for p in procs)
+    return job in BESIDE or "repair" in scenario.sleepers or all(p.job != "repair" for p in procs)
 
 
 def explore(

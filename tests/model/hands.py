@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from tests.model.protocol import Outcome, Scenario
 from tests.model.rows import LATE, LATE_ROW, PARTIAL, SHARED, Row
-from tests.model.state import NAMES, State, admits, alone, commit
+from tests.model.state import NAMES, Proc, State, admits, alone, commit, stands
 
 #: What may be done by hand.
 HANDS = ("partial", "late", "restore", "drop moving", "drop epoch", "clone", "bootstrap")
+
+
+#: Of these, those that change constraints or forget.
+LASTING = HANDS[2:]
 
 
 def by_hand(scenario: Scenario, state: State) -> Iterable[Outcome]:
@@ -18,13 +22,20 @@ def by_hand(scenario: Scenario, state: State) -> Iterable[Outcome]:
         if state.hands >> i & 1:
             left = state._replace(hands=state.hands & ~(1 << i))
             for t in range(scenario.tables):
+                # Once publish has looked, what comes before its create is as what comes after.
+                if name in LASTING and any(_looked(p, t) for p in state.procs):
+                    continue
                 yield from DOES[name](scenario, left, t)
+
+
+def _looked(proc: Proc, t: int) -> bool:
+    return proc.at == "create" or (proc.at == "look" and proc.note == 1 and proc.table > t)
 
 
 def _insert(scenario: Scenario, state: State, t: int, row: Row, text: str) -> Iterator[Outcome]:
     table = state.tables[t]
     rows = tuple(sorted((*table.rows, row)))
-    if admits(table.constraints, rows, scenario.functions):
+    if admits(stands(state, table), rows, scenario.functions):
         truth = [*table.truth]
         truth[row[0]] += row[2]
         yield text, commit(state, t, table._replace(rows=rows, truth=tuple(truth)), 0)
@@ -49,13 +60,18 @@ def restore(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
     """RESTORE the table to its first version: rows and constraints; transaction ids stay."""
     table, first = state.tables[t], scenario.table
     back = table._replace(
-        constraints=first.constraints, rows=first.rows, truth=first.truth, owner=0
+        constraints=first.constraints, rows=first.rows, truth=first.truth, movers=()
     )
     yield "somebody restores the first version of the table", commit(state, t, back, 0, False)
 
 
 def _drop(scenario: Scenario, state: State, t: int, bits: int) -> Iterator[Outcome]:
     table = state.tables[t]
+    if bits == 0b01010:
+        for mover in table.movers:
+            left = tuple(m for m in table.movers if m != mover)
+            text = f"somebody drops the moving constraint of plan {mover}"
+            yield text, commit(state, t, table._replace(movers=left), 0, False)
     for i, name in enumerate(NAMES):
         if table.constraints & bits & 1 << i:
             left = table._replace(constraints=table.constraints & ~(1 << i))
@@ -69,7 +85,7 @@ def drop_moving(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
 
 def drop_epoch(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
     """Drop an epoch's constraint, of a table that is not at rest under the current epoch."""
-    if state.tables[t].constraints != alone(state.epoch):
+    if stands(state, state.tables[t]) != alone(state.epoch):
         yield from _drop(scenario, state, t, 0b10101)
 
 

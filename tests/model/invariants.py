@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.model.protocol import Scenario
 from tests.model.rows import placed, sums
-from tests.model.state import State, alone, moving
+from tests.model.state import State, alone, moving, stands
 
 EXACT = "no row lost or doubled"
 PLACED = "at rest placed by the epoch in force"
@@ -19,17 +19,18 @@ def violated(scenario: Scenario, state: State) -> str | None:
     for table in state.tables:
         if sums(table.rows) != table.truth:
             return EXACT
-        rest = not state.procs and table.constraints == alone(state.epoch)
+        rest = not state.procs and stands(state, table) == alone(state.epoch)
         if rest and not placed(table.rows, scenario.functions[state.epoch]):
             return PLACED
     return None
 
 
 def under(state: State) -> bool:
-    """Return whether every table stands under the current epoch, or on its way to the next."""
+    """Return whether a constraint on every table admits no row but by the current epoch, or on its
+    way to the next one."""
     e = state.epoch
-    fine = alone(e) | moving(e + 1) | alone(e + 1)
-    return all(t.constraints and not t.constraints & ~fine for t in state.tables)
+    guards = alone(e) | moving(e + 1) | alone(e + 1)
+    return all(stands(state, t) & guards for t in state.tables)
 
 
 def broken_by(before: State, after: State, fine: bool) -> str | None:
@@ -40,14 +41,14 @@ def broken_by(before: State, after: State, fine: bool) -> str | None:
     ----------
     fine : whether `under` holds before
     """
-    published = len(after.epochs) > len(before.epochs)
-    if not published and after.tables == before.tables:
-        return None
-    if published or fine:
-        if not under(after):
-            return PUBLISHED if published else UNDER
+    if len(after.epochs) > len(before.epochs):
+        if any(not t.constraints & alone(after.epoch) for t in after.tables):
+            return PUBLISHED
         if any(not t.stood & alone(after.epoch) for t in after.tables):
             return READERS
+        return None
+    if fine and after.tables != before.tables and not under(after):
+        return UNDER
     return None
 
 
@@ -55,6 +56,6 @@ def at_rest(scenario: Scenario, state: State) -> bool:
     """Return whether nothing is under way, and every table admits the current epoch alone."""
     return (
         not state.procs
-        and all(t.constraints == alone(state.epoch) for t in state.tables)
+        and all(stands(state, t) == alone(state.epoch) for t in state.tables)
         and violated(scenario, state) is None
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tests.model.protocol import Outcome, Scenario, on, plan_of
 from tests.model.rows import joined, whole_moved
-from tests.model.state import FOREIGN, Proc, State, admits, alone, commit, moving
+from tests.model.state import FOREIGN, Proc, State, admits, alone, commit, moving, stands
 
 
 def bits(state: State, proc: Proc) -> tuple[int, int, int]:
@@ -102,16 +102,22 @@ def merge(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 def write(scenario: Scenario, state: State, proc: Proc, rows, text: str) -> Iterable[Outcome]:
     """Move rows in one commit that carries the fenced version as its transaction id."""
+    return write_rows(scenario, state, proc, rows, text, "move")
+
+
+def write_rows(scenario: Scenario, state: State, proc: Proc, rows, text: str, after: str):
+    """Move rows in one commit, and go on at the step `after`."""
     table = state.tables[proc.table]
     if table.spent >= proc.held:
         text = "is skipped: its transaction id is spent"
-        return [(text, on(state, proc, "move", held=-1))]
+        return [(text, on(state, proc, after, held=-1))]
     if rows is None:
         rows, text = table.rows, "finds nothing to move any more, and spends its transaction id"
-    if not admits(table.constraints, rows, scenario.functions):
+    if not admits(stands(state, table), rows, scenario.functions):
         return [("stops: a constraint refuses its rows", state)]
-    after = commit(state, proc.table, table._replace(rows=rows, spent=proc.held), proc.plan)
-    return [(text, on(after, proc, "move", held=-1))]
+    moved = table._replace(rows=rows, spent=proc.held)
+    state = commit(state, proc.table, moved, proc.plan, proc.job != "repair")
+    return [(text, on(state, proc, after, held=-1))]
 
 
 def tighten(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:

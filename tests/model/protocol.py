@@ -36,7 +36,7 @@ class Scenario(NamedTuple):
     table: Table
     tables: int = 1
     runs: int = 1
-    jobs: tuple[str, ...] = ("plan", "migrate", "verify", "publish", "roll_back")
+    jobs: tuple[str, ...] = ("plan", "migrate", "verify", "publish", "roll_back", "repair")
     hands: tuple[str, ...] = ()
     at_once: int = 1
     sleepers: tuple[str, ...] = ()

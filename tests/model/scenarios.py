@@ -20,6 +20,14 @@ JOINING = Scenario((SPLIT, WHOLE), Table(alone(0), _PARTIALS, sums(_PARTIALS)))
 SPLITTING = Scenario((LONE, SPREAD), Table(alone(0), _ROWS, sums(_ROWS)))
 
 
+def scenario_of(case: Case, variant: str) -> Scenario:
+    """Return what takes part in a case: since `before`, verify is the job that publishes."""
+    scenario = case.scenario
+    if variant != "before" and "publish" in scenario.sleepers:
+        return scenario._replace(sleepers=("verify",))
+    return scenario
+
+
 class Case(NamedTuple):
     """A case that was found, in issue 23 or by the model.
 

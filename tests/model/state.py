@@ -18,6 +18,10 @@ NAMES = ("epoch_0", "moving_1", "epoch_1", "moving_2", "epoch_2")
 FRESH, OURS, FOREIGN = 1, 2, 4
 
 
+#: Steps between a job's look and the one at which it asks whether another plan came between.
+ASKING = {"add moving", "ask moving", "open", "ask open", "guard", "ask guard"}
+
+
 def alone(epoch: int) -> int:
     """Return the constraint (a bit) that admits one epoch's function alone."""
     return 1 << 2 * epoch
@@ -45,7 +49,8 @@ class Table(NamedTuple):
     version : now; both count only relative to what jobs hold, and are kept small
     window : 0: not applied; 1: applied; 2: applied, and its transaction id is forgotten
     stood : epochs (bits) under whose constraint alone it has stood
-    owner : plan whose moving constraint stands; 0: not told by the constraint
+    movers : plans whose moving constraint stands, where its name tells the plan
+    last : plan that the newest commit of any plan names; 0: one that no job can meet any more
     """
 
     constraints: int
@@ -55,7 +60,8 @@ class Table(NamedTuple):
     version: int = 1
     window: int = 0
     stood: int = 1
-    owner: int = 0
+    movers: tuple[int, ...] = ()
+    last: int = 0
 
 
 class Run(NamedTuple):
@@ -78,10 +84,25 @@ class Run(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A plan, by its digest: the epoch it starts from, and FRESH, OURS, FOREIGN by table."""
+    """A plan, by its digest.
+
+    Parameters
+    ----------
+    parent : epoch it starts from
+    seen : FRESH, OURS, FOREIGN by table
+    run : that it names; 0 where plans name none
+    attempt : the newest, from 1
+    verdicts : of each attempt: 0, or one of `attempts`
+    mark, marked : how far rolling back has come (0: not begun, 1, 2: ended), of which attempt
+    """
 
     parent: int
     seen: tuple[int, ...]
+    run: int = 0
+    attempt: int = 1
+    verdicts: tuple[int, ...] = (0,)
+    mark: int = 0
+    marked: int = 0
 
 
 class Proc(NamedTuple):
@@ -94,6 +115,9 @@ class Proc(NamedTuple):
     table : it is at
     held : version that its fence read, to be its transaction id; -1: none
     note : what it remembers else
+    attempt : of its run at its plan; 0: not read yet
+    other : whether another plan has committed since it looked, where it will ask
+    saw : constraints (bits) that it has seen, which must still stand when it drops some
     """
 
     job: str
@@ -103,6 +127,9 @@ class Proc(NamedTuple):
     table: int = 0
     held: int = -1
     note: int = 0
+    attempt: int = 0
+    other: int = 0
+    saw: int = 0
 
 
 class State(NamedTuple):
@@ -125,6 +152,16 @@ class State(NamedTuple):
     def epoch(self) -> int:
         """The current epoch's number."""
         return len(self.epochs) - 1
+
+
+def stands(state: State, table: Table) -> int:
+    """Return the constraints (bits) that stand on a table, whoever's."""
+    bits = table.constraints
+    for mover in table.movers:
+        plan = state.plans[mover - 1]
+        assert plan is not None
+        bits |= moving(plan.parent + 1)
+    return bits
 
 
 def admits(constraints: int, rows: Rows, functions: tuple[Function, ...]) -> bool:
@@ -152,93 +189,28 @@ def commit(state: State, at: int, table: Table, plan: int, ordinary: bool = True
     ordinary : whether it leaves each row where the constraint wants it
     """
     bits = table.constraints
-    stood = table.stood | bits if bits & (bits - 1) == 0 and bits & 0b10101 else table.stood
-    table = table._replace(version=table.version + 1, stood=stood)
+    rest = bits & (bits - 1) == 0 and bits & 0b10101 and not table.movers
+    table = table._replace(
+        version=table.version + 1,
+        stood=table.stood | bits if rest else table.stood,
+        last=plan or table.last,
+    )
     plans = list(state.plans)
     for i, one in enumerate(plans, 1):
         if one is not None:
             seen = one.seen[at] & ~FRESH
-            if plan:
+            if plan and ordinary:
                 seen |= OURS if i == plan else FOREIGN
             elif not ordinary:
                 seen |= FOREIGN
             if seen != one.seen[at]:
-                plans[i - 1] = Plan(one.parent, (*one.seen[:at], seen, *one.seen[at + 1 :]))
+                seen_by = (*one.seen[:at], seen, *one.seen[at + 1 :])
+                plans[i - 1] = one._replace(seen=seen_by)
     tables = (*state.tables[:at], table, *state.tables[at + 1 :])
-    return state._replace(tables=tables, plans=tuple(plans))
-
-
-def in_order(state: State) -> State:
-    """Return the state with versions made small and jobs in one order: what differs in neither
-    acts alike."""
-    tables = []
     procs = state.procs
-    for t, table in enumerate(state.tables):
-        held = {p.held for p in procs if p.held >= 0 and p.table == t}
-        if not held:
-            tables.append(table if table.version == 1 else table._replace(spent=0, version=1))
-            continue
-        rank = {v: i for i, v in enumerate(sorted({table.spent, table.version, *held}))}
-        if rank[table.version] != table.version or rank[table.spent] != table.spent:
-            table = table._replace(spent=rank[table.spent], version=rank[table.version])
-            procs = tuple(
-                p._replace(held=rank[p.held]) if p.held >= 0 and p.table == t else p for p in procs
-            )
-        tables.append(table)
-    if len(procs) > 1:
-        procs = tuple(sorted(procs))
-    return _renamed(State(state.epochs, tuple(tables), state.runs, state.plans, procs, state.hands))
-
-
-def _renamed(state: State) -> State:
-    """Forget plans that no job can meet any more, and number the others anew: a file that names
-    another plan than its run's reads like no file."""
-    known = [i for i, p in enumerate(state.plans, 1) if p is not None]
-    if not known:
-        return state
-    by_run = [{run.plan} for run in state.runs]
-    for proc in state.procs:
-        if proc.plan:
-            by_run[proc.run].add(proc.plan)
-    used = set().union(*by_run)
-    used.update([t.owner for t in state.tables if t.owner])
-    used.discard(0)
-    runs = tuple(
-        run
-        if run.plan
-        and (not run.mark or run.mark >> 1 in own)
-        and (not run.migration or run.migration == 1 or run.migration >> 1 in own)
-        and (not run.verified or run.verified in own)
-        else Run(
-            run.plan,
-            run.mark if run.mark >> 1 in own else 0,
-            run.migration if run.migration >> 1 in own else run.migration & 1,
-            run.gate,
-            run.verified if run.verified in own else 0,
+    if plan and any(p.at in ASKING for p in procs):
+        procs = tuple(
+            p._replace(other=1) if p.at in ASKING and p.table == at and p.plan != plan else p
+            for p in procs
         )
-        for run, own in zip(state.runs, by_run, strict=True)
-    )
-    kept = runs == state.runs and all(e in used or not e for e in state.epochs)
-    if kept and len(used) == len(known) == known[-1]:
-        return state
-    name = {0: 0, **{old: new for new, old in enumerate(sorted(used), 1)}}
-    plans = [state.plans[old - 1] for old in sorted(used)]
-    return State(
-        tuple(name.get(e, 0) for e in state.epochs),
-        tuple(
-            t if name[t.owner] == t.owner else t._replace(owner=name[t.owner]) for t in state.tables
-        ),
-        tuple(
-            Run(
-                name[r.plan],
-                name[r.mark >> 1] * 2 + (r.mark & 1),
-                name[r.migration >> 1] * 2 + (r.migration & 1),
-                r.gate,
-                name[r.verified],
-            )
-            for r in runs
-        ),
-        (*plans, *(None,) * (len(state.plans) - len(plans))),
-        tuple(p if name[p.plan] == p.plan else p._replace(plan=name[p.plan]) for p in state.procs),
-        state.hands,
-    )
+    return state._replace(tables=tables, plans=tuple(plans), procs=procs)

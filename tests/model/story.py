@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tests.model.canonical import in_order
 from tests.model.explore import Edge, Explored, Finding, edges
 from tests.model.protocol import Scenario, Variant
 from tests.model.rows import KEYS, sums
-from tests.model.state import State, Table, in_order, named
+from tests.model.state import State, Table, named, stands
 
 
 def story(variant: Variant, scenario: Scenario, found: Explored, finding: Finding) -> str:
@@ -49,8 +50,8 @@ def changes(before: State, after: State) -> Iterator[str]:
         yield f"published: epoch {after.epoch}"
     for t, (old, new) in enumerate(zip(before.tables, after.tables, strict=True)):
         name = f"table {t + 1}" if len(after.tables) > 1 else "the table"
-        if old.constraints != new.constraints:
-            yield f"{name} stands under {named(new.constraints)}"
+        if old.constraints != new.constraints or old.movers != new.movers:
+            yield f"{name} stands under {named(stands(after, new))}"
         if old.rows != new.rows:
             yield f"{name} has {rows_of(new)}"
         found = sums(new.rows)

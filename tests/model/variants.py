@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.model.before import BEFORE
+from tests.model.now import NOW
 
-VARIANTS = {variant.name: variant for variant in (BEFORE,)}
+VARIANTS = {variant.name: variant for variant in (BEFORE, NOW)}
