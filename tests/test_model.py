@@ -62,6 +62,15 @@ def test_the_protocol_now_breaks_nothing_and_always_leads_to_rest(name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "states"), [("late publish", 638818), ("old run", 748655)])
+def test_two_runs_and_zombies_break_nothing_and_always_lead_to_rest(name, states):
+    found = explore(NOW, scenario_of(CASES[name], NOW.name))
+    assert (len(found.states), found.stuck, found.findings) == (states, 0, {})
+    assert found.complete
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", LARGE)
 def test_the_protocol_now_breaks_nothing_in_a_million_states(name):
     found = explore(NOW, LARGE[name], limit=1_000_000)
