@@ -5,7 +5,7 @@ SHELL := /bin/bash
 ARGS ?=
 
 PY := .venv/bin/python
-IN_ENV := eval "$$($(PY) -I evenkeel/local.py)" &&
+IN_ENV := eval "$$($(PY) -I evenkeel/demo/local_env.py)" &&
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,12 +23,12 @@ setup: .venv/.installed .jars/.ready ## install all that is needed into this fol
 export DATA KEY TIME
 run: setup ## rebalance the flights of 2013 (or DATA=file KEY=col TIME=col) through the whole pipeline
 	@mkdir -p .run
-	@$(IN_ENV) exec $(PY) -m evenkeel.replay $(ARGS)
+	@$(IN_ENV) exec $(PY) -m evenkeel.demo.replay $(ARGS)
 
 export PORT
 up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for another port); Ctrl-C stops it
 	@mkdir -p .run
-	@$(IN_ENV) exec $(PY) -m evenkeel.up $(ARGS)
+	@$(IN_ENV) exec $(PY) -m evenkeel.demo.airflow.up $(ARGS)
 
 PYTEST = .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder
 test: setup lint ## lint, then all tests but the slow ones (ARGS="-k word" for some)
@@ -41,13 +41,13 @@ test-slow: setup ## the slow tests, which CI runs, too: whole matrices of crashe
 
 cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all data on an S3 that stalls and refuses
 	@setup/s3.sh
-	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/test_topology.py $(ARGS)
+	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/evenkeel_airflow/test_topology.py $(ARGS)
 
 chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)
 
 fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, sketches, params and forms
-	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/test_fuzz.py $(ARGS)
+	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/project/test_fuzz.py $(ARGS)
 
 model: .venv/.installed ## visit the states of the protocol's model, and tell the shortest story of what is broken
 	@$(PY) -m tests.model $(ARGS)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dags.operators import schedule_problem
-from evenkeel.catalog import load_catalog, tables_folder
+from evenkeel.spec.catalog import load_catalog, tables_folder
+from evenkeel_airflow.operators import schedule_problem
 
 catalog = load_catalog(tables_folder(Path(__file__).parents[1]))
 problems = [str(problem) for problem in catalog.problems]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import s3fs
 
-from evenkeel.flights import write_flights
+from evenkeel.demo.flights import write_flights
 
 
 def main(bucket: str) -> None:

@@ -22,14 +22,14 @@ from rich.console import Console
 from rich.table import Table as Grid
 from typer.core import TyperCommand
 
-from evenkeel.backtest_command import backtest
-from evenkeel.history import owner_names
-from evenkeel.spec_file import load_spec
+from evenkeel.backtest.command import backtest
+from evenkeel.inspect.key_history import owner_names
+from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function import canonical_json
-from partitioning.hashing import key_hash, slot_of
-from partitioning.keys import key_columns
+from partitioning.function.function import canonical_json
+from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.key_text import key_columns
 
 app = typer.Typer(
     name="evenkeel",

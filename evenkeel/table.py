@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from evenkeel.epochs import Epoch, Registry
-from evenkeel.snapshot import OURS, Snapshot, epoch_name, snapshot, standing
-from evenkeel.spec import TableSpec
-from evenkeel.spec_file import find_spec, load_spec
-from evenkeel.spec_parts import StateTable
-from evenkeel.state_view import kinds, one_row_a_key
+from evenkeel.registry.consistent_read import Snapshot, snapshot, standing
+from evenkeel.registry.epochs import Epoch, Registry
+from evenkeel.registry.state_view import kinds, one_row_a_key
+from evenkeel.spec.loading import find_spec, load_spec
+from evenkeel.spec.parts import StateTable
+from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
-from partitioning.sql import quoted
+from partitioning.function.sql import OURS, epoch_name, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

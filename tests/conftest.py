@@ -18,8 +18,8 @@ import pytest
 import yaml
 from hypothesis import settings
 
-from evenkeel.local import environment
-from evenkeel.spec_file import load_spec
+from evenkeel.demo.local_env import environment
+from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 
 # On a busy machine an example may take long: what is tested is not the time.
@@ -102,13 +102,13 @@ class World:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file keeps to one worker, and so does a folder: its tests share what is slow to make."""
+    """A file keeps to one worker; so does the browser's folder, whose tests share a site."""
     from xdist.scheduler import LoadFileScheduling
 
     class Folders(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = Path(nodeid.split("::", 1)[0])
-            return str(file if file.parent.name == "tests" else file.parent)
+            return str(file.parent if file.parent.name == "browser" else file)
 
     return Folders(config, log)
 
@@ -116,7 +116,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The jobs' session on two local cores, with this machine's defaults for small tables."""
-    from spark_jobs.session import session
+    from evenkeel_spark.runtime.session import session
 
     started = session(
         "evenkeel tests",
@@ -151,7 +151,7 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture(scope="session")
 def _bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from spark_jobs.bootstrap import bootstrap
+    from evenkeel_spark.jobs.bootstrap import bootstrap
 
     made = World(tmp_path_factory.mktemp("bootstrapped"))
     Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))

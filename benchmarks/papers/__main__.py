@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 from benchmarks.papers.data import LACKING
 from benchmarks.papers.pictures import PAPERS
@@ -42,6 +43,13 @@ QUICK = {
 }
 
 
+def module_of(name: str) -> str:
+    """Dotted name of an experiment's module, whichever room it is in."""
+    home = Path(__file__).parent
+    (file,) = home.rglob(f"{name}.py")
+    return ".".join(["benchmarks", "papers", *file.relative_to(home).with_suffix("").parts])
+
+
 def main(asked: list[str]) -> int:
     """Run all experiments, or the named ones; return non-zero if one failed."""
     quick = "--quick" in asked
@@ -56,7 +64,7 @@ def main(asked: list[str]) -> int:
         command = [
             sys.executable,
             "-m",
-            f"benchmarks.papers.{name}",
+            module_of(name),
             *(QUICK[name] if quick else []),
         ]
         left = "" if quick else f", {to_go(PAPERS.read_text(), names[number:])}"

@@ -1,7 +1,8 @@
 """Measure variance of load and state moved of ELB, CLB, UHLB and PKG (Guo and Zhou).
 
 The source is Table 1 and Figs. 3 and 4. The paper's two hours of tweets cannot be had. The
-substitute is the generator's preset guo-zhou, row for row what `spark_jobs.generate` writes of it.
+substitute is the generator's preset guo-zhou, row for row what `evenkeel_spark.jobs.generate`
+writes of it.
 It has 100 substreams and 120 windows of a minute with 6,100 tuples (10.6M tweets in 29 hours).
 Shares follow Zipf's law and wander as exp of an AR(1) process. Its step is set so that ELB moves
 about what it did; all else follows.
@@ -27,11 +28,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function import numbered_channels
-from partitioning.generator import KEY, PRESETS, keys_of_window
-from partitioning.metrics import channel_loads, moved_shares
-from partitioning.profile import Floats, Profile, profile_of_keys
+from partitioning.function.function import numbered_channels
 from partitioning.strategies import STRATEGIES
+from partitioning.streams.zipf_stream import KEY, PRESETS, keys_of_window
+from partitioning.workload.metrics import channel_loads, moved_shares
+from partitioning.workload.profile import Floats, Profile, profile_of_keys
 
 STREAM, CHANNELS, PERIOD = PRESETS["guo-zhou"], 10, 24
 #: One new hash a window; more move all the state for little.

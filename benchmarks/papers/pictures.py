@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from evenkeel.drawing import (
+from evenkeel.render.vega import (
     AFTER,
     BOTTOM,
     FAIR,
@@ -39,7 +39,7 @@ def main() -> None:
     for name, draws in _DRAWN.items():
         found = re.search(rf"<!-- {name} -->\n```text\n(.*?)```\n<!-- end -->", page, re.DOTALL)
         if found:
-            file = PAPERS.parent / "img" / f"papers-{name}.svg"
+            file = PAPERS.parent / "img" / "papers" / f"{name}.svg"
             file.write_text(draws(found[1].splitlines()))
 
 

@@ -7,8 +7,10 @@ have a router, too: backtests run it instead.
 
 from collections.abc import Callable
 
-from partitioning.function import PartitioningFunction
-from partitioning.strategies.choices import (
+from partitioning.function.function import PartitioningFunction
+from partitioning.strategies.frontier.strategy import frontier
+from partitioning.strategies.hashing import consistent, uniform
+from partitioning.strategies.published.choices import (
     DChoicesRouter,
     HeadRouter,
     PkgRouter,
@@ -16,15 +18,13 @@ from partitioning.strategies.choices import (
     pkg,
     wchoices,
 )
-from partitioning.strategies.dkg import dkg, dkg_pkg, dkg_wosim, oapx, sia, universal
-from partitioning.strategies.flexd import dalton, flexd, pstream
-from partitioning.strategies.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
-from partitioning.strategies.frontier import frontier
-from partitioning.strategies.gedik import readj, redist, scan
-from partitioning.strategies.greedy import Router
-from partitioning.strategies.hashing import consistent, uniform
-from partitioning.strategies.reshape import flowjoin, flux, sbk, sbr
-from partitioning.strategies.substreams import clb, elb, uhlb
+from partitioning.strategies.published.dkg import dkg, dkg_pkg, dkg_wosim, oapx, sia, universal
+from partitioning.strategies.published.flexd import dalton, flexd, pstream
+from partitioning.strategies.published.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
+from partitioning.strategies.published.gedik import readj, redist, scan
+from partitioning.strategies.published.reshape import flowjoin, flux, sbk, sbr
+from partitioning.strategies.published.substreams import clb, elb, uhlb
+from partitioning.strategies.water_filling import Router
 
 Strategy = Callable[..., PartitioningFunction]
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function import Channel, PartitioningFunction, check_channels, successor
-from partitioning.profile import Floats, Profile
+from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.workload.profile import Floats, Profile
 
 #: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).
 POINTS = 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from partitioning.profile import Floats
+from partitioning.workload.profile import Floats
 
 
 def skewed_pairs(workloads: Floats, eta: float, tau: float) -> list[tuple[int, int]]:

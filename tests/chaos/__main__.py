@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.chaos.cases import KINDS, Case, draw
-from tests.chaos.clock import NoCompiler, clock
+from tests.chaos.faults.clock import NoCompiler, clock
 from tests.chaos.home import Content, World, contents, copied
 from tests.chaos.run import check, recover, rehearse, strike
 from tests.chaos.sessions import Cluster, Rival, Victim, start

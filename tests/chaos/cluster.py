@@ -20,7 +20,7 @@ from threading import Timer
 
 from pyspark.sql import SparkSession
 
-from tests.chaos.clock import set_ahead
+from tests.chaos.faults.clock import set_ahead
 from tests.chaos.home import task
 from tests.chaos.points import Fault, watched
 from tests.chaos.sessions import start

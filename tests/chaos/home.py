@@ -16,16 +16,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel import steps
-from evenkeel.params import Params
-from evenkeel.store import StoreError
+from evenkeel.pipeline import steps
+from evenkeel.registry.store import StoreError
+from evenkeel.runs.params import Params
+from evenkeel_spark.jobs import learn, migrate, roll_back, verify
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.migration import fence, publish
+from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
-from partitioning.function import PartitioningFunction
-from partitioning.hashing import key_hash
-from partitioning.sql import channel_sql, slot_sql
-from spark_jobs import constraints, fence, learn, migrate, publish, roll_back, state, verify
-from spark_jobs.apply_window import apply_window
-from spark_jobs.bootstrap import bootstrap
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import key_hash
+from partitioning.function.sql import channel_sql, slot_sql
 from tests.conftest import DAYS, FIRST_DAY, SPEC, World, some_events
 
 #: Content of each state table, by name: each key's row without its channel, sorted.

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.store import Store
-from spark_jobs import constraints, learn
+from evenkeel.registry.store import Store
+from evenkeel_spark.jobs import learn
+from evenkeel_spark.tables.delta import constraints
 
 Point = Callable[[str], None]
 
 #: Modules whose named steps (`fence.reached`) are points, too.
-NAMED = ("migrate", "moving", "verify", "publish", "roll_back")
+NAMED = ("migrate", "table_migration", "verify", "publish", "roll_back")
 _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
@@ -84,7 +85,9 @@ def watched(point: Point) -> Iterator[None]:
         around(constraints, "drop_beside", True, "after")
         around(learn, "read_events", True, None)
         for module in NAMED:
-            patch.setattr(f"spark_jobs.{module}.reached", lambda name: point(f"named {name}"))
+            patch.setattr(
+                f"evenkeel_spark.migration.{module}.reached", lambda name: point(f"named {name}")
+            )
         yield
 
 

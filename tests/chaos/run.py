@@ -7,16 +7,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from evenkeel.steps import read_plan, read_rolled_back
-from evenkeel.store import StoreError
+from evenkeel.pipeline.steps import read_plan, read_rolled_back
+from evenkeel.registry.store import StoreError
+from evenkeel_spark.jobs.maintain import maintain
+from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
-from spark_jobs import constraints, state
-from spark_jobs.maintain import maintain
 from tests.chaos import home
 from tests.chaos.cases import FLOWS, Case, Flow, Points, Stage
+from tests.chaos.faults.outage import outage
 from tests.chaos.home import RIVAL, RUN, Content, World, copied, dag, persist, task
 from tests.chaos.leftovers import age, leftovers
-from tests.chaos.outage import outage
 from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.sessions import Rival
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.session import session
+from evenkeel_spark.runtime.session import session
 from tests.chaos.cases import INSIDE, Case
 from tests.conftest import World
 

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.model.explore import Explored, explore
-from tests.model.protocol import Scenario, Variant
-from tests.model.scenarios import CASES, LARGE, scenario_of
-from tests.model.story import story
-from tests.model.variants import VARIANTS
+from tests.model.checker.explore import Explored, explore
+from tests.model.checker.story import story
+from tests.model.protocols.protocol import Scenario, Variant
+from tests.model.protocols.scenarios import CASES, LARGE, scenario_of
+from tests.model.protocols.variants import VARIANTS
 
 
 def main(argv: Sequence[str] | None = None) -> int:

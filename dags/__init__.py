@@ -1,1 +1,0 @@
-"""When things run: wiring, and nothing else."""

@@ -1,0 +1,1 @@
+"""Wire the steps and jobs of every table into Airflow DAGs."""

@@ -1,0 +1,136 @@
+"""How one strategy goes through the windows of a backtest: as functions, or tuple by tuple."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evenkeel.backtest.windows import Series, Window
+from partitioning.errors import InputError
+from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.hashing import Hashes, key_hash
+from partitioning.strategies import ROUTERS, STRATEGIES
+from partitioning.workload.metrics import imbalance, moved_shares
+from partitioning.workload.profile import Floats, Profile, sums_by
+
+#: The fields of a `Score` that say what a strategy did.
+Outcome = dict[str, Any]
+
+
+class Planned:
+    """Builds a function from each window and the one before; the next window goes by it.
+
+    A row's hash, by which it chooses an owner of a split key, is that of its number in the window.
+    """
+
+    def __init__(
+        self, series: Series, name: str, channels: Sequence[Channel], options: Mapping[str, Any]
+    ) -> None:
+        self.name, self.channels, self.options = name, channels, options
+        self.function: PartitioningFunction | None = None
+
+    @property
+    def listed(self) -> Hashes | None:
+        """Keys that the function places by name: a profile must tell them from their slot."""
+        return None if self.function is None else self.function.explicit_keys
+
+    def step(self, profile: Profile, window: Window, unseen: Window) -> Outcome:
+        """Learn `window`, as `profile` has it, and score on `unseen`."""
+        before, began = self.function, time.perf_counter()
+        try:
+            function = STRATEGIES[self.name](profile, before, self.channels, **self.options)
+        except InputError as error:
+            raise _named(self.name, error) from error
+        seconds = time.perf_counter() - began
+        self.function = function
+        moved = np.zeros(len(window.hashes))
+        if before is not None:
+            moved = moved_shares(before, function, window.hashes)
+        learned, (loads, copies) = placed(function, window)[0], placed(function, unseen)
+        return {
+            "imbalance_learned": imbalance(learned, function.capacities),
+            "imbalance": imbalance(loads, function.capacities),
+            "moved": float((window.load * moved).sum() / window.load.sum()),
+            "moved_keys": int(np.count_nonzero(moved)),
+            "explicit_keys": len(function.explicit_keys) + len(function.split),
+            "copies": copies,
+            "plan_seconds": seconds,
+        }
+
+
+class Streamed:
+    """Sends each tuple where the strategy's router does; the stream goes on from window to window.
+
+    Nothing moves: state stays in parts where its tuples went. Explicit keys are those in parts,
+    and the time is that of routing a window.
+    """
+
+    def __init__(
+        self, series: Series, name: str, channels: Sequence[Channel], options: Mapping[str, Any]
+    ) -> None:
+        try:
+            self.router = ROUTERS[name](series.hashes, channels, **options)
+        except InputError as error:
+            raise _named(name, error) from error
+        self.hashes, self.capacities = series.hashes, self.router.capacities
+        self.last: Outcome | None = None
+
+    @property
+    def listed(self) -> None:
+        """A router looks at no profile."""
+
+    def step(self, profile: Profile, window: Window, unseen: Window) -> Outcome:
+        """Let `unseen` go by, after `window`."""
+        before = self.last or self._route(window)
+        self.last = self._route(unseen)
+        return self.last | {
+            "imbalance_learned": before["imbalance"],
+            "plan_seconds": before["plan_seconds"],
+        }
+
+    def _route(self, window: Window) -> Outcome:
+        began = time.perf_counter()
+        number = np.searchsorted(self.hashes, window.hashes)
+        routed = self.router.route(number[window.stream], window.weights)
+        loads = sums_by(routed.channel, routed.load, len(self.capacities))
+        copies = np.unique(routed.key, return_counts=True)[1]
+        return {
+            "imbalance": imbalance(loads, self.capacities),
+            "moved": 0.0,
+            "moved_keys": 0,
+            "explicit_keys": int((copies > 1).sum()),
+            "copies": float(copies.mean()),
+            "plan_seconds": time.perf_counter() - began,
+        }
+
+
+def run(
+    series: Series, name: str, channels: Sequence[Channel], options: Mapping[str, Any]
+) -> Planned | Streamed:
+    """What to `step` through the windows: the strategy's router, if it has one."""
+    return (Streamed if name in ROUTERS else Planned)(series, name, channels, options)
+
+
+def placed(function: PartitioningFunction, window: Window) -> tuple[Floats, float]:
+    """Load of each channel, float64 (N,), and mean channels a key, if the window's rows go by
+    `function`; rows of split keys one by one."""
+    count = len(function.channels)
+    whole = function.split.find(window.hashes) < 0
+    loads = sums_by(function.lookup_hashes(window.hashes[whole]), window.load[whole], count)
+    if whole.all():
+        return loads, 1.0
+    at = np.flatnonzero(~whole[window.stream])
+    key = window.stream[at]
+    rows = key_hash([window.hashes[key], at], ["bigint", "bigint"])
+    owners = function.lookup_hashes(window.hashes[key], rows)
+    weights = np.ones(len(at)) if window.weights is None else window.weights[at]
+    copies = len(np.unique(key.astype(np.int64) * count + owners)) + whole.sum()
+    return loads + sums_by(owners, weights, count), float(copies / len(whole))
+
+
+def _named(name: str, error: InputError) -> InputError:
+    where = f"strategy {name}" + (f", {error.where}" if error.where else "")
+    return InputError(error.what, where, error.fix)

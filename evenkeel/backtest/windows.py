@@ -1,0 +1,212 @@
+"""An input cut into windows: the exact load of every key in each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain, islice, pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from evenkeel.backtest.inputs import TYPE_NAMES, is_null, key_column, read_columns, times, weights
+from partitioning.errors import InputError
+from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import Hashes, key_hash
+from partitioning.workload.profile import Floats
+
+#: Microseconds.
+DAY = 86_400_000_000
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """What came in during one window.
+
+    Parameters
+    ----------
+    label : its number from 0, or when it begins (ISO)
+    hashes, load : int64 and float64 (n,): the keys that it has, by hash, ascending, and their load
+    rows : input rows
+    stream : int32 (rows,): position in `hashes` of each row's key, in the order of time or of input
+    weights : float64 (rows,): load of each row; None: 1
+    """
+
+    label: str
+    hashes: Hashes
+    load: Floats
+    rows: int
+    stream: npt.NDArray[np.int32]
+    weights: Floats | None
+
+    def pieces(self, count: int) -> Iterator[tuple[Hashes, Floats]]:
+        """The window cut by rows, in the order of the stream, into at most `count` like parts that
+        have load: keys, by hash, and load of each, as in `hashes` and `load`. Where the order is
+        not known the window is one piece."""
+        for mine in np.array_split(np.arange(len(self.stream)), count):
+            own = None if self.weights is None else self.weights[mine]
+            load = np.bincount(self.stream[mine], own, minlength=len(self.hashes))
+            if load.any():
+                yield self.hashes[load > 0], load[load > 0].astype(np.float64)
+        if not len(self.stream):
+            yield self.hashes, self.load
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Windows in order, none without load; `notes` says in sentences what was left out.
+
+    `hashes`, int64 (K,), ascending, are those of all keys.
+    """
+
+    key: tuple[KeyColumn, ...]
+    hashes: Hashes
+    windows: tuple[Window, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def keys(self) -> int:
+        """K, the number of distinct keys."""
+        return len(self.hashes)
+
+
+#: More rows than any file has, and as many as an index can count.
+MOST = 1 << 62
+
+
+def read_series(
+    path: str,
+    key: Sequence[str],
+    *,
+    weight: str | None = None,
+    rows: int | None = None,
+    time: str | None = None,
+    every: str | None = None,
+    limit: int | None = None,
+) -> Series:
+    """Cut a file into windows of `rows` rows, or of the span `every` of column `time`, 1d.
+
+    Rows whose key is null are left out, as `learn` does; so are the last rows where they fill no
+    window of `rows`, and windows without load. Windows of time are counted from the first day's
+    midnight (UTC where times have a zone).
+
+    Parameters
+    ----------
+    weight : column of each row's load; None: 1 a row
+    limit : rows to read at most
+
+    Raises
+    ------
+    InputError : a file, column, type or value that cannot be used, or fewer than 2 windows
+    """
+    if (rows is None) == (time is None):
+        raise InputError("windows are either of rows or of time", fix="Give --rows or --time")
+    for name, value in (("rows", rows), ("limit", limit)):
+        if value is not None and value < 1:
+            raise InputError(f"{value} rows asked for", f"--{name}", "Give at least 1")
+    if time is None and every is not None:
+        raise InputError("windows of rows have no span", "--every", "Give --time, not --rows")
+    rows, limit = (None if n is None else min(n, MOST) for n in (rows, limit))
+    span = _span(every or "1d") if time is not None else 0
+    extra = [c for c in (weight, time) if c is not None]
+    table = read_columns(path, list(key), extra, limit)
+    notes: list[str] = []
+
+    kept = ~np.any([is_null(table.column(c)) for c in key], axis=0)
+    if not kept.all():
+        notes.append(f"rows with a null key, left out: {int((~kept).sum()):,}")
+        table = table.filter(pa.array(kept))
+    columns = [key_column(table.column(c), c) for c in key]
+    spec = tuple(KeyColumn(c, TYPE_NAMES[a.type]) for c, a in zip(key, columns, strict=True))
+    ids, hashes = _distinct(columns, [c.type for c in spec])
+    load = None if weight is None else weights(table.column(weight), weight)
+
+    if rows is not None:
+        at = np.arange(len(ids)) // rows
+        rest = len(ids) % rows
+        if rest and len(ids) > rows:
+            notes.append(f"the last {rest:,} rows fill no window and are left out")
+        at[len(ids) - rest :] = -1
+        order = np.arange(len(ids))
+        name: Callable[[int], str] = str
+    else:
+        assert time is not None
+        micros = times(table.column(time), time)
+        start = int(micros.min()) // DAY * DAY if len(micros) else 0
+        at = (micros - start) // span
+        order = np.argsort(micros, kind="stable")
+        name = _names(start, span)
+    windows = _cut(at, order, ids, hashes, load, name)
+    found = {number: w for number, w in windows if w.load.any()}
+    passed = max(found, default=0) - min(found, default=0) + 1 - len(found)
+    if found and passed:
+        gaps = (range(a + 1, b) for a, b in pairwise(found))
+        shown = ", ".join(map(name, islice(chain.from_iterable(gaps), 5)))
+        more = ", ..." if passed > 5 else ""
+        notes.append(f"{passed:,} windows have no load and are passed over: {shown}{more}")
+    if len(found) < 2:
+        whole = "" if rows is None else f" of {rows:,} rows"
+        raise InputError(
+            f"{len(found)} windows{whole} have load, in {len(ids):,} rows with a key",
+            path,
+            "A backtest needs 2: one to learn from, one to score on",
+        )
+    return Series(spec, hashes, tuple(found.values()), tuple(notes))
+
+
+def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np.int64], Hashes]:
+    """Number of each row's key (n,), and the hash of each number, ascending (K,)."""
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    first = np.empty(0, dtype=np.int64)
+    for column in columns:
+        encoded = column.dictionary_encode()
+        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = codes * max(len(encoded.dictionary), 1) + own
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    picked = pa.array(first)
+    hashes, merged = np.unique(
+        key_hash([c.take(picked) for c in columns], types), return_inverse=True
+    )
+    return merged[codes], hashes
+
+
+def _span(every: str) -> int:
+    """Microseconds."""
+    found = re.fullmatch(r"([0-9]{1,6})([smhdw])", every)
+    if not found or not int(found[1]):
+        raise InputError(
+            f"{every!r} is no span of time", "--every", "Give a number and s, m, h, d or w: 1d"
+        )
+    return int(timedelta(**{_UNITS[found[2]]: int(found[1])}) / timedelta(microseconds=1))
+
+
+def _names(start: int, span: int) -> Callable[[int], str]:
+    def name(number: int) -> str:
+        at = datetime(1970, 1, 1) + timedelta(microseconds=start + number * span)
+        return str(at.date()) if span % DAY == 0 else at.isoformat()
+
+    return name
+
+
+def _cut(
+    at: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int64],
+    hashes: Hashes,
+    load: Floats | None,
+    name: Callable[[int], str],
+) -> Iterator[tuple[int, Window]]:
+    """Windows that have rows, by number, their rows in `order`; rows at -1 belong to none."""
+    order = order[np.argsort(at[order], kind="stable")]
+    numbers, first = np.unique(at[order], return_index=True)
+    for number, mine in zip(numbers.tolist(), np.split(order, first[1:]), strict=False):
+        if number >= 0:
+            keys, inverse = np.unique(ids[mine], return_inverse=True)
+            own = None if load is None else load[mine]
+            sums = np.bincount(inverse, own, minlength=len(keys)).astype(np.float64)
+            stream = inverse.astype(np.int32)
+            yield number, Window(name(number), hashes[keys], sums, len(mine), stream, own)

@@ -1,0 +1,1 @@
+"""Run the whole pipeline on this machine: make run and make up."""

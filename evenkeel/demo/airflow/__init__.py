@@ -1,0 +1,1 @@
+"""The local Airflow of make up: its server, its client, its tables."""

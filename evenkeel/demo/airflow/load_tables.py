@@ -1,0 +1,134 @@
+"""The tables that `make up` shows: used as they are where they are whole, else made."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+
+from evenkeel.demo.progress import View
+from evenkeel.demo.replay import ROOT, clear, write_missing_flights
+from evenkeel.demo.spark_worker import Writer
+from evenkeel.demo.table_run import Lane, StepFailed
+from evenkeel.demo.user_data import input_days
+from evenkeel.registry.profiles import learned_from
+from evenkeel.table import Table
+from partitioning.errors import DamagedError, EvenkeelError
+
+
+def incomplete(table: Table) -> str | None:
+    """What a table lacks to be shown, in words; None: nothing."""
+    try:
+        epoch = table.registry.current()
+    except EvenkeelError as error:
+        return str(error)
+    for name, part in table.spec.state.items():
+        at = epoch.tables.get(name)
+        if at is None or at.path != part.path:
+            return f"epoch {epoch.number} has state table {name} elsewhere"
+        if "://" not in at.path:
+            log = Path(at.path) / "_delta_log"
+            versions = [int(f.stem) for f in log.glob("*.json") if f.stem.isdigit()]
+            if max(versions, default=-1) < at.version:
+                return f"state table {name} is not at the version of epoch {epoch.number}"
+    if table.spec.input.time is not None and not table.registry.store.names("windows"):
+        return "no window was applied"
+    return None
+
+
+@contextmanager
+def made_whole(
+    specs: Mapping[Path, Table], folder: Path, environment: Mapping[str, str], view: View
+) -> Iterator[None]:
+    """Bootstrap each table that lacks something, if it lives in `folder`, with its whole input:
+    the last window is applied as one, the days before it are where state begins. What is done
+    meanwhile goes on beside it; at its end all tables are whole. Whatever ends it, no process of
+    a job is left.
+
+    Raises
+    ------
+    EvenkeelError : a job failed
+    """
+    lanes: list[Lane] = []
+    threads: list[threading.Thread] = []
+    stop = threading.Event()
+    writer, home = Writer(ROOT / "spark_jobs", environment), Future[Path]()
+    for spec, table in specs.items():
+        name, missing = table.spec.table, incomplete(table)
+        if missing is None:
+            view.note(f"{name}: as it was left, at epoch {table.registry.numbers()[-1]}")
+        elif not _inside(table, folder):
+            view.note(f"{name}: left alone, it is outside {folder} ({missing})")
+        else:
+            write_missing_flights([table], view)
+            clear(table, folder)
+            view.note(f"{name}: making its state and epoch 0")
+            lane = Lane(
+                table=table,
+                spec=spec,
+                home=home,
+                logs=folder / "logs" / name,
+                writer=writer,
+                environment=environment,
+                force=False,
+                say=view.say,
+                stop=stop,
+            )
+            lanes.append(lane)
+            threads.append(threading.Thread(target=lane.load, args=(_last_window(table),)))
+    try:
+        with view.live():
+            for thread in threads:
+                thread.start()
+            yield
+            for thread in threads:
+                thread.join()
+    finally:
+        stop.set()
+        writer.close()
+    _raise_first(lanes)
+
+
+def _last_window(table: Table) -> tuple[date, date] | None:
+    if table.spec.input.time is None:
+        return None
+    end = input_days(table)[1] + timedelta(days=1)
+    return end - timedelta(days=table.spec.window), end
+
+
+def _inside(table: Table, folder: Path) -> bool:
+    places = [table.spec.registry, *(s.path for s in table.spec.state.values())]
+    return all("://" not in p and Path(p).is_relative_to(folder) for p in places)
+
+
+def _raise_first(lanes: Sequence[Lane]) -> None:
+    for lane in lanes:
+        if isinstance(lane.error, StepFailed):
+            raise lane.error
+    for lane in lanes:
+        if lane.error is not None:
+            raise lane.error
+
+
+def without_a_look(tables: Sequence[Table]) -> list[str]:
+    """Names of the tables whose current epoch no run has learned a profile under yet."""
+    return [t.spec.table for t in tables if incomplete(t) is None and not _looked_at(t)]
+
+
+def _looked_at(table: Table) -> bool:
+    registry = table.registry
+    now = registry.numbers()[-1]
+    for name in reversed(registry.store.names("runs")):
+        run = registry.run(name)
+        if not run.exists("profile.json"):
+            continue
+        # One that is damaged is as none: the next look learns another.
+        with contextlib.suppress(DamagedError):
+            learned = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
+            if learned["epoch"] == now:
+                return True
+    return False

@@ -1,0 +1,224 @@
+"""What `make up` runs: Airflow on this machine, with the tables of a folder of specs in it.
+
+    python -m evenkeel.demo.airflow.up                    # ./tables, on 127.0.0.1:8080 or a port
+    that is free
+    python -m evenkeel.demo.airflow.up --port 9000 --users viewer,op
+
+State, history and passwords stay in `.run` between two starts. Ctrl-C ends it with all that it
+has started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from evenkeel.demo.airflow.client import Api
+from evenkeel.demo.airflow.load_tables import made_whole, without_a_look
+from evenkeel.demo.airflow.server import Server, free_port, prepare_home, settings, write_private
+from evenkeel.demo.progress import View
+from evenkeel.demo.replay import ROOT, UP, airflow_environment, alone, empty_database
+from evenkeel.demo.table_run import StepFailed
+from evenkeel.spec.catalog import load_catalog, tables_folder
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError, InputError
+
+#: Seconds for Airflow to become healthy and to parse the DAGs; for the first look at a table.
+HEALTHY, LOOK = 180.0, 900.0
+ROLES = ("viewer", "user", "op")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 when it was stopped, 1 where a process failed, 2 for
+    wrong input."""
+    options = _arguments().parse_args(argv)
+    folder: Path = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    # A closed terminal and a kill end it like Ctrl-C does, and Ctrl-C does where a shell that
+    # started it in the background had it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with alone(folder) as lock:
+            _up(options, folder, lock)
+    except KeyboardInterrupt:
+        return 0
+    except EvenkeelError as error:
+        sys.stderr.write(f"evenkeel: error: {error}\n")
+        if isinstance(error, StepFailed):
+            sys.stderr.write(error.tail + "\n")
+        return error.exit_code
+    return 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    asked = argparse.ArgumentParser(
+        prog="evenkeel.demo.airflow.up", description=__doc__.split("\n")[0]
+    )
+    asked.add_argument(
+        "--port", type=int, default=os.environ.get("PORT") or None, help="default: 8080 if free"
+    )
+    asked.add_argument(
+        "--users",
+        default="",
+        help=f"further users, by comma, named for what they may do: {', '.join(ROLES)}",
+    )
+    asked.add_argument(
+        "--schedules",
+        action="store_true",
+        help="run the DAGs on their schedules, too; without, nothing runs that nobody asked for",
+    )
+    asked.add_argument(
+        "--no-look", action="store_true", help="do not start with a dry run of each table"
+    )
+    asked.add_argument("--folder", type=Path, default=ROOT / ".run", help="where all of it goes")
+    return asked
+
+
+def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
+    view, port, users = View(), free_port(options.port), _users(options.users)
+    specs = tables_folder(ROOT)
+    catalog = load_catalog(specs)
+    for problem in catalog.problems:
+        view.note(f"left out: {problem}")
+    tables = {file: Table(spec) for file, spec in catalog.specs.items()}
+    if not tables:
+        raise InputError("no table to show", str(specs), "Write a spec, see docs/SPEC.md")
+    environment = airflow_environment(folder, specs)
+    version = importlib.metadata.version("apache-airflow-core")
+    # Named for the version: a database of another needs migrating.
+    home = folder / "airflow" / f"up-{version}"
+    server = Server(
+        f"http://127.0.0.1:{port}",
+        environment | settings(home, port, users, options.schedules),
+        folder / "logs" / "up",
+        (lock,),
+    )
+    with _ended(server, view):
+        with made_whole(tables, folder, environment, view):
+            passwords = prepare_home(home, empty_database(folder, environment, view), users)
+            # Airflow takes as long to start as tables to be made; a schedule must find them.
+            if not options.schedules:
+                _start(server, view)
+        if options.schedules:
+            _start(server, view)
+        _wait(server, [t.spec.table for t in tables.values()], passwords, view)
+        told = folder / UP
+        _tell(told, server.url, passwords, folder)
+        try:
+            api = Api(server.url, "admin", passwords["admin"])
+            if not options.no_look:
+                _look(server, api, without_a_look(list(tables.values())), view)
+            while True:
+                server.check()
+                time.sleep(1)
+        finally:
+            told.unlink(missing_ok=True)
+
+
+def _users(asked: str) -> dict[str, str]:
+    roles = [r.strip() for r in asked.split(",") if r.strip()]
+    if wrong := sorted(set(roles) - set(ROLES)):
+        raise InputError(
+            f"no such role: {', '.join(wrong)}", "--users", f"Known: {', '.join(ROLES)}"
+        )
+    return {"admin": "admin", **{role: role for role in roles}}
+
+
+def _start(server: Server, view: View) -> None:
+    view.note("starting Airflow")
+    server.start()
+
+
+@contextmanager
+def _ended(server: Server, view: View) -> Iterator[None]:
+    """End the server whatever happens."""
+    try:
+        yield
+    finally:
+        # What was asked once is being done.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        view.note("stopping Airflow")
+        server.stop()
+        view.note("stopped: nothing is left running")
+
+
+def _wait(server: Server, tables: list[str], passwords: Mapping[str, str], view: View) -> None:
+    """Until all of Airflow is healthy and the DAGs of `tables` are parsed; tells what it waits
+    for."""
+    until, told = time.monotonic() + HEALTHY, ""
+    api: Api | None = None
+    while True:
+        server.check()
+        waiting = server.waiting_for()
+        if not waiting:
+            api = api or Api(server.url, "admin", passwords["admin"])
+            missing = {f"rebalance_{t}" for t in tables} - set(api.dags())
+            waiting = [f"DAG {name}" for name in sorted(missing)]
+        if not waiting:
+            return
+        if time.monotonic() > until:
+            raise InputError(
+                f"not healthy after {HEALTHY:.0f} s: {', '.join(waiting)}",
+                str(server.logs),
+                "Read the logs there",
+            )
+        if (now := ", ".join(waiting)) != told:
+            told = now
+            view.note(f"waiting for {now}")
+        time.sleep(0.5)
+
+
+def _tell(file: Path, url: str, passwords: Mapping[str, str], folder: Path) -> None:
+    """Say how to get in, to people and to programs."""
+    write_private(
+        file,
+        json.dumps(
+            {"url": url, "user": "admin", "password": passwords["admin"], "users": passwords},
+            indent=2,
+        )
+        + "\n",
+    )
+    others = "".join(f"\n  {u:<12}{p}" for u, p in passwords.items() if u != "admin")
+    sys.stdout.write(
+        f"\n  Evenkeel    {url}/evenkeel/\n  Airflow     {url}\n"
+        f"  user        admin\n  password    {passwords['admin']}{others}\n\n"
+        f"  (also in {_short(file)}; logs in {_short(folder / 'logs' / 'up')}; Ctrl-C stops it)\n\n"
+    )
+    sys.stdout.flush()
+
+
+def _look(server: Server, api: Api, tables: list[str], view: View) -> None:
+    """Learn how even each table is now by a dry run, so that its pages have something to show."""
+    runs = {t: api.trigger(f"rebalance_{t}", dry_run=True, force=True) for t in tables}
+    for table in runs:
+        view.note(f"{table}: a dry run, to learn how even it is now")
+    began, until = time.monotonic(), time.monotonic() + LOOK
+    while runs and time.monotonic() < until:
+        time.sleep(2)
+        server.check()
+        for table, run in list(runs.items()):
+            state = api.state(f"rebalance_{table}", run)
+            if state not in ("queued", "running"):
+                del runs[table]
+                view.note(f"{table}: dry run {state}, {time.monotonic() - began:.0f} s")
+
+
+def _short(path: Path) -> str:
+    with contextlib.suppress(ValueError):
+        return str(path.relative_to(Path.cwd()))
+    return str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

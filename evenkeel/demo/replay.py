@@ -1,0 +1,277 @@
+"""The replay behind `make run`: real input, real Spark, real Airflow, week after week.
+
+    python -m evenkeel.demo.replay                                 # the flights of 2013, three
+    tables
+    python -m evenkeel.demo.replay --data F --key COL --time COL   # your own Parquet or CSV
+
+It starts afresh each time: state, registry and Airflow history of the replayed tables under
+`.run` are made anew. Set up once, it needs no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+from evenkeel.demo.flights import write_flights
+from evenkeel.demo.local_env import environment
+from evenkeel.demo.progress import View, outcome, print_json, print_tables
+from evenkeel.demo.schedule import DAYS, ROUNDS, fit
+from evenkeel.demo.spark_worker import Writer
+from evenkeel.demo.table_run import Lane, StepFailed
+from evenkeel.demo.user_data import input_days, own_spec
+from evenkeel.table import Table, open_table
+from partitioning.errors import EvenkeelError, InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+FLIGHTS = "flights.parquet"
+#: Where a running `make up` says how to reach it.
+UP = "up.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0, 1 where a run or gate failed, 2 for wrong input."""
+    options = _arguments().parse_args(argv)
+    folder: Path = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Ends like Ctrl-C does: with all that was started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with alone(folder):
+            return _replay(options, folder)
+    except EvenkeelError as error:
+        sys.stderr.write(f"evenkeel: error: {error}\n")
+        return error.exit_code
+
+
+def _arguments() -> argparse.ArgumentParser:
+    asked = argparse.ArgumentParser(prog="evenkeel.demo.replay", description=__doc__.split("\n")[0])
+    asked.add_argument(
+        "--tables",
+        default="flights,aircraft,carriers",
+        help="specs in ./tables, by name [%(default)s]",
+    )
+    asked.add_argument(
+        "--rounds",
+        type=int,
+        help=f"rebalances to run [{ROUNDS} of the first table, one less of each further one]",
+    )
+    asked.add_argument("--days", type=int, help=f"days a round [{DAYS}, or what fits]")
+    asked.add_argument(
+        "--as-decided",
+        action="store_true",
+        help="rebalance only where it pays; on state as small as the flights' it hardly ever does",
+    )
+    asked.add_argument("--data", default=os.environ.get("DATA"), help="your own Parquet or CSV")
+    asked.add_argument("--key", default=os.environ.get("KEY"), help="its key column(s), by comma")
+    asked.add_argument("--time", default=os.environ.get("TIME"), help="its date or time column")
+    asked.add_argument(
+        "--null-keys",
+        choices=["refuse", "drop", "keep"],
+        default="refuse",
+        help="what becomes of rows of --data whose key is null [%(default)s]",
+    )
+    asked.add_argument("--folder", type=Path, default=ROOT / ".run", help="where all of it goes")
+    asked.add_argument("--format", choices=["table", "json"], default="table")
+    return asked
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[int]:
+    """Refuse a second replay, or `make up`, in one folder: it would remove what the first works
+    on. Gives the lock's descriptor: it is held as long as any process has it."""
+    with (folder / "replay.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(_who_runs(folder), str(folder), "Wait for it, or stop it") from None
+        yield file.fileno()
+
+
+def _who_runs(folder: Path) -> str:
+    try:
+        url = json.loads((folder / UP).read_text(encoding="utf-8"))["url"]
+    except (OSError, ValueError, KeyError):
+        return "another replay is running here"
+    return f"make up is running here, at {url}"
+
+
+def _replay(options: argparse.Namespace, folder: Path) -> int:
+    if any(asked is not None and asked < 1 for asked in (options.days, options.rounds)):
+        raise InputError("at least 1 round of 1 day is needed", "--rounds, --days")
+    began = time.monotonic()
+    if options.data:
+        specs = [_own_spec(options, options.days or DAYS, folder)]
+    else:
+        specs = [ROOT / "tables" / f"{name}.yaml" for name in options.tables.split(",") if name]
+    tables = [open_table(str(spec)) for spec in specs]
+    view = View(quiet=options.format == "json")
+    write_missing_flights(tables, view)
+    spans = [input_days(table) for table in tables]
+    fitting = [
+        # Each table one round less than the one before, as all run at the same time.
+        fit(span, options.days, options.rounds, max(1, ROUNDS - at), table.spec.input.path)
+        for at, (table, span) in enumerate(zip(tables, spans, strict=True))
+    ]
+    if options.data and (days := fitting[0][0]) != (options.days or DAYS):
+        view.note(f"the input has room for {fitting[0][1]} rounds of {days} days")
+        tables = [open_table(str(_own_spec(options, days, folder)))]
+    for table in tables:
+        clear(table, folder)
+    variables = airflow_environment(folder, specs[0].parent)
+    writer, stop = Writer(ROOT / "spark_jobs", variables), threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        empty = beside.submit(empty_database, folder, variables, view)
+        lanes = [
+            Lane(
+                table=table,
+                spec=spec,
+                home=beside.submit(_airflow_home, folder, table.spec.table, empty),
+                logs=folder / "logs" / table.spec.table,
+                writer=writer,
+                environment=variables,
+                force=not options.as_decided,
+                say=view.say,
+                stop=stop,
+            )
+            for table, spec in zip(tables, specs, strict=True)
+        ]
+        try:
+            _run_all(lanes, [span[0] for span in spans], fitting, view)
+        finally:
+            writer.close()
+    found = [outcome(lane) for lane in lanes]
+    seconds = time.monotonic() - began
+    (print_json if options.format == "json" else print_tables)(found, seconds)
+    for lane in lanes:
+        if lane.error and not isinstance(lane.error, InterruptedError):
+            sys.stderr.write(f"evenkeel: error: {lane.error}\n")
+            if isinstance(lane.error, StepFailed):
+                sys.stderr.write(lane.error.tail + "\n")
+    return 0 if all(f.passed for f in found) else 1
+
+
+def _own_spec(options: argparse.Namespace, days: int, folder: Path) -> Path:
+    return own_spec(options.data, options.key, options.time, days, folder, options.null_keys)
+
+
+def _run_all(
+    lanes: list[Lane], starts: list[date], fitting: list[tuple[int, int]], view: View
+) -> None:
+    threads = [
+        threading.Thread(target=lane.run, args=(start, *fits), daemon=True)
+        for lane, start, fits in zip(lanes, starts, fitting, strict=True)
+    ]
+    with view.live():
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            for lane in lanes:
+                lane.stop.set()
+                lane.kill()
+            raise InputError("interrupted") from None
+
+
+def write_missing_flights(tables: list[Table], view: View) -> None:
+    """Write the flights where the specs look for them, once."""
+    for path in {Path(t.spec.input.path) for t in tables}:
+        if path.name == FLIGHTS and not path.is_file():
+            view.note(f"writing the flights of 2013 to {path}")
+            write_flights(path)
+
+
+def clear(table: Table, folder: Path) -> None:
+    """Remove what an earlier replay left of this table; nothing outside the replay's folder."""
+    spec = table.spec
+    for path in [spec.registry, *(s.path for s in spec.state.values())]:
+        place = Path(path)
+        if "://" in path or not place.is_relative_to(folder):
+            raise InputError(
+                f"{path} is outside {folder}, and a replay starts by removing it",
+                f"spec of {spec.table}",
+                "Replay a spec whose state and registry are inside it",
+            )
+        shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(folder / "logs" / spec.table, ignore_errors=True)
+
+
+def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
+    """Of every process: this machine's Spark, with its defaults for small tables where the specs
+    are the flights', and an Airflow that lives in the replay's folder."""
+    path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        # Nothing of another Airflow that this shell is set up for: least of all its database.
+        **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
+        **environment(small=specs == ROOT / "tables"),
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONWARNINGS": "ignore",
+        "COLUMNS": "200",
+        "EVENKEEL_TABLES": str(specs),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs" / "airflow"),
+        "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(
+            folder / "logs" / "airflow" / "dag_processor"
+        ),
+        "AIRFLOW_CONN_SPARK_DEFAULT": (
+            '{"conn_type": "spark", "host": "local[*]", "extra": '
+            '{"deploy-mode": "client", "spark-binary": "spark-submit"}}'
+        ),
+    }
+
+
+def empty_database(folder: Path, variables: dict[str, str], view: View) -> Path:
+    """Airflow's database with nothing in it, to be copied; its schema is made once."""
+    made = folder / "airflow" / "empty" / "airflow.db"
+    if made.is_file():
+        return made
+    view.note("making Airflow's database")
+    # Under another name until it is whole, so that an interrupted one is not taken for it.
+    fresh = made.parent.with_name("unfinished")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.rmtree(made.parent, ignore_errors=True)
+    log = folder / "logs" / "airflow-db-migrate.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        code = subprocess.call(
+            ["airflow", "db", "migrate"],
+            env={**variables, "AIRFLOW_HOME": str(fresh)},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    if code:
+        raise StepFailed("airflow db migrate", log, code)
+    made.parent.mkdir()
+    shutil.copy(fresh / "airflow.db", made)
+    shutil.rmtree(fresh)
+    return made
+
+
+def _airflow_home(folder: Path, name: str, empty: Future[Path]) -> Path:
+    """A folder with a database of its own for one table."""
+    home = folder / "airflow" / name
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    shutil.copy(empty.result(), home)
+    return home
+
+
+if __name__ == "__main__":
+    sys.exit(main())

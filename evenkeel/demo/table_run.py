@@ -1,0 +1,195 @@
+"""One table's way through a replay: its jobs and DAG runs, one after the other, as processes.
+
+Each process writes to a log of its own; what is shown of it is told through `Lane.say`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.demo.spark_worker import Writer, end_process, start_process
+from evenkeel.runs.record import RunParts, read_run
+from evenkeel.table import Table
+from partitioning.errors import EvenkeelError, InputError
+
+#: How Airflow says that a task begins, and how our own errors and its tasks' failures look.
+_TASK = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
+_MATTERS = re.compile(r"evenkeel: error: |[A-Za-z]*(?:Error|Exception|Fail\w*): ")
+
+
+class StepFailed(EvenkeelError):
+    """A process of the replay failed; carries the end of its log."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, log: Path, code: int) -> None:
+        super().__init__(f"{what} failed with exit code {code}", str(log))
+        self.tail = tail(log)
+
+
+@dataclass
+class Round:
+    """What came of one round: what its run left, and where its page is."""
+
+    end: date
+    seconds: float
+    parts: RunParts
+    report: str | None
+
+
+@dataclass
+class Lane:
+    """A table on its way.
+
+    Parameters
+    ----------
+    table, spec : the table and the path of its spec
+    home : Airflow's folder for this table (SQLite takes one writer at a time), once it is made
+    logs : folder for logs
+    writer : runs the jobs that are no part of a DAG
+    environment : of every process
+    force : rebalance each round, whether it pays or not
+    say : told (table, what is running now, seconds of the step before it or None)
+    stop : set when another lane failed
+    """
+
+    table: Table
+    spec: Path
+    home: Future[Path]
+    logs: Path
+    writer: Writer
+    environment: Mapping[str, str]
+    force: bool
+    say: Callable[[str, str, float | None], None]
+    stop: threading.Event
+    rounds: list[Round] = field(default_factory=list)
+    error: Exception | None = None
+    _process: subprocess.Popen[str] | None = None
+    _count: int = 0
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.spec.table
+
+    def run(self, start: date, days: int, rounds: int) -> None:
+        """Bootstrap with the first `days` days from `start`, then as many rounds of as many days;
+        what goes wrong stays in `error`."""
+
+        def work() -> None:
+            first, end = start, start + timedelta(days=days)
+            self.say(self.name, "bootstrap", None)
+            self._job("bootstrap", "--end", end.isoformat())
+            for number in range(1, rounds + 1):
+                first, end = end, end + timedelta(days=days)
+                self._round(f"round {number}/{rounds}", first, end)
+
+        self._guarded(work)
+
+    def load(self, span: tuple[date, date] | None) -> None:
+        """Bootstrap with what came before the span's first day, then apply the span as one
+        window; with no span, bootstrap alone. What goes wrong stays in `error`."""
+
+        def work() -> None:
+            self.say(self.name, "bootstrap", None)
+            if span is None:
+                self._job("bootstrap")
+                return
+            start, end = (day.isoformat() for day in span)
+            self._job("bootstrap", "--end", start)
+            self.say(self.name, "apply_window", None)
+            self._job("apply_window", "--start", start, "--end", end)
+
+        self._guarded(work)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+            self.say(self.name, "done", None)
+        except Exception as error:
+            self.error = error
+            # A process that was ended because all is to stop did not fail.
+            asked = self.stop.is_set() or isinstance(error, InterruptedError)
+            self.stop.set()
+            self.say(self.name, "stopped" if asked else "failed", None)
+
+    def kill(self) -> None:
+        """End the process that is running, with all that it started."""
+        end_process(self._process)
+
+    def _round(self, title: str, start: date, end: date) -> None:
+        began = time.monotonic()
+        self.say(self.name, f"{title}  apply_window", None)
+        self._job("apply_window", "--start", start.isoformat(), "--end", end.isoformat())
+        registry = self.table.registry
+        before = set(registry.store.names("runs"))
+        self.say(self.name, f"{title}  airflow", None)
+        self._dag({"window_end": end.isoformat(), "force": self.force}, title)
+        new = sorted(set(registry.store.names("runs")) - before)
+        if len(new) != 1:
+            raise InputError(f"{len(new)} runs were recorded for this round", registry.url)
+        run = registry.run(new[0])
+        parts = read_run(self.name, registry, run)
+        if parts.decision is None:
+            raise InputError("the run has left no decision", run.url, "Its log says why")
+        report = f"{run.url}/report.html" if run.exists("report.html") else None
+        if parts.published is not None:
+            # The epoch's copy outlives the run's.
+            kept = registry.kept(parts.published)
+            report = kept.path("report.html") if kept.exists("report.html") else report
+        self.rounds.append(Round(end, time.monotonic() - began, parts, report))
+
+    def _job(self, job: str, *arguments: str) -> None:
+        """Run a job by the writer, keeping its output; StepFailed where it fails."""
+        log, began = self._log(job), time.monotonic()
+        with log.open("w", encoding="utf-8") as file:
+            code = self.writer.run(job, ["--spec", str(self.spec), *arguments], file.write)
+        if code:
+            raise StepFailed(f"{self.name}: {job}", log, code)
+        self.say(self.name, "", time.monotonic() - began)
+
+    def _dag(self, asked: Mapping[str, Any], title: str) -> None:
+        """Run the table's DAG, keeping its output and telling its tasks; StepFailed where it
+        fails."""
+        log, began, current = self._log("rebalance"), time.monotonic(), "airflow"
+        command = ["airflow", "dags", "test", f"rebalance_{self.name}", "-c", json.dumps(asked)]
+        home = str(self.home.result())
+        self._process = start_process(command, {**self.environment, "AIRFLOW_HOME": home})
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        with log.open("w", encoding="utf-8") as file:
+            for line in self._process.stdout:
+                file.write(line)
+                file.flush()
+                if found := _TASK.search(line):
+                    now = time.monotonic()
+                    self.say(self.name, f"{title}  {found[1]}", now - began)
+                    began, current = now, found[1]
+        if code := self._process.wait():
+            raise StepFailed(f"{self.name}: {current}", log, code)
+        self.say(self.name, "", time.monotonic() - began)
+
+    def _log(self, what: str) -> Path:
+        if self.stop.is_set():
+            raise InterruptedError
+        self._count += 1
+        log = self.logs / f"{self._count:02d}-{what}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """What matters most of a failed process's log: its errors in one line each, or its end."""
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line.strip() for line in text if _MATTERS.search(line)]
+    return "\n".join(list(dict.fromkeys(said))[-lines:] or text[-lines:])

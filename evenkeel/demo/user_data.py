@@ -1,0 +1,137 @@
+"""A spec for data that somebody brings along: `make run DATA=... KEY=... TIME=...`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from evenkeel.table import Table
+from partitioning.errors import InputError
+
+
+def own_spec(
+    path: str,
+    key: str | None,
+    time: str | None,
+    days: int,
+    folder: Path,
+    null_keys: str = "refuse",
+) -> Path:
+    """Write a spec for the user's own data, with the number of events and the last one for each
+    key as state; returns its path.
+
+    Parameters
+    ----------
+    path : Parquet or CSV, a file or a folder
+    key : key columns, by comma
+    time : date or timestamp column
+    days : days in a window
+    folder : where the spec, state and registry go
+    null_keys : what becomes of events whose key has a null: refuse, drop or keep
+
+    Raises
+    ------
+    InputError : one of them is missing
+    """
+    if not key or not time:
+        raise InputError("DATA needs KEY (its key column) and TIME (its date or time column)")
+    data = Path(path).resolve()
+    if not data.exists():
+        raise InputError("there is no such file or folder", str(data))
+    name = re.sub(r"\W+", "_", data.stem, flags=re.ASCII).strip("_")[:50] or "own"
+    name = name if name[0].isalpha() else f"t_{name}"
+    spec = {
+        "table": name,
+        "key": [k.strip() for k in key.split(",")],
+        "null_keys": null_keys,
+        "input": {
+            "path": str(data),
+            "format": "csv" if _is_csv(data) else "parquet",
+            "time": time,
+        },
+        "window": days,
+        "state": {
+            name: {
+                "path": f"../state/{name}",
+                "columns": {
+                    "events": {"merge": "count"},
+                    "last_seen": {"merge": "max", "of": time},
+                },
+            }
+        },
+        "registry": f"../registry/{name}",
+        "channels": 10,
+        "trigger": 1.05,
+        "max_imbalance": 1.02,
+    }
+    # In a folder of its own: all specs beside each other are tables of one Airflow.
+    file = folder / f"tables-{name}" / f"{name}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def _is_csv(data: Path) -> bool:
+    files = data.rglob("*") if data.is_dir() else [data]
+    return any(f.suffix.lower() in (".csv", ".gz", ".txt") and f.name[0] not in "._" for f in files)
+
+
+def input_days(table: Table) -> tuple[date, date]:
+    """First and last day of a table's input, read without Spark; none is after today (UTC), as
+    one wrong year must not be the last day.
+
+    Raises
+    ------
+    InputError : its column of time is no date, timestamp or text of a CSV, cannot be read as
+        dates, or holds none up to today
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    from evenkeel.backtest.inputs import FAR
+
+    source, column = table.spec.input, table.spec.input.time
+    try:
+        data = ds.dataset(source.path, format=source.format)
+        scanned = data.to_table(columns=[column])
+        kind = scanned[column].type
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        of_days = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        if not (of_days or pa.types.is_null(kind) or (text and source.format == "csv")):
+            if source.format == "csv":
+                fix = "Write it as 2013-01-31 or 2013-01-31T05:00:00"
+            else:
+                fix = "Store it as a date or timestamp" + (", or use CSV" if text else "")
+            raise InputError(f"{column} is {'text' if text else kind}", source.path, fix)
+        times = scanned[column]
+        tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+        if of_days:
+            zone = UTC if getattr(kind, "tz", None) else None
+            midnight = datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone)
+            ahead = tomorrow if pa.types.is_date(kind) else midnight
+            times = times.filter(pc.less(times, pa.scalar(ahead, kind)))
+            if not len(times) and scanned[column].null_count < len(scanned):
+                raise InputError(f"{column} has no day up to today (UTC)", source.path)
+        ends = pc.min_max(times).as_py()
+        first, last = (_day(ends[name]) for name in ("min", "max"))
+    except OverflowError as error:
+        raise InputError(f"{column}: {FAR}", source.path) from error
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error
+    if first is None or last is None:
+        raise InputError(f"{column} holds no dates", source.path)
+    return first, last
+
+
+def _day(value: datetime | date | str | None) -> date | None:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        # Days are UTC days everywhere.
+        return (value.astimezone(UTC) if value.tzinfo else value).date()
+    return value

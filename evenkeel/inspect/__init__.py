@@ -1,0 +1,1 @@
+"""What people ask about a table: its status, its keys, its epochs."""

@@ -1,0 +1,82 @@
+"""Two epochs side by side: what changed its channel between them, what it weighs, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenkeel.inspect.past_plan import past_plan
+from evenkeel.registry.epochs import Epoch, Registry
+from partitioning.errors import EvenkeelError
+from partitioning.function.hashing import slot_of
+from partitioning.moves.moves import Move, moves_between
+from partitioning.moves.partial_rows import shared_keys
+from partitioning.workload.profile import Profile
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`moves` from old to new, most load first, each with the reasons of the plans in between;
+    `problems`: what could not be read."""
+
+    old: Epoch
+    new: Epoch
+    moves: tuple[Move, ...]
+    problems: tuple[str, ...]
+
+
+def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> Comparison:
+    """What differs between where two epochs place keys.
+
+    Parameters
+    ----------
+    profile : weighs what moved; None: nothing is weighed, and heavy keys are told by their hash
+
+    Raises
+    ------
+    InputError : there is no such epoch
+    """
+    before, after = registry.epoch(old), registry.epoch(new)
+    first, second = before.function, after.function
+    weights = (profile or _unweighed(before)).listing(
+        np.concatenate([first.explicit_keys, second.explicit_keys, shared_keys(first, second)])
+    )
+    reasons: dict[tuple[str, int], list[str]] = {}
+    problems = []
+    for number in range(min(old, new) + 1, max(old, new) + 1):
+        try:
+            plan = past_plan(registry, registry.epoch(number))
+        except EvenkeelError as error:
+            problems.append(str(error))
+            continue
+        for moved, reason in plan.reasons.items() if plan else ():
+            reasons.setdefault(moved, []).append(f"epoch {number}: {reason}")
+    slots = len(second.slots)
+
+    def why(move: Move) -> str:
+        told = reasons.get((move.kind, move.item), [])
+        if move.kind != "slot":
+            slot = int(slot_of(np.array([move.item], dtype=np.int64), slots)[0])
+            told = told or reasons.get(("slot", slot), [])
+        return "; ".join(told) or "no plan in between tells"
+
+    moves = moves_between(first, second, weights)
+    return Comparison(
+        before, after, tuple(replace(m, reason=why(m)) for m in moves), tuple(problems)
+    )
+
+
+def _unweighed(epoch: Epoch) -> Profile:
+    nothing, none = np.zeros(len(epoch.function.slots)), np.zeros(0)
+    return Profile(
+        key=epoch.function.key,
+        load=nothing,
+        bytes=nothing,
+        rows=nothing,
+        heavy=np.zeros(0, dtype=np.int64),
+        heavy_load=none,
+        heavy_bytes=none,
+        heavy_rows=none,
+        heavy_names=(),
+    )

@@ -1,0 +1,1 @@
+"""The steps between the Spark jobs: decide, plan, approve, publish, report."""

@@ -1,0 +1,1 @@
+"""The gates: expectations on plans and tables, and what was found."""

@@ -1,0 +1,168 @@
+"""The two quality gates: the plan before rows move, the state tables after.
+
+    gate = plan_gate(plan, epoch.function, registry.store, run.name, profile=profile)
+    run.write_json("gate_plan.json", gate.to_dict())
+    gate.check(run.url)                             # GateError that names what fails
+
+`tables_gate` likewise, with what spark_jobs/verify.py measured. Each leaves a page of Data Docs
+in the registry's store. The expectations are in `plan_suite` and `tables_suite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenkeel.quality.budgets import write_budget
+from evenkeel.quality.data_docs import leave_docs
+from evenkeel.quality.expectations import GateResult, validate
+from evenkeel.quality.plan_frames import channels as channels_frame
+from evenkeel.quality.plan_frames import moves, placement, summary
+from evenkeel.quality.plan_suite import plan_suite
+from evenkeel.quality.tables_suite import CLOSE, FAR, FILE_OVERHEAD, ROWS_OFF, tables_suite
+from evenkeel.registry.store import Store
+from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
+from partitioning.planning.forecast_error import hedge_of
+from partitioning.planning.plan import Plan
+from partitioning.workload.profile import Profile
+
+if TYPE_CHECKING:
+    pass
+
+_MEASURES = (
+    "table",
+    "rows_before",
+    "rows_after",
+    "checksum_before",
+    "checksum_after",
+    "misplaced",
+    "duplicates",
+    "bytes_predicted",
+    "bytes_written",
+    "files_written",
+)
+_OPTIONAL = ("rows_weighed", "merged_changed", "copies_missing")
+_COUNTS = ("table", "channel", "rows_predicted", "rows")
+
+
+def plan_gate(
+    plan: Plan,
+    previous: PartitioningFunction,
+    store: Store | None = None,
+    run: str = "",
+    *,
+    profile: Profile | None = None,
+    going_back: bool = False,
+) -> GateResult:
+    """Suite "before", on the plan. A failure raises nothing: see `GateResult.check`.
+
+    Parameters
+    ----------
+    previous : the function of the epoch that the plan starts from
+    store : the registry's store, for Data Docs; None: no page
+    run : name of the run, for Data Docs
+    profile : what the plan was made from; given, its loads are computed again and compared
+    going_back : a person asked for an earlier placement (roll back): that it be even enough, or
+        more even than now, is not expected then
+    """
+    frames = {
+        "channels": channels_frame(plan, profile),
+        "placement": placement(plan, previous),
+        "moves": moves(plan),
+        "plan": summary(plan, profile),
+    }
+    checks = plan_suite(
+        plan,
+        previous,
+        weighed=profile is not None,
+        going_back=going_back,
+        hedge=None if profile is None else hedge_of(plan, previous, profile),
+    )
+    return leave_docs(validate("before", frames, checks), store, run, plan)
+
+
+def tables_gate(
+    measures: Sequence[Mapping[str, Any]],
+    channels: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    store: Store | None = None,
+    run: str = "",
+) -> GateResult:
+    """Suite "after", on the state tables. A failure raises nothing: see `GateResult.check`.
+
+    Parameters
+    ----------
+    measures : one mapping for each state table:
+        table : str, its name in the spec
+        rows_before, rows_after : int, rows in the version just before our UPDATE and in that of
+            our (last) UPDATE
+        checksum_before, checksum_after : str, decimal digits: content checksum (sum of xxhash64
+            over all columns but channel) of the same two versions
+        misplaced : int, rows whose channel is not the new function's
+        duplicates : int, keys that stand in more than one row, split ones on one channel
+        bytes_predicted : float, bytes of state that were to move (weighed again if it had grown)
+        bytes_written, files_written : int, numAddedBytes and numAddedFiles of this plan's UPDATE
+            commits
+        merged_changed : int, optional: split keys whose partials, merged, are not what they were;
+            rows and checksums are then those of whole keys
+        copies_missing : int, optional: of a table whose rows are copied to all owners of a split
+            key, how many owners lack theirs, or have one that is not as the others
+        rows_weighed : int, optional: rows of the table when the plan's profile was weighed; what
+            it has grown by since may stand in any channel
+    channels : one mapping for each table and channel:
+        table : str
+        channel : int, its number
+        rows_predicted : float, rows that it should hold by the new function
+        rows : int, rows that it holds
+    plan : the plan that was carried out
+    store, run : as in `plan_gate`
+
+    Raises
+    ------
+    InputError : a measure is missing: what was not measured cannot pass
+    """
+    import pandas as pd
+
+    _complete(measures, _MEASURES, "measures")
+    _complete(channels, _COUNTS, "channels")
+    tables = pd.DataFrame([dict(m) for m in measures], columns=[*_MEASURES, *_OPTIONAL])
+    counts = pd.DataFrame([dict(c) for c in channels], columns=list(_COUNTS))
+    for name in ("checksum_before", "checksum_after"):
+        tables[name] = tables[name].map(str)
+    predicted = tables["bytes_predicted"].astype(float)
+    overhead = tables["files_written"].astype(float) * FILE_OVERHEAD
+    tables["bytes_close"] = predicted * (1 + CLOSE) + overhead
+    tables["bytes_far"] = predicted * (1 + FAR) + overhead
+    weighed = pd.to_numeric(tables["rows_weighed"]).fillna(tables["rows_before"])
+    grown = dict(zip(tables["table"], (tables["rows_before"] - weighed).abs(), strict=True))
+    rows = counts["rows_predicted"].astype(float)
+    counts["rows_off"] = (counts["rows"].astype(float) - rows).abs()
+    counts["rows_off_allowed"] = np.maximum(rows * ROWS_OFF, 1.0) + [
+        float(grown.get(name, 0.0)) for name in counts["table"]
+    ]
+    budget = write_budget(plan)
+    checks = tables_suite(plan.tables or set(tables["table"]), measures, budget)
+    frames = {"tables": tables, "channels": counts}
+    if budget is not None:
+        # Half a byte: the plan's own sum of floats may differ in its last digits.
+        most = budget + 0.5 + float(overhead.sum())
+        size = float(tables["bytes_written"].sum())
+        frames["written"] = pd.DataFrame({"budget": [most], "bytes": [size]})
+    result = validate("after", frames, checks)
+    return leave_docs(result, store, run, plan)
+
+
+def _complete(rows: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> None:
+    if not rows:
+        raise InputError("nothing was measured", where)
+    for row in rows:
+        missing = [n for n in names if row.get(n) is None]
+        if missing:
+            raise InputError(
+                f"{', '.join(missing)} missing for table {row.get('table')!r}",
+                where,
+                "Every measure is needed: what was not measured cannot pass",
+            )

@@ -1,0 +1,1 @@
+"""The registry: epochs, run folders, profiles and the store that keeps them."""

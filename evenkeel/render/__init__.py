@@ -1,0 +1,1 @@
+"""Format numbers and draw charts for pages and reports."""

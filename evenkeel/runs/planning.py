@@ -1,0 +1,119 @@
+"""Plans from a spec, what is asked of one run, and a profile: the same for a run and a preview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evenkeel.quality.budgets import plan_budget
+from evenkeel.registry.epochs import Epoch, Registry
+from evenkeel.runs.params import Params, channels_for
+from evenkeel.runs.timings import pace, seconds_per_load
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import InputError
+from partitioning.function.function import KeyColumn
+from partitioning.planning.decide import Decision, Policy
+from partitioning.planning.decide import decide as decide_on
+from partitioning.planning.plan import Plan, make_plan, plan_for
+from partitioning.workload.profile import Profile
+
+
+def decision_for(
+    spec: TableSpec, registry: Registry, epoch: Epoch, profile: Profile, params: Params
+) -> Decision:
+    """Whether to rebalance. What windows cost (`windows/*.json`) and what migrations cost (earlier
+    runs' `migration.json`) is as measured; where nothing is measured yet it is not weighed."""
+    policy = Policy(
+        trigger=spec.trigger,
+        max_imbalance=_aim(spec, params),
+        horizon=spec.horizon,
+        seconds_per_load=seconds_per_load(registry, profile),
+        pace=pace(registry),
+        splitting=spec.split is not None,
+        **(spec.split.limits if spec.split else {}),
+    )
+    return decide_on(
+        profile,
+        epoch.function,
+        channels_for(spec, epoch, registry, params),
+        policy,
+        force=params.force,
+    )
+
+
+def plan_next(
+    spec: TableSpec,
+    registry: Registry,
+    epoch: Epoch,
+    profile: Profile,
+    params: Params,
+    tables: Mapping[str, int],
+    row: KeyColumn | None = None,
+    worth: float | None = None,
+) -> Plan:
+    """The way to the next epoch.
+
+    Parameters
+    ----------
+    row : column by which keys may be split, as it was learned
+    worth : of a partial, where `decide` chose another than the spec's; None: the spec's
+
+    Raises
+    ------
+    InputError : an unknown strategy or option, channels that cannot be, or a profile that was
+        learned before the spec allowed splitting
+    """
+    split = spec.split
+    if split is not None and (row is None or row.name != split.by):
+        raise InputError(
+            f"the profile was learned without column {split.by!r}, by which the spec splits keys",
+            spec.registry,
+            "Learn again: start a new run",
+        )
+    strategy = params.strategy or spec.strategy
+    return make_plan(
+        spec.table,
+        profile,
+        epoch.function,
+        channels_for(spec, epoch, registry, params),
+        strategy=strategy,
+        # Options belong to the spec's own strategy.
+        options=spec.options if strategy == spec.strategy else {},
+        max_imbalance=_aim(spec, params),
+        budget=plan_budget(spec.budget if params.budget is None else params.budget),
+        tables=tables,
+        row=row if split is not None else None,
+        **(split.limits if split else {}) | ({} if worth is None else {"worth": worth}),
+    )
+
+
+def plan_back(
+    spec: TableSpec,
+    epoch: Epoch,
+    profile: Profile,
+    target: Epoch,
+    tables: Mapping[str, int],
+) -> Plan:
+    """The way back to where an earlier epoch placed every key; the result is a new epoch.
+
+    Raises
+    ------
+    InputError : that epoch splits keys, and the spec allows it no longer
+    """
+    if len(target.function.split) and spec.split is None:
+        raise InputError(
+            f"epoch {target.number} splits keys, and the spec does not allow it",
+            spec.registry,
+            "Set `split`, or name another epoch",
+        )
+    return plan_for(
+        spec.table,
+        profile,
+        epoch.function,
+        target.function,
+        tables=tables,
+        reason=f"back to epoch {target.number}",
+    )
+
+
+def _aim(spec: TableSpec, params: Params) -> float | None:
+    return spec.max_imbalance if params.max_imbalance is None else params.max_imbalance

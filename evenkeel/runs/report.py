@@ -1,0 +1,163 @@
+"""The page of a run: what happened and at what price, from whatever the run has left so far.
+
+One self-contained file: no script, no request to any host. Everything that comes from data is
+escaped by the template.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from evenkeel.quality.budgets import write_budget
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.run_folder import Run
+from evenkeel.render.charts import NARROW, WIDE, curve_svg, loads_svg
+from evenkeel.render.formatting import bytes_text, imbalance_text, percent_text, template
+from evenkeel.runs.record import RunParts, headline, read_run
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.planning.plan import Plan
+
+#: Moves that are listed, and how many of them at first sight; the rest is counted.
+LISTED, FIRST = 200, 20
+#: From a run's folder, or an epoch's, to the registry.
+_HOME = "../../"
+
+
+def render(spec: TableSpec, registry: Registry, run: Run) -> str:
+    """The page of a run, as HTML; what the run has not left is left out.
+
+    Raises
+    ------
+    DamagedError : a file of the run is torn
+    """
+    return page(read_run(spec.table, registry, run))
+
+
+def page(parts: RunParts) -> str:
+    """The page of these parts, as HTML. The same parts give the same page."""
+    title, sentence, tone = headline(parts)
+    plan = parts.plan
+    return template("report.html.j2").render(
+        parts=parts,
+        plan=plan,
+        title=title,
+        sentence=sentence,
+        tone=tone,
+        failed=[
+            r
+            for gate in (parts.gate_plan, parts.gate_tables)
+            if gate
+            for r in gate["results"]
+            if not r["success"] and r["severity"] == "critical"
+        ],
+        facts=plan_facts(plan) if plan else [],
+        pictures=pictures(plan) if plan else {},
+        channels=_channels(plan) if plan else [],
+        moves=_moves(plan) if plan else [],
+        first=FIRST,
+        gates=_gates(parts),
+        tables=_tables(parts),
+        home=_HOME,
+    )
+
+
+def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
+    """What a plan amounts to: name, value and note of each figure."""
+    share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
+    target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
+    most = write_budget(plan)
+    budget = "no budget" if most is None else f"budget {bytes_text(most)}"
+    keys = sum(m.kind == "key" for m in plan.moves)
+    split = plan.function.split
+    copies = np.diff(split.starts)
+    facts = [
+        ("imbalance before", imbalance_text(plan.imbalance_before), "1 is perfect"),
+        ("imbalance after", imbalance_text(plan.imbalance_after), target),
+        ("floor", imbalance_text(plan.floor), "the least possible"),
+        ("hashing alone", imbalance_text(plan.imbalance_hashing), "for comparison"),
+        ("state moved", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
+        ("moves", f"{len(plan.moves):,}", f"{keys:,} heavy {'key' if keys == 1 else 'keys'}"),
+    ]
+    if len(split):
+        parts = f"{copies.mean():.1f} copies each, at most {copies.max()}"
+        facts.append(("split keys", f"{len(split):,}", parts))
+    return facts
+
+
+def pictures(plan: Plan) -> dict[str, dict[str, Markup]]:
+    """`loads` and `curve` of a plan, each `wide` and `narrow`, as SVG."""
+    names, capacities = channel_names(plan)
+    levels = [("floor", plan.floor), ("hashing", plan.imbalance_hashing)]
+    if plan.max_imbalance is not None:
+        levels.append(("target", plan.max_imbalance))
+    drawn: dict[str, dict[str, Markup]] = {"loads": {}, "curve": {}}
+    for size, width in (("wide", WIDE), ("narrow", NARROW)):
+        # Vega escapes what it writes; nothing else goes into a picture.
+        drawn["loads"][size] = Markup(
+            loads_svg(names, capacities, plan.loads_before, plan.loads_after, width=width)
+        )
+        drawn["curve"][size] = Markup(
+            curve_svg(
+                [(p.bytes, p.imbalance) for p in plan.curve],
+                [(p.bytes, p.imbalance) for p in plan.bound],
+                (plan.bytes, plan.imbalance_after),
+                levels,
+                width=width,
+            )
+        )
+    return drawn
+
+
+def channel_names(plan: Plan) -> tuple[list[str], list[float]]:
+    """Names and capacities of every channel there was or will be; dropped ones by number."""
+    channels = plan.function.channels
+    dropped = range(len(channels), len(plan.loads_before))
+    names = [c.name for c in channels] + [str(i) for i in dropped]
+    return names, [c.capacity for c in channels] + [0.0 for _ in dropped]
+
+
+def _channels(plan: Plan) -> list[dict[str, Any]]:
+    names, capacities = channel_names(plan)
+    total, capacity = sum(plan.loads_after), sum(capacities)
+    given = [0] * len(names)
+    taken = [0] * len(names)
+    for move in plan.moves:
+        given[move.source] += 1
+        taken[move.target] += 1
+    return [
+        {
+            "name": name,
+            "capacity": own,
+            "before": plan.loads_before[i],
+            "after": plan.loads_after[i],
+            "share": plan.loads_after[i] / (own / capacity * total) if own and total else None,
+            "given": given[i],
+            "taken": taken[i],
+        }
+        for i, (name, own) in enumerate(zip(names, capacities, strict=True))
+    ]
+
+
+def _moves(plan: Plan) -> list[dict[str, Any]]:
+    names, _ = channel_names(plan)
+    return [
+        {"move": m, "source": names[m.source], "target": names[m.target]}
+        for m in plan.moves[:LISTED]
+    ]
+
+
+def _gates(parts: RunParts) -> list[dict[str, Any]]:
+    found = (("Before: the plan", parts.gate_plan), ("After: the tables", parts.gate_tables))
+    return [{"title": title, **gate} for title, gate in found if gate]
+
+
+def _tables(parts: RunParts) -> list[dict[str, Any]]:
+    moved = (parts.migration or {}).get("tables", {})
+    weighed = parts.plan.tables if parts.plan else {}
+    return [
+        {"name": name, "weighed": weighed.get(name), **moved.get(name, {})}
+        for name in sorted(moved)
+    ]

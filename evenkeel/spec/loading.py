@@ -1,0 +1,129 @@
+"""The file of a spec: where it is, what it holds, and what is wrong with it, in one message."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.parts import (
+    ChannelSpec,
+    Input,
+    Splitting,
+    StateColumn,
+    StateTable,
+    Strict,
+    Watching,
+)
+from evenkeel.spec.strict_yaml import read_yaml
+from evenkeel.spec.table_spec import MOST_CHANNELS, TableSpec
+from partitioning.errors import InputError
+
+#: Tags of the forms that a field may take.
+_FORMS = (("list",), ("number",), ("auto",))
+
+
+def load_spec(path: str | Path) -> TableSpec:
+    """Read and check a spec; relative paths in it become absolute (against the spec's folder).
+
+    Raises
+    ------
+    InputError : one message that names every wrong field, its value and what is allowed
+    """
+    file = Path(path)
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise InputError("not a table spec: a mapping of fields is expected", str(path))
+    try:
+        spec = TableSpec.model_validate(data)
+    except ValidationError as error:
+        problems = "; ".join(_problem(e) for e in error.errors())
+        raise InputError(problems, str(path), "See docs/SPEC.md") from error
+    folder = file.resolve().parent
+    state = {
+        n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
+    }
+    registry = _absolute(spec.registry, folder)
+    places = {_place(registry): "registry"}
+    for name, table in state.items():
+        own = f"state.{name}"
+        if (other := places.setdefault(_place(table.path), own)) != own:
+            raise InputError(
+                f"{own}.path: is that of {other} (got {table.path!r})",
+                str(path),
+                "Give each state table, and the registry, a folder of its own",
+            )
+    source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
+    named = {f"state.{n}.path": t.path for n, t in state.items()}
+    check_inside({"input.path": source.path, "registry": registry, **named}, str(path))
+    return spec.model_copy(
+        update={
+            "input": source,
+            "state": state,
+            "registry": registry,
+        }
+    )
+
+
+def find_spec(table: str) -> Path:
+    """The spec file of a table: a path as it is, or a name in `$EVENKEEL_TABLES` (or ./tables)."""
+    if table.endswith((".yaml", ".yml")):
+        return Path(table)
+    folder = Path(os.environ.get("EVENKEEL_TABLES", "tables"))
+    file = folder / f"{table}.yaml"
+    if not file.is_file():
+        known = sorted(p.stem for p in folder.glob("*.yaml"))
+        raise InputError(
+            f"there is no table {table!r}",
+            str(folder),
+            f"Known: {', '.join(known) or 'none'}. Set EVENKEEL_TABLES or give the spec's path",
+        )
+    return file
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
+
+
+def _place(path: str) -> str:
+    """One text for each place, however it is written."""
+    return path.rstrip("/") if "://" in path else os.path.normpath(path)
+
+
+def _problem(error: Any) -> str:
+    where = error["loc"]
+    if where[0:1] in (("channels",), ("decay",)) and where[1:2] in _FORMS:
+        # Which of its forms it was read as: no field of the user's.
+        where = (where[0], *where[2:])
+    field = ".".join(str(p) for p in where) or "spec"
+    shown = repr(error.get("input"))
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    if error["type"] == "missing":
+        return f"{field}: is missing"
+    if error["type"] == "extra_forbidden":
+        allowed = ", ".join(_model(where[:-1]).model_fields)
+        return f"{field}: there is no such field (got {shown}; allowed: {allowed})"
+    said = error["msg"].removeprefix("Value error, ")
+    if where == ("channels",):
+        shown += (
+            f"; allowed: a number from 1 to {MOST_CHANNELS:,}, or a list of names and capacities"
+        )
+    # A rule between fields says itself what it got: the input is the whole spec.
+    return f"{field}: {said} (got {shown})" if where else said
+
+
+def _model(where: tuple[Any, ...]) -> type[Strict]:
+    """What stands at a place in a spec."""
+    if not where:
+        return TableSpec
+    within: dict[str, type[Strict]] = {
+        "input": Input,
+        "channels": ChannelSpec,
+        "state": StateTable,
+        "split": Splitting,
+        "watch": Watching,
+    }
+    return StateColumn if "columns" in where[2:3] else within[where[0]]

@@ -1,0 +1,163 @@
+"""The parts of a table spec: each a mapping in `tables/NAME.yaml`, checked field by field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from evenkeel.spec.custom_merges import merges
+from partitioning.strategies.frontier.strategy import WORTH
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+
+
+class Strict(BaseModel):
+    """Immutable, and a field that does not exist is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_yes_or_no(cls, value: Any) -> Any:
+        # `keep: yes` would be 1 day to pydantic.
+        if isinstance(value, bool):
+            raise ValueError("yes and no, true and false are no values of this field")
+        return value
+
+
+class Input(Strict):
+    """Where the events come from."""
+
+    path: str = Field(description="file or folder of events; relative to the spec's folder")
+    format: Literal["parquet", "csv", "delta"] = Field("parquet", description="how it is stored")
+    time: str | None = Field(
+        None, description="date or timestamp column that windows are cut by; none: no windows"
+    )
+
+
+class StateColumn(Strict):
+    """How a column of state comes from events, and how two partial values become one."""
+
+    merge: str = Field(description="how values are merged; see below")
+    of: str | None = Field(None, description="input column; not for count")
+    by: str | None = Field(
+        None, description="of `last`: input column that tells which value is; none: `input.time`"
+    )
+
+    @field_validator("merge")
+    @classmethod
+    def _known(cls, merge: str) -> str:
+        if merge not in (known := merges()):
+            raise ValueError(f"there is no such merge; allowed: {', '.join(known)}")
+        return merge
+
+    @model_validator(mode="after")
+    def _columns_fit_merge(self) -> StateColumn:
+        if (self.merge == "count") == (self.of is not None):
+            raise ValueError("count takes no `of`; every other merge needs one")
+        if self.by is not None and self.merge != "last":
+            raise ValueError(f"{self.merge} takes no `by`; only last does")
+        return self
+
+
+class StateTable(Strict):
+    """One Delta table of keyed state."""
+
+    path: str = Field(description="folder of the Delta table; relative to the spec's folder")
+    columns: dict[Name, StateColumn] = Field(description="state columns", min_length=1)
+
+    @field_validator("columns")
+    @classmethod
+    def _copied_or_not(cls, columns: dict[str, StateColumn]) -> dict[str, StateColumn]:
+        kinds = {merges()[c.merge].copied: name for name, c in columns.items()}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{kinds[False]!r} is merged by {columns[kinds[False]].merge}, and {kinds[True]!r} "
+                "by copy: each owner of a key has a copy of the whole row; allowed beside copy: "
+                "copy; give the others a state table of their own"
+            )
+        return columns
+
+    @property
+    def copied(self) -> bool:
+        """Whether every owner of a split key has a copy of its row: a build side."""
+        return any(merges()[c.merge].copied for c in self.columns.values())
+
+
+class ChannelSpec(Strict):
+    """One owner of state."""
+
+    name: str = Field(min_length=1, description="what people call it")
+    capacity: float = Field(1.0, ge=0, allow_inf_nan=False, description="share; 0 drains it")
+
+
+class Splitting(Strict):
+    """Allows keys that are too heavy for one channel to be shared by several."""
+
+    by: str = Field(
+        description="input column that tells a key's events apart, such as an id: its hash says to "
+        "which of the key's channels each goes"
+    )
+    copies: int | None = Field(
+        None, ge=2, description="channels that a key is split over at most; none: any number"
+    )
+    worth: float = Field(
+        WORTH,
+        ge=0,
+        allow_inf_nan=False,
+        description="state, in channels' means, that may move for each channel fewer that shares a "
+        "key: slots make room for it; 0: none does, and all channels that have room share it",
+    )
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How far keys are split, as `make_plan` and `Policy` have it."""
+        return {"copies": self.copies, "worth": self.worth}
+
+
+class Watching(Strict):
+    """Lets skew that appears within the day be met within the day."""
+
+    every: int = Field(
+        5,
+        ge=1,
+        le=1440,
+        description="minutes of a micro-batch, and between two looks at the newest; they must "
+        "divide a day",
+    )
+    eta: float = Field(
+        1.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="load waiting, in mean loads of a channel and micro-batch, from which a "
+        "channel can be skewed",
+    )
+    tau: float = Field(
+        0.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="how much less must wait at another channel, in the same unit; it adapts to "
+        "how well loads can be forecast, at most three times between two daily epochs",
+    )
+    speed: float = Field(
+        2.0,
+        ge=1,
+        allow_inf_nan=False,
+        description="how many mean loads a channel works off in the time of a micro-batch: what "
+        "comes beyond it waits for the next",
+    )
+    memory: int = Field(
+        20,
+        ge=1,
+        le=1000,
+        description="micro-batches that forecasts are made from, and that a skew must be gone for "
+        "before its key is handed back",
+    )
+
+    @field_validator("every")
+    @classmethod
+    def _divides_a_day(cls, every: int) -> int:
+        if 1440 % every:
+            raise ValueError("must divide a day, 1440 minutes")
+        return every

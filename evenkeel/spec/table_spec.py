@@ -1,0 +1,198 @@
+"""Table specs: what a user writes in `tables/NAME.yaml`, checked field by field.
+
+Nothing in a spec is code: columns, merges and names only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+
+from evenkeel.spec.parts import (
+    ChannelSpec,
+    Input,
+    Name,
+    Splitting,
+    StateColumn,
+    StateTable,
+    Strict,
+    Watching,
+)
+from partitioning.errors import InputError
+from partitioning.function.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
+from partitioning.strategies import SPLITTING, WHOLE
+from partitioning.strategies.options import check_options
+
+#: Columns that every state table has of ours.
+CHANNEL, SLOT = "channel", "slot"
+#: Most channels that a spec may ask for.
+MOST_CHANNELS = 100_000
+
+
+def _kind(channels: Any) -> str:
+    """Which of its two forms `channels` is in, so that errors are about that one alone."""
+    return "list" if isinstance(channels, list) else "number"
+
+
+def _decay_kind(decay: Any) -> str:
+    return "none" if decay is None else "auto" if isinstance(decay, str) else "number"
+
+
+class TableSpec(Strict):
+    """A keyed table to keep even. See docs/SPEC.md."""
+
+    table: Name = Field(description="name of the table; also names its DAGs")
+    key: list[str] = Field(min_length=1, description="input columns that make up the key")
+    null_keys: Literal["refuse", "drop", "keep"] = Field(
+        "refuse",
+        description="events whose key has a null: an error, left out, or owned like any other",
+    )
+    null_times: Literal["refuse", "drop"] = Field(
+        "refuse", description="events without a time, which no window has: an error, or left out"
+    )
+    input: Input = Field(description="where the events come from; see below")
+    load: str | None = Field(None, description="input column with each event's load; none: 1")
+    sketch: Literal["exact", "approx_top_k", "space_saving", "lossy_counting"] = Field(
+        "exact",
+        description="how keys that may be heavy are found; with another than exact, light keys "
+        "are not shuffled; with a `load`: exact or space_saving",
+    )
+    window: int = Field(28, ge=1, le=3660, description="days of input to learn from")
+    decay: Annotated[
+        Annotated[Literal["auto"], Tag("auto")]
+        | Annotated[float, Field(ge=0, le=1), Tag("number")]
+        | Annotated[None, Tag("none")],
+        Discriminator(_decay_kind),
+    ] = Field(
+        None,
+        description="plan for a forecast, a day weighing this much against the one after it; "
+        "auto: found by backtest; none: for the window as it was",
+    )
+    state: dict[Name, StateTable] = Field(
+        min_length=1, description="state tables by name; they share one function and move together"
+    )
+    registry: str = Field(description="folder or URL of epochs, sketches and runs")
+    channels: Annotated[
+        Annotated[list[ChannelSpec], Field(min_length=1), Tag("list")]
+        | Annotated[int, Field(ge=1, le=MOST_CHANNELS), Tag("number")],
+        Discriminator(_kind),
+    ] = Field(description="number of channels, or a list of names and capacities")
+    slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")
+    split: Splitting | None = Field(
+        None,
+        description="allow keys too heavy for one channel to be shared by several; none: every "
+        "key stays whole. See SPLITTING.md",
+    )
+    watch: Watching | None = Field(
+        None,
+        description="meet skew within the day, by a DAG of its own or a stream; none: the daily "
+        "run alone does. See SPLITTING.md",
+    )
+    strategy: str = Field("frontier", description="how the next function is built")
+    options: dict[str, Any] = Field({}, description="options of the strategy")
+    trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
+    max_imbalance: float | None = Field(
+        1.05,
+        ge=1,
+        description="imbalance that a rebalance aims at; none: as even as it gets, and with "
+        "`decay` by what past forecasts were off, too",
+    )
+    budget: int | None = Field(
+        None,
+        ge=0,
+        description="bytes that a run may write to move state, but for footers of files; plans "
+        "leave 2% of it for what Delta adds",
+    )
+    batch: int | None = Field(
+        None, ge=1, description="bytes of state that one commit may move; none: all at once"
+    )
+    batch_files: int | None = Field(
+        None, ge=1, description="files that one commit may write; none: no limit"
+    )
+    rate: int | None = Field(
+        None, ge=1, description="bytes of state a second that may move; none: no limit"
+    )
+    rate_rows: int | None = Field(
+        None, ge=1, description="rows of state a second that may move; none: no limit"
+    )
+    approve_over: int | None = Field(
+        None, ge=0, description="bytes over which a person approves the plan; none: never asked"
+    )
+    horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
+    schedule: str | None = Field("@daily", description="when the DAG runs; none: only when asked")
+    keep: int = Field(30, ge=1, description="days that an epoch stays readable")
+
+    @field_validator("key")
+    @classmethod
+    def _distinct(cls, key: list[str]) -> list[str]:
+        if len(set(key)) < len(key):
+            raise ValueError("key columns must differ")
+        return key
+
+    @field_validator("strategy")
+    @classmethod
+    def _known(cls, strategy: str, info: ValidationInfo) -> str:
+        allowed = strategy in SPLITTING and info.data.get("split") is not None
+        if strategy not in WHOLE and not allowed:
+            wrong = "splits keys, without `split`" if strategy in SPLITTING else "is no strategy"
+            raise ValueError(f"{strategy!r} {wrong}; allowed: {', '.join(WHOLE)}")
+        return strategy
+
+    @field_validator("options")
+    @classmethod
+    def _allowed(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "strategy" in info.data:
+            try:
+                check_options(info.data["strategy"], options)
+            except InputError as error:
+                raise ValueError(f"{error.what}. {error.fix}") from error
+        if own := sorted(set(options) & {"splitting", "copies", "worth"}):
+            raise ValueError(f"{', '.join(own)}: say it by `split`")
+        if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
+            raise ValueError("with `split` only one of the resources can be even")
+        return options
+
+    @model_validator(mode="after")
+    def _names_do_not_clash(self) -> TableSpec:
+        # Spark tells no upper from lower case in names of columns.
+        if clash := sorted(c for c in self.key if c.lower() in (CHANNEL, SLOT)):
+            raise ValueError(f"key: {clash} are taken by us; give the input column another name")
+        reserved = {CHANNEL, SLOT, *(c.lower() for c in self.key)}
+        for name, table in self.state.items():
+            if clash := sorted(c for c in table.columns if c.lower() in reserved):
+                raise ValueError(f"state.{name}: {clash} are taken by the key or by us")
+            for column, c in table.columns.items():
+                if c.merge == "last" and self.last_by(c) is None:
+                    raise ValueError(
+                        f"state.{name}.columns.{column}: last needs `by`, or input.time"
+                    )
+        if self.sketch in ("approx_top_k", "lossy_counting") and self.load is not None:
+            raise ValueError(
+                f"sketch: {self.sketch} counts events, and load is {self.load!r}; "
+                "take exact or space_saving"
+            )
+        if self.split is not None and self.split.by in self.key:
+            raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
+        if self.watch is not None and self.input.time is None:
+            raise ValueError("watch: micro-batches are cut by input.time, which is not set")
+        if self.max_imbalance is not None and self.max_imbalance > self.trigger:
+            raise ValueError(
+                f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "
+                f"trigger {self.trigger:g})"
+            )
+        try:
+            check_channels(self.channel_list())
+        except InputError as error:
+            raise ValueError(f"channels: {error}") from error
+        return self
+
+    def last_by(self, column: StateColumn) -> str | None:
+        """Input column that tells which value of a `last` is the last one."""
+        return column.by or self.input.time
+
+    def channel_list(self) -> tuple[Channel, ...]:
+        """The channels as the core takes them."""
+        if isinstance(self.channels, int):
+            return numbered_channels(self.channels)
+        return tuple(Channel(c.name, c.capacity) for c in self.channels)

@@ -1,0 +1,1 @@
+"""The partitioning function: where a key lives, in NumPy and in Spark SQL."""

@@ -1,0 +1,297 @@
+"""The partitioning function: one immutable value that every strategy fills.
+
+`lookup` is its NumPy face; `partitioning.function.sql` gives the Spark one. The two agree bit for
+bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.errors import DamagedError, InputError
+from partitioning.function.hashing import KEY_TYPES, Hashes, key_hash, slot_of
+from partitioning.function.split import Split
+
+Channels = npt.NDArray[np.int32]
+FORMAT = 1
+#: Of functions that split keys: a reader that knows none must not take them for whole.
+SPLIT_FORMAT = 2
+DEFAULT_SLOTS = 4096
+#: An owner with no more of a split key than this is none: it would hold state for nothing.
+LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the key: its name and its Spark SQL type (one of `hashing.KEY_TYPES`)."""
+
+    name: str
+    type: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"{self.name!r} is no name of a key column")
+        if self.type not in KEY_TYPES:
+            raise InputError(
+                f"type {self.type!r} cannot be a key",
+                f"column {self.name!r}",
+                f"Allowed: {', '.join(KEY_TYPES)}",
+            )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """An owner of state. Its position in the function's list is the number stored in tables;
+    a capacity of 0 drains it."""
+
+    name: str
+    capacity: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class PartitioningFunction:
+    """Which channel owns each key.
+
+    Parameters
+    ----------
+    key : the key's columns, in order
+    channels : the N owners
+    slots : int32 array of shape (S,): slot -> channel
+    explicit_keys : int64 array of shape (K,), ascending: hashes of the heavy keys
+    explicit_channels : int32 array of shape (K,): channel of each heavy key
+    split : keys shared by several channels
+    row : column of the rows; xxhash64(h, row) picks the channel of a split key's row, so that a
+        retry picks the same; null counts as one more value
+    epoch : number of the epoch that this function serves
+    parent : digest of the function before it; None for the first
+    strategy, options : what filled it
+
+    Raises
+    ------
+    InputError : no channel with capacity, a slot or key that no channel owns, or a key twice
+    """
+
+    key: tuple[KeyColumn, ...]
+    channels: tuple[Channel, ...]
+    slots: Channels
+    explicit_keys: Hashes = field(default_factory=lambda: np.empty(0, np.int64))
+    explicit_channels: Channels = field(default_factory=lambda: np.empty(0, np.int32))
+    split: Split = field(default_factory=Split)
+    row: KeyColumn | None = None
+    epoch: int = 0
+    parent: str | None = None
+    strategy: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_channels(self.channels)
+        if not self.key:
+            raise InputError("a partitioning function needs at least one key column")
+        for name, kind in (
+            ("slots", np.int32),
+            ("explicit_keys", np.int64),
+            ("explicit_channels", np.int32),
+        ):
+            array = np.array(getattr(self, name), dtype=kind)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        owners = np.concatenate([self.slots, self.explicit_channels, self.split.channels])
+        if not len(self.slots) or owners.min() < 0 or owners.max() >= len(self.channels):
+            raise InputError(f"every slot and key needs a channel of 0 to {len(self.channels) - 1}")
+        if len(self.explicit_keys) != len(self.explicit_channels):
+            raise InputError("explicit keys and their channels differ in number")
+        if np.any(self.explicit_keys[1:] <= self.explicit_keys[:-1]):
+            raise InputError("explicit keys must be ascending and distinct")
+        if np.intersect1d(self.explicit_keys, self.split.keys).size:
+            raise InputError("a key is both explicit and split")
+
+    @property
+    def capacities(self) -> npt.NDArray[np.float64]:
+        """Capacity weight of each channel, shape (N,)."""
+        return np.array([c.capacity for c in self.channels], dtype=np.float64)
+
+    @property
+    def unsplit(self) -> PartitioningFunction:
+        """The same without its split keys: they go with their slots."""
+        return replace(self, split=Split(), row=None)
+
+    def lookup_hashes(self, hashes: Hashes, rows: Hashes | None = None) -> Channels:
+        """Channel of each key hash, shape (n,).
+
+        Parameters
+        ----------
+        rows : int64 (n,): hash of each row, xxhash64(h, row), as `key_hash` gives it; it decides
+            for split keys. None: the home of a split key, its first owner
+        """
+        owners: Channels = self.slots[slot_of(hashes, len(self.slots))]
+        if len(self.explicit_keys):
+            at = np.searchsorted(self.explicit_keys, hashes)
+            at[at == len(self.explicit_keys)] = 0
+            found = self.explicit_keys[at] == hashes
+            owners[found] = self.explicit_channels[at[found]]
+        if len(self.split):
+            key = self.split.find(hashes)
+            shared = np.flatnonzero(key >= 0)
+            key = key[shared]
+            owners[shared] = (
+                self.split.homes[key] if rows is None else self.split.pick(key, rows[shared])
+            )
+        return owners
+
+    def lookup(self, *columns: Any, row: Any = None) -> Channels:
+        """Channel of each row, shape (n,); one array-like of shape (n,) for each key column.
+
+        Parameters
+        ----------
+        row : values of the column `row`, shape (n,); needed where keys are split
+
+        Raises
+        ------
+        InputError : values that do not fit the declared types, or no `row` where keys are split
+        """
+        hashes = key_hash(columns, [c.type for c in self.key])
+        if not len(self.split):
+            return self.lookup_hashes(hashes)
+        if self.row is None or row is None:
+            what = "declares none" if self.row is None else f"declares {self.row.name!r}"
+            raise InputError(f"keys are split by a row column; the function {what}", "row")
+        return self.lookup_hashes(hashes, key_hash([hashes, row], ["bigint", self.row.type]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The function as plain JSON values; `digest` is taken over exactly this."""
+        data: dict[str, Any] = {
+            "format": SPLIT_FORMAT if len(self.split) else FORMAT,
+            "key": [{"name": c.name, "type": c.type} for c in self.key],
+            "channels": [{"name": c.name, "capacity": c.capacity} for c in self.channels],
+            "slots": self.slots.tolist(),
+            "explicit": {
+                "keys": self.explicit_keys.tolist(),
+                "channels": self.explicit_channels.tolist(),
+            },
+            "epoch": self.epoch,
+            "parent": self.parent,
+            "strategy": self.strategy,
+            "options": dict(self.options),
+        }
+        if len(self.split):
+            data["split"] = self.split.to_dict()
+        if self.row is not None:
+            data["row"] = {"name": self.row.name, "type": self.row.type}
+        return data
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the canonical JSON."""
+        return digest(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "function") -> PartitioningFunction:
+        """Inverse of `to_dict`.
+
+        Raises
+        ------
+        DamagedError : fields missing, of another format, or inconsistent
+        """
+        try:
+            if data["format"] not in (FORMAT, SPLIT_FORMAT):
+                raise InputError(f"format {data['format']} is not {FORMAT} or {SPLIT_FORMAT}")
+            if ("split" in data) != (data["format"] == SPLIT_FORMAT):
+                raise InputError(f"format {data['format']} does not fit its split keys")
+            return cls(
+                key=tuple(KeyColumn(c["name"], c["type"]) for c in data["key"]),
+                channels=tuple(Channel(c["name"], c["capacity"]) for c in data["channels"]),
+                slots=np.array(data["slots"], dtype=np.int32),
+                explicit_keys=np.array(data["explicit"]["keys"], dtype=np.int64),
+                explicit_channels=np.array(data["explicit"]["channels"], dtype=np.int32),
+                split=Split.from_dict(data["split"]) if "split" in data else Split(),
+                row=KeyColumn(data["row"]["name"], data["row"]["type"]) if "row" in data else None,
+                epoch=int(data["epoch"]),
+                parent=data["parent"],
+                strategy=data["strategy"],
+                options=data["options"],
+            )
+        except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
+            raise DamagedError(
+                f"not a partitioning function ({error})", where, "Restore it from a backup"
+            ) from error
+
+
+def successor(
+    key: tuple[KeyColumn, ...],
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    slots: npt.ArrayLike,
+    strategy: str,
+    options: Mapping[str, Any] | None = None,
+    explicit: Mapping[int, int] | None = None,
+    split: Mapping[int, Mapping[int, float]] | None = None,
+) -> PartitioningFunction:
+    """The function that follows `previous` (or the first): what every strategy returns.
+
+    `explicit` maps key hashes to channels; those that their slot's channel owns anyway are
+    left out, so that the function stays small. `split` maps key hashes to the weights of their
+    channels, in any unit; weights too small to get a row are dropped, a key left with one channel
+    is explicit, one left with none stays with its slot.
+    """
+    slots = np.asarray(slots, dtype=np.int32)
+    shared, whole = {}, dict(explicit or {})
+    for h, weights in (split or {}).items():
+        least = sum(weights.values()) * LEAST_SHARE
+        owners = {c: w for c, w in weights.items() if w > least}
+        if len(owners) > 1:
+            shared[h] = owners
+        elif owners:
+            (whole[h],) = owners
+    placed = {h: c for h, c in whole.items() if slots[h % len(slots)] != c}
+    keys = np.array(sorted(placed), dtype=np.int64)
+    return PartitioningFunction(
+        key=key,
+        channels=tuple(channels),
+        slots=slots,
+        explicit_keys=keys,
+        explicit_channels=np.array([placed[h] for h in keys.tolist()], dtype=np.int32),
+        split=Split.of(shared),
+        row=previous.row if previous else None,
+        epoch=previous.epoch + 1 if previous else 0,
+        parent=previous.digest if previous else None,
+        strategy=strategy,
+        options=dict(options or {}),
+    )
+
+
+def check_channels(channels: Sequence[Channel]) -> None:
+    """Refuse an empty list, a repeated name, or capacities that are not finite, or all zero."""
+    if not channels:
+        raise InputError("there must be at least 1 channel")
+    if len({c.name for c in channels}) != len(channels):
+        raise InputError("channel names must differ")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    if not np.isfinite(capacities).all() or (capacities < 0).any() or capacities.sum() == 0:
+        raise InputError("capacities must be finite, not negative, and not all 0")
+
+
+def numbered_channels(count: int) -> tuple[Channel, ...]:
+    """`count` channels of capacity 1, named by their number."""
+    if count < 1:
+        raise InputError(f"{count} channels asked for", fix="Give at least 1")
+    return tuple(Channel(str(i)) for i in range(count))
+
+
+def canonical_json(data: Any) -> bytes:
+    """One spelling for equal data: keys sorted, no spaces, UTF-8, no NaN."""
+    return json.dumps(
+        data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def digest(data: Any) -> str:
+    """sha256 (hex) over the canonical JSON of `data`."""
+    return hashlib.sha256(canonical_json(data)).hexdigest()

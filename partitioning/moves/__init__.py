@@ -1,0 +1,1 @@
+"""What a change of function moves, and in which order that is safe."""

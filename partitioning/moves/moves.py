@@ -1,0 +1,176 @@
+"""Moves: what changes its channel between two functions, what goes with it, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.function.function import PartitioningFunction
+from partitioning.moves.partial_rows import flows, shared_keys
+from partitioning.moves.safe_order import safe_order
+from partitioning.workload.metrics import channel_loads, placements
+from partitioning.workload.profile import Floats, Profile
+
+
+@dataclass(frozen=True)
+class Move:
+    """One slot's tail or one heavy key that changes its channel, or part of a split key.
+
+    kind is "slot" or "key", or "share" of a key that is split before or after: share, 0 to 1, is
+    then the part of its events that goes, which moves no state by itself but for the copy that a
+    new owner gets. item is the slot's number or the key's hash; source and target are channel
+    numbers; load (the window's unit), bytes and rows are what goes with it.
+    """
+
+    kind: str
+    item: int
+    name: str
+    source: int
+    target: int
+    load: float
+    bytes: float
+    rows: float
+    reason: str
+    share: float = 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values; what is whole says nothing of a share."""
+        return {n: v for n, v in vars(self).items() if n != "share" or self.kind == "share"}
+
+
+def moves_between(
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    profile: Profile,
+    reason: str | None = None,
+) -> tuple[Move, ...]:
+    """Every slot tail, heavy key and share of a split key that changes its channel, in
+    `safe_order`.
+
+    The profile must list the explicit and split keys of both functions (`Profile.listing`).
+    """
+    share = _shares(previous, profile)
+    names = {
+        i: c.name
+        for i, c in enumerate((*previous.channels, *function.channels[len(previous.channels) :]))
+    }
+
+    def why(source: int, target: int) -> str:
+        if reason is not None:
+            return reason
+        if source >= len(function.channels) or function.channels[source].capacity == 0:
+            return f"channel {names[source]} is being emptied"
+        if target >= len(previous.channels):
+            return f"channel {names[target]} is new"
+        return (
+            f"channel {names[source]} carries {share[source]:.3f} of its fair share, "
+            f"{names[target]} {share[target]:.3f}"
+        )
+
+    moves = []
+    tails = [
+        profile.tail(values, heavy)
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    ]
+    for slot in np.flatnonzero(previous.slots != function.slots).tolist():
+        source, target = int(previous.slots[slot]), int(function.slots[slot])
+        load, size, rows = (float(t[slot]) for t in tails)
+        moves.append(
+            Move(
+                "slot", slot, f"slot {slot}", source, target, load, size, rows, why(source, target)
+            )
+        )
+    left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
+    unnamed = np.setdiff1d(previous.explicit_keys, function.explicit_keys)
+    back = np.isin(profile.heavy, unnamed) & (reached == previous.slots[profile.heavy_slots])
+    shared = np.isin(profile.heavy, shared_keys(previous, function))
+    for k in np.flatnonzero((left != reached) & ~shared).tolist():
+        source, target = int(left[k]), int(reached[k])
+        told = why(source, target)
+        if reason is None and back[k] and share[source] <= share[target]:
+            told = "it is light by now and goes back to its slot"
+        moves.append(
+            Move(
+                "key",
+                int(profile.heavy[k]),
+                profile.heavy_names[k],
+                source,
+                target,
+                float(profile.heavy_load[k]),
+                float(profile.heavy_bytes[k]),
+                float(profile.heavy_rows[k]),
+                told,
+            )
+        )
+    moves += _of_split_keys(previous, function, profile, np.flatnonzero(shared), reason)
+    moves.sort(key=lambda m: (-m.load, m.kind, m.item, m.source, m.target))
+    before = channel_loads(previous, profile)
+    count = max(len(before), len(function.channels))
+    batches = safe_order(
+        [m.source for m in moves],
+        [m.target for m in moves],
+        [m.load for m in moves],
+        np.pad(before, (0, count - len(before))),
+        np.pad(function.capacities, (0, count - len(function.channels))),
+    )
+    return tuple(moves[i] for batch in batches for i in batch)
+
+
+def _of_split_keys(
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    profile: Profile,
+    keys: npt.NDArray[np.intp],
+    reason: str | None,
+) -> list[Move]:
+    """What goes where of keys (positions in the profile) that either function splits. A partial
+    weighs what the key's partials do on average; a copy that is taken away costs nothing."""
+    hashes = profile.heavy[keys]
+    copies = [
+        np.bincount(placements(f, hashes)[0], minlength=len(keys)).tolist()
+        for f in (previous, function)
+    ]
+    mean = (float(profile.load.sum()) or 1.0) / max(1, int((function.capacities > 0).sum()))
+    copy_bytes, copy_rows = profile.heavy_copy_bytes, profile.heavy_copy_rows
+    moves = []
+    for k, had, has, ways in zip(
+        keys.tolist(), *copies, flows(previous, function, hashes), strict=True
+    ):
+        partial_bytes = max(float(profile.heavy_bytes[k]) / had - float(copy_bytes[k]), 0.0)
+        partial_rows = max(float(profile.heavy_rows[k]) / had - float(copy_rows[k]), 0.0)
+        size = f"it has {profile.heavy_load[k] / mean:.3f} of a mean channel's load"
+        if had == 1:
+            told = f"{size}: {has} channels share it"
+        elif has == 1:
+            told = f"{size}: one channel holds it again"
+        else:
+            told = f"{size}: {has} channels share it, {had} did"
+        moves += [
+            Move(
+                "share",
+                int(profile.heavy[k]),
+                profile.heavy_names[k],
+                way.source,
+                way.target,
+                way.share * float(profile.heavy_load[k]),
+                way.size(partial_bytes, float(copy_bytes[k])),
+                way.size(partial_rows, float(copy_rows[k])),
+                told if reason is None else reason,
+                way.share,
+            )
+            for way in ways
+        ]
+    return moves
+
+
+def _shares(function: PartitioningFunction, profile: Profile) -> Floats:
+    loads = channel_loads(function, profile)
+    fair = function.capacities / function.capacities.sum() * max(float(loads.sum()), 1e-300)
+    return np.divide(loads, fair, out=np.full(len(loads), np.inf), where=fair > 0)

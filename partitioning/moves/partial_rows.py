@@ -1,0 +1,143 @@
+"""State of split keys: a row of a state table is a partial of its key's, on one of its owners.
+
+Events are routed (`PartitioningFunction.lookup`, `sql.channel_sql`); partials stay where they are
+as long as their channel is an owner, and else join the key's home. Of a build side every owner has
+a copy instead (`owners_sql`). Whole keys have one owner, who is their home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.hashing import Hashes, slot_of
+from partitioning.function.sql import among_sql, channel_sql, hash_sql, quoted
+from partitioning.workload.metrics import placements
+
+
+def shared_keys(*functions: PartitioningFunction) -> Hashes:
+    """Hashes of the keys that any of the functions splits, int64 (K,), ascending."""
+    return np.unique(np.concatenate([f.split.keys for f in functions]))
+
+
+def listed_sql(key: Sequence[KeyColumn], slots: int, hashes: Hashes, slot: str) -> str:
+    """SQL (BOOLEAN) for whether a row's key is one of some.
+
+    Parameters
+    ----------
+    slots : S
+    hashes : int64 (K,), at least one
+    slot : name of the column with the key's slot: files without such a slot need not be read
+    """
+    near = ", ".join(map(str, np.unique(slot_of(hashes, slots)).tolist()))
+    return f"({quoted(slot)} IN ({near}) AND {among_sql(hash_sql(key), hashes.tolist())})"
+
+
+def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
+    """SQL (INT) for the channel where a row of state belongs: its own, for a partial on an owner.
+
+    Of a function that splits nothing it is that of `channel_sql`, and asks for neither column.
+
+    Parameters
+    ----------
+    slot, channel : names of the columns with the key's slot and the row's channel
+    """
+    own = quoted(channel)
+    return _by_owners(
+        function,
+        slot,
+        channel_sql(function.unsplit),
+        lambda owners, home: f"IF({own} IN ({owners}), {own}, {home})",
+    )
+
+
+def owners_sql(function: PartitioningFunction, slot: str) -> str:
+    """SQL (ARRAY<INT>) for all channels that own a row's key.
+
+    Parameters
+    ----------
+    slot : name of the column with the key's slot
+    """
+    whole = f"array({channel_sql(function.unsplit)})"
+    return _by_owners(function, slot, whole, lambda owners, home: f"array({owners})")
+
+
+def _by_owners(
+    function: PartitioningFunction, slot: str, whole: str, shared: Callable[[str, int], str]
+) -> str:
+    """SQL that is `whole` for whole keys, and for each split one what `shared` makes of its owners,
+    as a list in SQL, and its home."""
+    split = function.split
+    if not len(split):
+        return whole
+    said: dict[str, list[int]] = {}
+    owners = np.split(split.channels, split.starts[1:-1])
+    for key, channels, home in zip(split.keys.tolist(), owners, split.homes.tolist(), strict=True):
+        its = ", ".join(map(str, sorted(channels.tolist())))
+        said.setdefault(shared(its, home), []).append(key)
+    h = hash_sql(function.key)
+    cases = " ".join(f"WHEN {among_sql(h, keys)} THEN {stands}" for stands, keys in said.items())
+    # Asked first of all keys at once: few rows come to the cases, of which there may be hundreds.
+    listed = listed_sql(function.key, len(function.slots), split.keys, slot)
+    return f"CASE WHEN {listed} THEN CASE {cases} END ELSE {whole} END"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What goes from one channel to another as a key's owners change: the share of its load,
+    0 to 1; of its partials, how many; and how many copies of what each owner has one of."""
+
+    source: int
+    target: int
+    share: float
+    partials: int
+    copies: int
+
+    def size(self, partial: float, copy: float) -> float:
+        """What that is, by what one of each is."""
+        return self.partials * partial + self.copies * copy
+
+
+def flows(
+    before: PartitioningFunction, after: PartitioningFunction, hashes: Hashes
+) -> Iterator[list[Flow]]:
+    """For each key, int64 (n,), what goes where; nothing for one that stays as it is.
+
+    An owner that gives load gives it to those that take, its home first; one that is none any
+    longer gives its partial to the home. One that is new gets its copy once, from the first that
+    gives to it.
+    """
+    old, new = (_owners(f, hashes) for f in (before, after))
+    homes = after.lookup_hashes(hashes).tolist()
+    for had, has, home in zip(old, new, homes, strict=True):
+        gone = dict.fromkeys(((c, home) for c in had if c not in has), 1)
+        left = {c: had[c] - has.get(c, 0.0) for c in had if had[c] > has.get(c, 0.0)}
+        wanted = {c: has[c] - had.get(c, 0.0) for c in has if has[c] > had.get(c, 0.0)}
+        load: dict[tuple[int, int], float] = {}
+        # First along the ways that partials take, then whoever is left, lowest channels first.
+        ways = [*gone, *((c, d) for c in sorted(left) for d in sorted(wanted))]
+        for c, d in ways:
+            part = min(left.get(c, 0.0), wanted.get(d, 0.0))
+            if part > 0.0:
+                load[c, d] = load.get((c, d), 0.0) + part
+                left[c] -= part
+                wanted[d] -= part
+        pairs = [(c, d) for c, d in sorted({*gone, *load}) if c != d]
+        first = {d: c for c, d in reversed(pairs) if d not in had}
+        yield [
+            Flow(c, d, load.get((c, d), 0.0), gone.get((c, d), 0), int(first.get(d) == c))
+            for c, d in pairs
+        ]
+
+
+def _owners(function: PartitioningFunction, hashes: Hashes) -> list[dict[int, float]]:
+    """Each key's owners and their shares."""
+    found: list[dict[int, float]] = [{} for _ in hashes]
+    for item, channel, share in zip(
+        *(a.tolist() for a in placements(function, hashes)), strict=True
+    ):
+        found[item][channel] = share
+    return found

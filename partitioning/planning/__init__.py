@@ -1,0 +1,1 @@
+"""Decide whether to move, and make the plan."""

@@ -1,0 +1,180 @@
+"""Whether to rebalance at all: balance is worth moving state for only if it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.moves.moves import moves_between
+from partitioning.moves.partial_rows import shared_keys
+from partitioning.strategies.frontier.strategy import WORTH, frontier
+from partitioning.strategies.frontier.tradeoff import trace
+from partitioning.workload.bounds import floor
+from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.profile import Profile
+
+#: A gain in imbalance below this is noise, not balance.
+LEAST_GAIN = 0.005
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast state moves, as earlier migrations measured it.
+
+    Parameters
+    ----------
+    bytes_per_second : of state that moves
+    least_seconds : that a migration takes however little it moves
+    """
+
+    bytes_per_second: float
+    least_seconds: float = 0.0
+
+    def seconds(self, size: float) -> float:
+        """That moving `size` bytes takes."""
+        return max(size / self.bytes_per_second, self.least_seconds)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When to act.
+
+    trigger is the imbalance from which a rebalance is considered, max_imbalance what it aims at
+    (between the two nothing happens: hysteresis; None: as even as it gets), horizon the number of
+    windows over which the straggler time saved must exceed the time of moving. seconds_per_load
+    (measured when windows are applied) and pace (measured by earlier migrations) may be unknown:
+    then saving and cost are not compared. splitting: keys may be split, over
+    `copies` channels at most, at `worth` a partial (as in `make_plan`).
+    """
+
+    trigger: float
+    max_imbalance: float | None
+    horizon: int
+    seconds_per_load: float | None = None
+    pace: Pace | None = None
+    splitting: bool = False
+    copies: int | None = None
+    worth: float = WORTH
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer and what it rests on; seconds are over the horizon, None where unmeasured. `worth`
+    is 0 where only that pays; None: the policy's."""
+
+    rebalance: bool
+    reason: str
+    imbalance: float
+    reachable: float
+    floor: float
+    bytes: float
+    saved_seconds: float | None
+    cost_seconds: float | None
+    worth: float | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether moving saves more than it takes; where that is unmeasured, it does."""
+        saved, cost = self.saved_seconds, self.cost_seconds
+        return saved is None or cost is None or saved > cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def decide(
+    profile: Profile,
+    function: PartitioningFunction,
+    channels: Sequence[Channel],
+    policy: Policy,
+    *,
+    force: bool = False,
+) -> Decision:
+    """Whether to rebalance `function` on this profile, with the reason in words.
+
+    Where slots that make room for a hot key cost more than balance saves, it may be shared without
+    them, by more channels.
+    """
+    found = _decided(profile, function, channels, policy, force)
+    if found.rebalance or found.pays or found.imbalance <= policy.trigger or not policy.splitting:
+        return found
+    free = _decided(profile, function, channels, replace(policy, worth=0.0), force)
+    return replace(free, worth=0.0) if free.rebalance else found
+
+
+def _decided(
+    profile: Profile,
+    function: PartitioningFunction,
+    channels: Sequence[Channel],
+    policy: Policy,
+    force: bool,
+) -> Decision:
+    now = imbalance(channel_loads(function, profile), function.capacities)
+    least = floor(profile, channels, policy.splitting)
+    hedged = policy.max_imbalance is None and len(profile.surprises) > 0
+    if policy.splitting or len(function.split) or hedged:
+        reachable, size = _found(profile, function, channels, policy)
+    else:
+        curve = trace(profile, function, tuple(channels))
+        good = np.flatnonzero(curve.imbalance <= (policy.max_imbalance or 0.0))
+        point = int(good[0]) if len(good) else len(curve.imbalance) - 1
+        reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
+    saved = cost = None
+    if policy.seconds_per_load is not None and policy.pace is not None:
+        fair = float(profile.load.sum()) / len(function.channels)
+        saved = (now - reachable) * fair * policy.seconds_per_load * policy.horizon
+        cost = policy.pace.seconds(size)
+
+    def answer(rebalance: bool, reason: str) -> Decision:
+        return replace(found, rebalance=rebalance, reason=reason)
+
+    found = Decision(False, "", now, reachable, least, size, saved, cost)
+    if tuple(channels) != function.channels:
+        return answer(
+            True,
+            f"channels change from {len(function.channels)} to {len(channels)}"
+            if len(channels) != len(function.channels)
+            else "channels change",
+        )
+    if force:
+        return answer(True, "forced")
+    if now <= policy.trigger:
+        return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
+    if now - reachable < LEAST_GAIN:
+        return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {least:.3f})")
+    if not found.pays:
+        return answer(
+            False,
+            f"moving {size:.0f} bytes takes {cost:.1f} s and saves {saved:.1f} s "
+            f"over {policy.horizon} windows",
+        )
+    return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")
+
+
+def _found(
+    profile: Profile, function: PartitioningFunction, channels: Sequence[Channel], policy: Policy
+) -> tuple[float, float]:
+    """Imbalance that frontier reaches, and the bytes that it moves, where its curve does not tell:
+    from or to split keys, or by past surprises."""
+    aim = policy.max_imbalance
+    found = frontier(
+        profile,
+        function,
+        channels,
+        max_imbalance=aim,
+        splitting=policy.splitting,
+        copies=policy.copies,
+        worth=policy.worth,
+    )
+    listed = profile.listing(
+        np.concatenate(
+            [f.explicit_keys for f in (function, found)] + [shared_keys(function, found)]
+        )
+    )
+    size = sum(m.bytes for m in moves_between(function, found, listed))
+    return imbalance(channel_loads(found, profile), found.capacities), size

@@ -1,0 +1,240 @@
+"""Plans: everything it takes to go from one epoch to the next, as data with a digest.
+
+A plan is made here, shown to people, and carried out elsewhere; whoever carries it out has the
+digest and refuses anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from partitioning.errors import DamagedError, InputError
+from partitioning.function.function import Channel, KeyColumn, PartitioningFunction, digest
+from partitioning.moves.moves import Move, moves_between
+from partitioning.moves.partial_rows import shared_keys
+from partitioning.planning.split_curve import shared_curve
+from partitioning.strategies import STRATEGIES
+from partitioning.strategies.frontier.strategy import WORTH
+from partitioning.strategies.frontier.tradeoff import trace
+from partitioning.strategies.hashing import uniform
+from partitioning.strategies.options import check_options
+from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.profile import Floats, Profile
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A function that could be had: so many bytes moved for this imbalance."""
+
+    bytes: float
+    imbalance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is decided, why, and what it was decided from. All loads in the window's unit.
+
+    `loads_*` have one entry for each channel of the longer of the two channel lists; `bound` is
+    the least bytes that any function could move for the imbalance (LP relaxation), `floor` the
+    least imbalance that any function can reach, without splitting where none of the plan's is
+    allowed to split. `tables` maps each state table's name to the version that was weighed. `run`
+    names the run that carries the plan out, so that no two runs have plans of one digest; empty
+    while the plan is in no run's folder, and in plans that earlier versions of Evenkeel wrote.
+    """
+
+    table: str
+    parent_epoch: int
+    parent_digest: str
+    function: PartitioningFunction
+    moves: tuple[Move, ...]
+    bytes: float
+    state_bytes: float
+    budget: float | None
+    max_imbalance: float | None
+    imbalance_hashing: float
+    imbalance_before: float
+    imbalance_after: float
+    floor: float
+    loads_before: tuple[float, ...]
+    loads_after: tuple[float, ...]
+    curve: tuple[CurvePoint, ...]
+    bound: tuple[CurvePoint, ...]
+    window: tuple[str, str]
+    tables: Mapping[str, int] = field(default_factory=dict)
+    run: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `digest` is taken over exactly this."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["function"] = self.function.to_dict()
+        # They hold plain values alone: asdict would copy each of them deeply.
+        for name in ("curve", "bound"):
+            values[name] = [dict(vars(item)) for item in values[name]]
+        values["moves"] = [move.to_dict() for move in values["moves"]]
+        for name in ("loads_before", "loads_after", "window"):
+            values[name] = list(values[name])
+        # The digest of a plan without a run is the one that earlier versions of Evenkeel took.
+        if not self.run:
+            del values["run"]
+        return {"format": FORMAT, **values, "tables": dict(self.tables)}
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the canonical JSON: the plan's name."""
+        return digest(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "plan") -> Plan:
+        """Inverse of `to_dict`; raises DamagedError."""
+        try:
+            values = dict(data)
+            if values.pop("format") != FORMAT:
+                raise InputError(f"format is not {FORMAT}")
+            values["function"] = PartitioningFunction.from_dict(values["function"], where)
+            values["moves"] = tuple(Move(**m) for m in values["moves"])
+            for name in ("curve", "bound"):
+                values[name] = tuple(CurvePoint(**p) for p in values[name])
+            for name in ("loads_before", "loads_after", "window"):
+                values[name] = tuple(values[name])
+            made = cls(**values)
+            if not isinstance(made.run, str):
+                raise TypeError("run is not a text")
+            # A plan is known by its digest: what has none is no plan.
+            _ = made.digest
+            return made
+        except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
+            raise DamagedError(
+                f"not a plan ({error})", where, "Plan again: start a new run"
+            ) from error
+
+
+def make_plan(
+    table: str,
+    profile: Profile,
+    previous: PartitioningFunction,
+    channels: Sequence[Channel],
+    *,
+    strategy: str = "frontier",
+    options: Mapping[str, Any] | None = None,
+    max_imbalance: float | None = None,
+    budget: float | None = None,
+    tables: Mapping[str, int] | None = None,
+    row: KeyColumn | None = None,
+    copies: int | None = None,
+    worth: float = WORTH,
+) -> Plan:
+    """Build the next function and say what it takes to get there. Pure, and deterministic unless
+    frontier is given `seconds`.
+
+    Parameters
+    ----------
+    max_imbalance : where frontier stops; None: as even as it gets
+    budget : bytes of state that frontier may move; None: no limit
+    tables : version of each state table that the profile was weighed at
+    row : column of the events by which keys may be split; None: every key stays whole
+    copies, worth : over how many channels frontier splits a key at most, None: any number; and the
+        state that may move for each partial fewer, in channels' means
+
+    Raises
+    ------
+    InputError : an unknown strategy or option, or a strategy that splits keys which may not be
+    """
+    channels = tuple(channels)
+    given = dict(options or {})
+    check_options(strategy, given)
+    if strategy == "frontier":
+        given = {"max_imbalance": max_imbalance, "budget": budget, **given}
+        if row is not None:
+            given = {"splitting": True, "copies": copies, "worth": worth, **given}
+    function = STRATEGIES[strategy](profile, previous, channels, **given)
+    if len(function.split):
+        if row is None:
+            what = f"{strategy} splits keys, and the spec does not allow it"
+            raise InputError(what, "strategy", "Choose one that does not, or set `split`")
+        function = replace(function, row=row)
+    return plan_for(
+        table,
+        profile,
+        previous,
+        function,
+        max_imbalance=max_imbalance,
+        budget=budget,
+        tables=tables,
+        splitting=row is not None,
+        copies=copies,
+        worth=worth,
+    )
+
+
+def plan_for(
+    table: str,
+    profile: Profile,
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    *,
+    max_imbalance: float | None = None,
+    budget: float | None = None,
+    tables: Mapping[str, int] | None = None,
+    reason: str | None = None,
+    splitting: bool = False,
+    copies: int | None = None,
+    worth: float = WORTH,
+) -> Plan:
+    """The plan that leads from `previous` to `function`, whoever built that.
+
+    Parameters
+    ----------
+    splitting, copies, worth : whether keys may be split, and as in `make_plan`: what balance costs
+        is then told for that
+    """
+    function = replace(function, epoch=previous.epoch + 1, parent=previous.digest)
+    shared = shared_keys(previous, function)
+    named = np.union1d(previous.explicit_keys, function.explicit_keys)
+    profile = profile.listing(np.union1d(named, shared))
+    moves = moves_between(previous, function, profile, reason)
+    channels = max(len(previous.channels), len(function.channels))
+    if splitting or len(shared):
+        aims = {"max_imbalance": max_imbalance, "budget": budget}
+        aims |= {"copies": copies, "worth": worth} if splitting else {}
+        held = reason is None and function.strategy != "frontier"
+        allowed = splitting or len(function.split) > 0
+        curve = shared_curve(profile, previous, function, allowed, aims if held else None)
+    else:
+        curve = trace(profile, previous, function.channels)
+    hashed = uniform(profile, None, function.channels)
+    return Plan(
+        table=table,
+        parent_epoch=previous.epoch,
+        parent_digest=previous.digest,
+        function=function,
+        moves=moves,
+        bytes=float(sum(m.bytes for m in moves)),
+        state_bytes=float(profile.bytes.sum()),
+        budget=budget,
+        max_imbalance=max_imbalance,
+        imbalance_hashing=imbalance(channel_loads(hashed, profile), hashed.capacities),
+        imbalance_before=imbalance(channel_loads(previous, profile), previous.capacities),
+        imbalance_after=imbalance(channel_loads(function, profile), function.capacities),
+        floor=curve.floor,
+        loads_before=_padded(channel_loads(previous, profile), channels),
+        loads_after=_padded(channel_loads(function, profile), channels),
+        curve=_points(curve.bytes, curve.imbalance),
+        bound=_points(curve.bound_bytes, curve.bound_imbalance),
+        window=profile.window,
+        tables=dict(tables or {}),
+    )
+
+
+def _padded(loads: Floats, count: int) -> tuple[float, ...]:
+    return (*loads.tolist(), *[0.0] * (count - len(loads)))
+
+
+def _points(sizes: Floats, imbalances: Floats) -> tuple[CurvePoint, ...]:
+    return tuple(CurvePoint(float(b), float(i)) for b, i in zip(sizes, imbalances, strict=True))

@@ -1,0 +1,71 @@
+"""What balance costs where keys may be split: a curve of functions that split, and its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from partitioning.function.function import PartitioningFunction
+from partitioning.moves.moves import moves_between
+from partitioning.strategies.frontier.strategy import frontier
+from partitioning.strategies.frontier.tradeoff import GRID, Curve, trace
+from partitioning.workload.bounds import floor, least_bytes
+from partitioning.workload.metrics import channel_loads, imbalance, placements
+from partitioning.workload.profile import Profile
+
+
+def shared_curve(
+    profile: Profile,
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    splitting: bool,
+    aims: Mapping[str, Any] | None = None,
+) -> Curve:
+    """Imbalance against bytes moved: `function` and what frontier would do; staying, where that is
+    allowed; and, from whole keys, all that whole keys can do.
+
+    A key that is shared gives load away without any partial, so that only slots, copies for new
+    owners, and partials whose channel is no owner any longer cost bytes; the bound counts slots
+    alone.
+
+    Parameters
+    ----------
+    profile : lists the explicit and split keys of both functions
+    splitting : whether keys may be split
+    aims : options of the frontier that `function` is held to; None: to none
+    """
+    channels = function.channels
+    rivals = []
+    if aims is not None:
+        rivals = [frontier(profile, previous, channels, splitting=splitting, **aims)]
+    points = [
+        (sum(m.bytes for m in moves_between(previous, f, profile)), _imbalance(f, profile))
+        for f in (function, *rivals)
+    ]
+    if previous.channels == channels and (splitting or not len(previous.split)):
+        points.append((0.0, _imbalance(previous, profile)))
+    if not len(previous.split):
+        whole = trace(profile, previous, channels)
+        points += zip(whole.bytes.tolist(), whole.imbalance.tolist(), strict=True)
+    kept: list[tuple[float, float]] = []
+    for point in sorted(p for p in points if np.isfinite(p[1])):
+        if not kept or point[1] < kept[-1][1]:
+            kept.append(point)
+    sizes, imbalances = np.array(kept).reshape(-1, 2).T
+    least = floor(profile, channels, splitting)
+    grid = np.linspace(imbalances.max(initial=least), least, GRID)
+    item, owner, share = placements(previous, profile.heavy)
+    bound = least_bytes(
+        np.append(profile.tail(profile.load, profile.heavy_load), profile.heavy_load[item] * share),
+        np.append(profile.tail(profile.bytes, profile.heavy_bytes), np.zeros(len(item))),
+        np.append(previous.slots, owner),
+        function.capacities,
+        grid,
+    )
+    return Curve(sizes, imbalances, bound, grid, least)
+
+
+def _imbalance(function: PartitioningFunction, profile: Profile) -> float:
+    return imbalance(channel_loads(function, profile), function.capacities)

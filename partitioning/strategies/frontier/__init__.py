@@ -1,0 +1,1 @@
+"""Our own strategy: the best trade of balance against bytes moved."""

@@ -1,0 +1,288 @@
+"""The search behind frontier: an assignment evened out step by step, for few bytes."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.strategies.frontier.assignment import Assignment, Indices
+from partitioning.workload.profile import Floats
+
+#: What changes at once: the items that move, each with the channel it goes to.
+Step = list[tuple[int, int]]
+#: A step must bring the fuller channel of its pair down by this part of its fair share, or to
+#: where it shall be.
+LEAST_GAIN = 1e-5
+#: Steps for each item, at most: far more than any search has taken.
+STEPS = 8
+#: Shares that differ by this part are equal, and are so in whatever order they are summed.
+ROUNDING = 1e-12
+#: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
+SAME = 1e-9
+#: A donor that has this many mean items too much sheds them in one run.
+RUN = 8
+#: Decimals that logarithms of densities are told apart by.
+DIGITS = 9
+#: Emptier channels that are looked at together where nothing fits on the emptiest.
+RECEIVERS = 8
+#: Items that are tried for an exchange against several, least load first.
+EXCHANGED = 8
+#: What a step is still worth, in part, if it brings the donor as far below fair as it was above.
+WASTED = 0.1
+NOTHING = -1
+
+
+def descend(state: Assignment, aim: float, stop: float, budget: float = np.inf) -> Iterator[Step]:
+    """Even out `state` in place; yields the (item, target) moves of each step after it is made.
+
+    Each step takes from the fullest channel and gives to the emptiest that helps. Each makes
+    the fuller of the two less full, so that the search ends.
+
+    Parameters
+    ----------
+    aim : no channel is brought below, or filled above, this part of its fair share on purpose
+    stop : ends when no channel has more than this part of its fair share
+    budget : `state.bytes` stays within this
+    """
+    # Half of what may stay is left on the donors: it is the room that imperfect fits need, and
+    # without it the last channels pay for the first ones' overshoot in bytes.
+    shed_to = (aim + stop) / 2
+    closed = np.where(state.fair > 0, 0.0, np.inf)
+    for _ in range(STEPS * len(state.load)):
+        shares = state.shares
+        donor = int(shares.argmax())
+        if shares[donor] <= stop * (1 + ROUNDING):
+            return
+        shares[donor] = 0.0
+        rest = max(float(shares.max()), stop * (1 + ROUNDING))
+        many = False
+        for step in _Giver(state, donor, shed_to, aim, budget).run(closed, rest):
+            many = True
+            yield step
+        if many:
+            continue
+        shares = state.shares
+        giver = _Giver(state, donor, shed_to, aim, budget)
+        step = giver.fitting(int((shares + closed).argmin()))
+        if not step:
+            order = np.argsort(shares + closed, kind="stable")
+            lower = order[: int(np.count_nonzero(shares + closed < shares[donor]))].tolist()
+            for way in (giver.nearest, giver.exchange):
+                for some in range(0, len(lower), RECEIVERS):
+                    if not step:
+                        step = way(lower[some : some + RECEIVERS])
+        if not step:
+            return
+        for item, target in step:
+            state.put(item, target)
+        yield step
+
+
+class _Giver:
+    """The fullest channel, and the ways in which it can shed load to others.
+
+    Parameters
+    ----------
+    donor : its number
+    shed_to, fill_to : parts of their fair shares that donors are brought down to, and others up
+    budget : bytes that may have moved in the end
+    """
+
+    def __init__(
+        self, state: Assignment, donor: int, shed_to: float, fill_to: float, budget: float
+    ) -> None:
+        self.state, self.donor, self.left = state, donor, budget - state.bytes
+        self.shed_to, self.fill_to = shed_to, fill_to
+        self.spare = float((fill_to - 1.0) * state.fair[donor])
+        self.own = state.on(donor)
+        self.load = state.load[self.own]
+        self.top = float(state.loads[donor] / state.fair[donor])
+        self.least = min(LEAST_GAIN, self.top - shed_to) * (1 - SAME)
+
+    def run(self, closed: Floats, rest: float) -> Iterator[Step]:
+        """While the donor has more than `rest` of its fair share: the densest item to the channel
+        that is emptiest by then, as `fitting` would, without looking at all items each time.
+        Ends where another way may be denser: an item that sheds too much, or fits in exchange."""
+        state, donor = self.state, self.donor
+        over = float(state.loads[donor]) - rest * float(state.fair[donor])
+        if over * len(self.load) < RUN * float(self.load.sum()):
+            return
+        cost = state.charged[self.own] * (state.home[self.own] == donor)
+        density = _density(self.load, cost)
+        # Rounded, so that sizes in proportion to load are one density.
+        dense = np.round(np.log(density), DIGITS)
+        least, spent = self.least * state.fair[donor], 0.0
+        # Items passed over so far: the densest they could be alone, and the lightest of those that
+        # are denser than what comes now; `same` of those that are as dense.
+        alone, lightest, same, last = -np.inf, np.inf, np.inf, np.inf
+        order = np.lexsort((-self.load, -dense))
+        for i in order[self.load[order] >= least].tolist():
+            receiver = int((state.shares + closed).argmin())
+            load, excess = float(self.load[i]), self._excess()
+            fit = min(excess + self.spare, self._room(receiver))
+            if dense[i] < last:
+                lightest, same, last = min(lightest, same), np.inf, float(dense[i])
+            if load > min(fit, excess):
+                same = min(same, load)
+                if load <= fit:
+                    alone = max(alone, last + math.log(excess / load))
+                continue
+            spent += float(cost[i])
+            if spent > self.left:
+                return
+            if alone > last or lightest <= self._swappable(receiver, fit):
+                return
+            item = int(self.own[i])
+            state.put(item, receiver)
+            yield [(item, receiver)]
+            if state.loads[donor] <= rest * state.fair[donor]:
+                return
+
+    def fitting(self, receiver: int) -> Step:
+        """The move or swap that sheds most excess per byte, and of equals the one that sheds
+        most, of those that leave the donor above its fair share and the receiver below its part.
+        """
+        excess, room = self._excess(), self._room(receiver)
+        # Where the aim is above fair, an item may shed more than it must: its worth is the excess.
+        fit = min(excess + self.spare, room)
+        cost = self.state.cost(self.own, self.donor, receiver)
+        shed = np.minimum(self.load, excess)
+        density = _density(shed, cost)
+        least = self.least * self.state.fair[self.donor]
+        fits = (self.load <= fit) & (shed >= least) & (cost <= self.left)
+        best = _densest(density, shed, fits)
+        if best == NOTHING:
+            return []
+        move = [(int(self.own[best]), receiver)]
+        # Only where items too heavy to fit are denser can a swap of two be denser than this move.
+        heavier = (self.load > fit) & (self.load <= self._swappable(receiver, fit))
+        denser = np.flatnonzero(heavier & (density > density[best] * (1 + SAME)))
+        if not len(denser):
+            return move
+        swaps = _Swaps(self, receiver, denser, fit, above=False)
+        shed = np.minimum(swaps.shed, excess)
+        swapped = _density(shed, swaps.cost)
+        near = (swaps.shed <= fit) & (shed >= least) & (swaps.cost <= self.left)
+        pick = _densest(swapped, shed, near)
+        if pick == NOTHING or swapped[pick] <= density[best] * (1 + SAME):
+            return move
+        return swaps.step(pick)
+
+    def nearest(self, receivers: list[int]) -> Step:
+        """Where no item fits: of the swaps, and of the moves too large to fit, the one that
+        brings a pair down most per byte, and of equals the one that does so most."""
+        best, found = (0.0, 0.0), []
+        for receiver in receivers:
+            fit = self._fit(receiver)
+            swaps = _Swaps(self, receiver, np.arange(len(self.own)), fit, above=True)
+            gain, worth = self._gain(receiver, swaps.shed)
+            density = _density(worth, swaps.cost)
+            pick = _densest(density, gain, (gain >= self.least) & (swaps.cost <= self.left))
+            if pick != NOTHING and (float(density[pick]), float(gain[pick])) > best:
+                best, found = (float(density[pick]), float(gain[pick])), swaps.step(pick)
+        return found
+
+    def exchange(self, receivers: list[int]) -> Step:
+        """Where no swap helps either: one item against several, the largest that fit, of a
+        receiver's; the one that brings a pair down most per byte."""
+        best, found = 0.0, []
+        for receiver in receivers:
+            fit = self._fit(receiver)
+            back = self.state.on(receiver)
+            # An item that fills the receiver as much as it does the donor gains nothing.
+            most = (self.top - self.least) * self.state.fair[receiver]
+            heavier = np.flatnonzero((self.load > fit) & (self.load <= most))[:EXCHANGED]
+            loads = self.state.load[back].tolist() if len(heavier) else []
+            for item in heavier.tolist():
+                rest, end, bundle = float(self.load[item]) - fit, len(loads), []
+                while (end := bisect_right(loads, rest, 0, end) - 1) >= 0:
+                    bundle.append(int(back[end]))
+                    rest -= loads[end]
+                given, taken = self.own[[item]], np.array(bundle, dtype=np.intp)
+                cost = self.state.cost(given, self.donor, receiver).sum()
+                cost += self.state.cost(taken, receiver, self.donor).sum()
+                gain, worth = self._gain(receiver, np.array([fit + rest]))
+                density = float(_density(worth, np.array([cost]))[0])
+                if gain[0] >= self.least and cost <= self.left and density > best:
+                    best = density
+                    found = [(int(given[0]), receiver), *((b, self.donor) for b in bundle)]
+        return found
+
+    def _excess(self) -> float:
+        """Load that the donor has too much."""
+        return float(self.state.loads[self.donor] - self.shed_to * self.state.fair[self.donor])
+
+    def _room(self, receiver: int) -> float:
+        """Load that the receiver has room for."""
+        return float(self.fill_to * self.state.fair[receiver] - self.state.loads[receiver])
+
+    def _swappable(self, receiver: int, fit: float) -> float:
+        """Load of the heaviest item that a single one of the receiver's can make fit."""
+        return fit + self.state.heaviest(receiver)
+
+    def _fit(self, receiver: int) -> float:
+        """Load that would suit both, at least 0."""
+        return max(min(self._excess(), self._room(receiver)), 0.0)
+
+    def _gain(self, receiver: int, shed: Floats) -> tuple[Floats, Floats]:
+        """By what part of its fair share the fuller of the two comes down, and what that is worth.
+
+        Falling below the fair share takes room that others will have to pay for.
+        """
+        state = self.state
+        left = (state.loads[self.donor] - shed) / state.fair[self.donor]
+        after = np.maximum(left, (state.loads[receiver] + shed) / state.fair[receiver])
+        gain = self.top - np.maximum(after, self.shed_to)
+        return gain, np.maximum(gain - np.maximum(1.0 - left, 0.0), gain * WASTED)
+
+
+class _Swaps:
+    """Of `picked` items of the donor's with each item of the receiver's, and with none, those
+    that shed nearest to `fit`: from below, and if asked from above. `picked` ascends.
+
+    shed, cost : float64 (c,) of each candidate
+    """
+
+    def __init__(
+        self, giver: _Giver, receiver: int, picked: Indices, fit: float, *, above: bool
+    ) -> None:
+        state = giver.state
+        self.donor, self.receiver = giver.donor, receiver
+        load, own = giver.load[picked], giver.own[picked]
+        back = state.on(receiver)
+        back_load = np.append(state.load[back], 0.0)
+        over = np.searchsorted(load, back_load + fit, side="right")
+        at, other = over - 1, np.arange(len(back_load))
+        if above:
+            at, other = np.concatenate([at, over]), np.tile(other, 2)
+        there = (at >= 0) & (at < len(own))
+        at, other = at[there], other[there]
+        self.given, self.back = own[at], np.append(back, NOTHING)[other]
+        self.shed = load[at] - back_load[other]
+        back_cost = np.append(state.cost(back, receiver, giver.donor), 0.0)
+        self.cost = state.cost(own, giver.donor, receiver)[at] + back_cost[other]
+
+    def step(self, pick: int) -> Step:
+        """The moves of a candidate."""
+        step = [(int(self.given[pick]), self.receiver)]
+        if self.back[pick] != NOTHING:
+            step.append((int(self.back[pick]), self.donor))
+        return step
+
+
+def _density(shed: Floats, cost: Floats) -> Floats:
+    """Load shed per byte; infinite where it costs nothing."""
+    return np.divide(shed, cost, out=np.full(len(shed), np.inf), where=cost > 0)
+
+
+def _densest(density: Floats, shed: Floats, allowed: npt.NDArray[np.bool_]) -> int:
+    """Index of the densest allowed entry, of equals the one that sheds most; or NOTHING."""
+    if not allowed.any():
+        return NOTHING
+    most = density[allowed].max()
+    near = allowed & (density >= most * (1 - SAME))
+    return int(np.where(near, shed, -1.0).argmax())

@@ -1,0 +1,256 @@
+"""What frontier plans: items with their loads, sizes and resources, and paths through states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.errors import InputError
+from partitioning.function.function import Channel, PartitioningFunction, check_channels
+from partitioning.strategies.frontier.assignment import Assignment, Ints, evacuate
+from partitioning.strategies.frontier.local_search import Step, descend
+from partitioning.strategies.frontier.multi_resource import spread
+from partitioning.strategies.hashing import check_slots, ring_slots
+from partitioning.workload.bounds import floor
+from partitioning.workload.profile import Floats, Profile
+
+NOWHERE = -1
+#: Of several resources first those moves are made that even out most for their bytes.
+PRICES = (0.02, 0.002)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """A search's steps: every state it passed, told by what changed.
+
+    start is int32 (n,), where each item began; after step k (of m, step 0 being the start)
+    `bytes[k]` have moved and the imbalance is `imbalance[k]`; `moves[k]` led there.
+    """
+
+    start: Ints
+    moves: list[Step]
+    bytes: Floats
+    imbalance: Floats
+
+    def at(self, step: int) -> Ints:
+        """Where each item is after `step`, int32 (n,)."""
+        at = self.start.copy()
+        for moves in self.moves[1 : step + 1]:
+            for item, target in moves:
+                at[item] = target
+        return at
+
+    def pareto(self) -> list[int]:
+        """Steps that no cheaper or equally cheap one equals, bytes rising."""
+        kept: list[int] = []
+        for step in np.lexsort((self.imbalance, self.bytes)).tolist():
+            if not kept or self.imbalance[step] < self.imbalance[kept[-1]]:
+                kept.append(step)
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The items of one planning: slot tails, then heavy keys.
+
+    measures is float64 (R, n), what each item has of each resource, as parts of the total; the
+    first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
+    fixed, bool (n,), do not move; a search ends at `deadline` (of `time.monotonic`). `poured` is
+    the load of split keys, which fills what room the items leave.
+    """
+
+    profile: Profile
+    load: Floats
+    sizes: Floats
+    measures: Floats
+    surprises: Floats
+    home: Ints
+    start: Ints
+    capacities: Floats
+    floor: float
+    fixed: npt.NDArray[np.bool_]
+    deadline: float = np.inf
+    poured: float = 0.0
+
+    @property
+    def fair(self) -> Floats:
+        """Fair share of the load of each channel, (N,)."""
+        # Where there is no load, a share in proportion keeps the arithmetic finite.
+        total = float(self.load.sum()) + self.poured or 1.0
+        return self.capacities / self.capacities.sum() * total
+
+    @property
+    def forced(self) -> float:
+        """Bytes that move before any search: those on channels that close."""
+        return self.moved(self.start)
+
+    def moved(self, at: Ints) -> float:
+        """Bytes that are away from home, items being `at`."""
+        return float(self.sizes[(at != self.home) & (self.home >= 0)].sum())
+
+    def worst(self, at: Ints) -> float:
+        """Imbalance of the worst resource, items being `at`."""
+        fair = self.fair / self.fair.sum()
+        inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
+        sums = [np.bincount(at, m, minlength=len(fair)) * inverse for m in self.measures]
+        return max((float(s.max()) for s in sums), default=1.0)
+
+    def search(self, aim: float, stop: float, budget: float = np.inf) -> Path:
+        """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
+        if len(self.measures) > 1:
+            return self.even_out(PRICES, budget, self.surprises[:0])
+        return self._walk(lambda state: descend(state, aim, stop, budget))
+
+    def even_out(self, prices: Sequence[float], budget: float, surprises: Floats) -> Path:
+        """All measures and surprises at once, as `spread` does, at falling prices."""
+        measures = np.concatenate([self.measures, surprises])
+        totals = np.repeat([1.0, 0.0], [len(self.measures), len(surprises)])
+        sure = len(surprises) == 0
+        return self._walk(
+            lambda state: chain.from_iterable(
+                spread(state, measures, totals, price, budget, dense=sure) for price in prices
+            )
+        )
+
+    def replay(self, moves: list[Step]) -> Path:
+        """The path of these steps; the first, empty one is the start."""
+
+        def steps(state: Assignment) -> Iterator[Step]:
+            for step in moves[1:]:
+                for item, target in step:
+                    state.put(item, target)
+                yield step
+
+        return self._walk(steps, np.inf)
+
+    def _walk(
+        self, steps: Callable[[Assignment], Iterable[Step]], deadline: float | None = None
+    ) -> Path:
+        until = self.deadline if deadline is None else deadline
+        state = Assignment(
+            self.load, self.sizes, self.home, self.start.copy(), self.fair, self.fixed
+        )
+        at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
+        fair /= self.fair.sum()
+        others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
+
+        def imbalance() -> float:
+            own = float(state.shares.max()) if len(self.measures) else 1.0
+            return max([own, *(float((o / fair).max()) for o in others)])
+
+        moves: list[Step] = [[]]
+        sizes, imbalances = [state.bytes], [imbalance()]
+        for step in steps(state):
+            for item, target in step:
+                for other, measure in zip(others, self.measures[1:], strict=True):
+                    other[at[item]] -= measure[item]
+                    other[target] += measure[item]
+                at[item] = target
+            moves.append(step)
+            sizes.append(state.bytes)
+            imbalances.append(imbalance())
+            if time.monotonic() > until:
+                break
+        return Path(self.start, moves, np.array(sizes), np.array(imbalances))
+
+
+@lru_cache(maxsize=4)  # profiles and functions never change, and hash by identity
+def task_of(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: tuple[Channel, ...],
+    resources: str = "L",
+    pinned: tuple[tuple[int, int], ...] = (),
+    excluded: tuple[int, ...] = (),
+) -> Task:
+    """The items of a profile, from where `previous` has them; parameters as in `frontier`, but for
+    `pinned`, (hash, channel number) each, and `excluded`, hashes.
+
+    Raises
+    ------
+    InputError : unusable channels or resources, or a previous function with another S
+    """
+    check_channels(channels)
+    check_slots(profile, previous)
+    put = dict(pinned)
+    profile = profile.listing(np.array([*put, *excluded], dtype=np.int64))
+    if previous is None:
+        slots = ring_slots(profile.slots, channels)
+        keys = slots[profile.heavy_slots]
+    else:
+        profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
+        slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
+    now = np.concatenate([slots, keys])
+    load, sizes, rows = (
+        np.concatenate([profile.tail(values, heavy), heavy])
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    )
+    total = float(load.sum())
+    squares = np.square(load)
+    tails = slice(0, profile.slots)
+    squares[tails] = _squares(load[tails], rows[tails])
+    every = {"L": load, "C": rows, "Q": squares, "B": sizes}
+    if not resources or set(resources) - set(every):
+        raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
+    wanted = sorted(set(resources), key=lambda r: (r != "L", r))
+    load = every[wanted[0]]
+    tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    start = evacuate(now, load, capacities, tail)
+    for h, channel in pinned:
+        start[profile.slots + int(np.searchsorted(profile.heavy, h))] = channel
+    fixed = np.zeros(len(now), dtype=np.bool_)
+    fixed[profile.slots :] = np.isin(profile.heavy, [*put, *excluded])
+    return Task(
+        profile=profile,
+        load=load,
+        sizes=sizes,
+        measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
+        surprises=profile.surprises.reshape(-1, len(now)) / (total or 1.0),
+        home=np.full_like(now, NOWHERE) if previous is None else now,
+        start=start,
+        capacities=capacities,
+        floor=floor(profile, channels),
+        fixed=fixed,
+    )
+
+
+def _squares(load: Floats, rows: Floats) -> Floats:
+    """Sum of squares of the keys that are not listed, float64 (S,), by the load and the number of
+    those in each slot.
+
+    How far slots of so many keys are off the mean load tells the cumulants of a single key's, and
+    these the regression of the sum of squares on that and on its square. Without the second a plan
+    favours what the first has wrong: little load is no sign of small squares, much load is one of
+    large ones.
+    """
+    filled = rows > 0
+    if not filled.any():
+        return np.zeros(len(load))
+    n = np.maximum(rows, 1.0)
+    mean = float(load.sum() / rows.sum())
+    over = load - rows * mean
+    second, third = (float((over[filled] ** k / n[filled]).mean()) for k in (2, 3))
+    expected = rows * (second + mean**2)
+    if second > 0:
+        third = max(third, 0.0)
+        excess = over[filled] ** 4 - 3 * (n[filled] * second) ** 2
+        fourth = max(float((excess / n[filled]).mean()), third**2 / second)
+        by_over, by_square = third + 2 * mean * second, fourth + 2 * second**2 + 2 * mean * third
+        spread = fourth + 2 * n * second**2
+        determinant = second * spread - third**2
+        expected += (by_over * spread - by_square * third) / determinant * over
+        curved = (by_square * second - by_over * third) / determinant
+        expected += curved * (np.square(over) - n * second)
+    least: Floats = np.square(load) / n
+    return np.maximum(expected, least)

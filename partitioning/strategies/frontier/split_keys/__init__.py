@@ -1,0 +1,1 @@
+"""Plan which keys to split, and how many parts each owner gets."""

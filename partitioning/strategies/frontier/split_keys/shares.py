@@ -1,0 +1,216 @@
+"""Keys that frontier splits: which channels share each, and how much each of them takes.
+
+Whole items are brought under the goal first; split keys, which can be cut anywhere, fill the room
+that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from partitioning.function.split import PARTS
+from partitioning.strategies.water_filling import settle, surface
+from partitioning.workload.metrics import Indices
+from partitioning.workload.profile import Floats
+
+#: Share of its key, at most, that an owner keeps whose partial the budget does not move.
+STAYING = 1e-5
+#: A part of less than this of its key is none: rounding makes such.
+LEAST_PART = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """The channels that are to share a key, int64 (m,), and the load that each takes, float64 (m,),
+    if all but the last are filled up."""
+
+    channels: Indices
+    pieces: Floats
+
+
+def owned(
+    loads: Floats,
+    before: Floats,
+    limit: Floats,
+    stays: Floats,
+    resting: Floats,
+    depth: float,
+    copies: int | None,
+) -> dict[int, Owners]:
+    """Who owns each key that is over any channel's limit, by its number: the fewest that hold it.
+    Keys that every channel may own are left out.
+
+    Owners of now come first, and one more of them than is needed stays, so that a load that varies
+    about a whole number of channels changes nothing; then the channels with most room.
+
+    Parameters
+    ----------
+    loads : float64 (F,), largest first
+    before : float64 (F, N): shares where the keys are
+    limit, stays, resting : float64 (N,): load that each channel may have, 0: closed; what of it
+        cannot give way to a key; and what whole items it has now
+    depth : part of its limit that a channel gives to one key at most: the less, the more channels,
+        and the less must give way; 0: as many as may be
+    copies : most channels that a key has; None: any number
+    """
+    open_, owners = np.flatnonzero(limit > 0), {}
+    free, room = np.maximum(limit - stays, 0.0), limit - resting
+    most = min(copies or len(open_), len(open_))
+    for key in np.flatnonzero(loads > limit.max()).tolist():
+        load = float(loads[key])
+        hold = np.minimum(free, np.maximum(depth * limit, load / most))
+        order = open_[np.lexsort((-room[open_], -hold[open_], -before[key, open_]))]
+        enough = 1 + int(np.searchsorted(np.cumsum(hold[order]), load))
+        own = order[: min(enough, most)]
+        now = np.flatnonzero(before[key])
+        if len(own) <= len(now) <= min(len(own) + 1, most) and hold[now].sum() >= load:
+            own = now
+        if len(own) == len(open_):
+            continue
+        pieces = np.diff(np.minimum(np.cumsum(hold[own]), load), prepend=0.0)
+        owners[key] = Owners(own, pieces)
+        free[own] -= pieces
+        room[own] -= pieces
+    return owners
+
+
+def evenly(
+    loads: Floats, owners: Mapping[int, Owners], resting: Floats, fair: Floats
+) -> list[Floats]:
+    """Load of each key with owners on each of them, such that those come as even as they can beside
+    what rests there, float64 (N,); `loads` as in `owned`, `fair` as in `poured`."""
+    few = np.array([*owners], dtype=np.intp)
+    return settle(loads[few], [o.channels for o in owners.values()], resting, fair)
+
+
+def shared(
+    rest: Floats,
+    fair: Floats,
+    loads: Floats,
+    before: Floats,
+    goal: float,
+    owners: Mapping[int, Owners],
+    held: bool,
+) -> Floats:
+    """Who shares each key, float64 (F, N): its owners, if it has some, evenly; others as `poured`,
+    whose parameters these are."""
+    others = np.setdiff1d(np.arange(len(loads)), np.array([*owners], dtype=np.intp))
+    after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
+    for key, own, load in zip(owners, owners.values(), parts, strict=True):
+        after[key, own.channels] = load / loads[key]
+    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal, held)
+    return after
+
+
+def poured(
+    rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
+) -> Floats:
+    """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
+    if that can be: as much as can be stays where it is, what must go goes to the fewest.
+
+    Parameters
+    ----------
+    rest, fair : float64 (N,): load of whole items, and fair share of all load; 0: closed
+    loads : float64 (F,), in the order in which they take room; one that fits whole stays whole
+    before : float64 (F, N): shares where the keys are
+    held : what stays takes its room before anything comes to it, or one that comes drives out the
+        next; without, the first keys go to fewer channels
+    """
+    open_ = fair > 0
+    level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
+    room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
+    stays = np.zeros_like(before)
+    for key, load in enumerate(loads.tolist() if held else ()):
+        stays[key] = np.minimum(before[key] * load, room)
+        room -= stays[key]
+    after = np.zeros_like(before)
+    for key, load in enumerate(loads.tolist()):
+        room += stays[key]
+        fits = open_ & (room >= load)
+        if fits.any():
+            owner = int(np.lexsort((room, before[key], fits))[-1])
+            after[key, owner] = 1.0
+        else:
+            parts = np.minimum(before[key] * load, room)
+            left = load - float(parts.sum())
+            for channel in np.argsort(parts - room, kind="stable").tolist():
+                taken = min(left, float(room[channel] - parts[channel]))
+                parts[channel] += taken
+                left -= taken
+            parts[parts <= LEAST_PART * load] = 0.0
+            if not parts.any():
+                parts = fair
+            after[key] = parts / parts.sum()
+        room = np.maximum(room - after[key] * load, 0.0)
+    return after
+
+
+def largest(shares: Floats, copies: int) -> Floats:
+    """Shares (F, N) with no more than so many owners a key, those with most of it."""
+    order = np.argsort(-shares, axis=1, kind="stable")
+    kept = shares.copy()
+    np.put_along_axis(kept, order[:, copies:], 0.0, axis=1)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
+def emptied(before: Floats, had: Indices, sizes: Floats, copies: Floats) -> Floats:
+    """Bytes of each key that move as channels close, float64 (F,): the partials there, and, where
+    no owner is left, a copy; parameters as in `afforded`."""
+    owners = np.count_nonzero(before, axis=1)
+    partial = np.maximum(sizes / had - copies, 0.0)
+    return np.where(had > owners, (had - owners) * partial + (owners == 0) * copies, 0.0)
+
+
+def afforded(
+    before: Floats,
+    after: Floats,
+    had: Indices,
+    loads: Floats,
+    sizes: Floats,
+    copies: Floats,
+    budget: float,
+) -> Floats:
+    """Shares (F, N) as near to `after` as a budget pays for. To share a key with other channels, or
+    otherwise, moves nothing: what is there stays there, as a partial. What is on channels that
+    close moves anyway (`emptied`), and is paid for first, then new owners' copies, then the
+    partials of owners that leave, all of a key's or none: where they are not paid for they stay.
+
+    Parameters
+    ----------
+    before : float64 (F, N): shares where the keys are
+    had : int64 (F,): owners now, 1 or more, with those that close, which `before` leaves out
+    loads, sizes, copies : float64 (F,): each key's load, the bytes of all its state, and those that
+        each new owner gets a copy of
+    """
+    spare = max(budget - float(emptied(before, had, sizes, copies).sum()), 0.0)
+    stays = np.count_nonzero(before, axis=1) > 0
+    before = np.where(stays[:, None], before, np.eye(before.shape[1])[after.argmax(axis=1)])
+    after = _copied(before, after, loads, copies, spare)
+    spare -= float(np.count_nonzero((before <= 0) & (after > 0), axis=1) @ copies)
+    partials = np.where(stays, np.maximum(sizes / had - copies, 0.0), 0.0)
+    gone = (before > 0) & (after < 1 / PARTS)
+    left = np.count_nonzero(gone, axis=1) * partials
+    order = np.argsort(left, kind="stable")
+    dear = order[np.cumsum(left[order]) > spare]
+    kept = after.copy()
+    kept[dear] += np.where(gone[dear], np.minimum(before[dear], STAYING), 0.0)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
+def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare: float) -> Floats:
+    """`after` without the new owners whose copies so many bytes do not pay for; those with most
+    load a byte come first. What they would have got stays where it is."""
+    key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
+    worth = np.maximum(after[key, channel] * loads[key], LEAST_PART)
+    order = np.argsort(copies[key] / worth, kind="stable")
+    dear = order[np.cumsum(copies[key[order]]) > spare]
+    if not len(dear):
+        return after
+    kept = after.copy()
+    kept[key[dear], channel[dear]] = 0.0
+    given = np.maximum(before - after, 0.0)
+    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), LEAST_PART)
+    return kept + given * np.clip(part, 0.0, 1.0)[:, None]

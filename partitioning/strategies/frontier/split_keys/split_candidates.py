@@ -1,0 +1,166 @@
+"""Keys that frontier takes out of what it plans, to split them, and what is left without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from partitioning.function.function import PartitioningFunction
+from partitioning.strategies.frontier.problem import Task
+from partitioning.strategies.frontier.split_keys.shares import Owners, emptied, evenly, owned
+from partitioning.workload.metrics import Indices, placements
+from partitioning.workload.profile import Floats, sums_by
+
+#: What pieces the owners of a key get: beside what is on them now, so that little has to make way;
+#: alike, so that what makes way are items that cost few bytes; or full ones but for the last, so
+#: that items find large gaps.
+BESIDE, ALIKE, FULL = "beside", "alike", "full"
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Keys that are to be split, and what stays whole.
+
+    Parameters
+    ----------
+    items : the item number of each key, heaviest first, (F,)
+    loads : float64 (F,)
+    before : float64 (F, N): share of each on each channel now; that on channels that close is
+        missing
+    had : int64 (F,): owners of each now, 1 or more, with those that close
+    sizes, copies : as in `afforded`
+    made_whole : bytes more than items count of keys that are split now and shall not be
+    whole : float64 (n,): load of each item, 0 of these keys
+    stays, resting, limit : as in `owned`
+    """
+
+    items: Indices
+    loads: Floats
+    before: Floats
+    had: Indices
+    sizes: Floats
+    copies: Floats
+    made_whole: float
+    whole: Floats
+    stays: Floats
+    resting: Floats
+    limit: Floats
+
+    @property
+    def hot(self) -> int:
+        """How many of the keys, the first ones, fit on no channel."""
+        return int(np.count_nonzero(self.loads > self.limit.max()))
+
+    @property
+    def forced(self) -> float:
+        """Bytes that move before any search, beside those of items: as in `Task.forced`."""
+        closing = emptied(self.before, self.had, self.sizes, self.copies)
+        return self.made_whole + float(closing.sum())
+
+    def as_now(self, copies: int | None) -> dict[int, Owners]:
+        """Owners of now of the keys that fit on no channel, where several have each and have room
+        for it, such as in `owned`; none else."""
+        owners, hold = {}, np.maximum(self.limit - self.stays, 0.0)
+        for key, load in enumerate(self.loads[: self.hot].tolist()):
+            own = np.flatnonzero(self.before[key])
+            if not 1 < len(own) <= (copies or len(own)) or hold[own].sum() < load:
+                return {}
+            owners[key] = Owners(own, hold[own] / hold[own].sum() * load)
+        return owners
+
+    def moved(self, owners: Mapping[int, Owners]) -> float:
+        """Bytes of partials that are gathered and of new copies for these owners, beside what is
+        forced."""
+        total = 0.0
+        for key, own in owners.items():
+            now = np.flatnonzero(self.before[key])
+            partial = max(float(self.sizes[key] / self.had[key] - self.copies[key]), 0.0)
+            new = len(np.setdiff1d(own.channels, now)) - (not len(now))
+            total += len(np.setdiff1d(now, own.channels)) * partial
+            total += new * float(self.copies[key])
+        return total
+
+    def owners(self, depth: float, copies: int | None) -> dict[int, Owners]:
+        """As `owned`."""
+        known = self.before, self.limit, self.stays, self.resting
+        return owned(self.loads, *known, depth, copies)
+
+
+def cut(task: Task, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
+    """The keys over so much of what the goal allows the best channel; and, if they can be, those
+    that are split now."""
+    load = task.load.copy()
+    load[: task.profile.slots] = 0.0
+    load[task.fixed] = 0.0
+    split = load > part * goal * task.fair.max()
+    if previous is not None:
+        split[task.profile.slots :] |= previous.split.find(task.profile.heavy) >= 0
+        split &= ~task.fixed
+    items = np.flatnonzero(split)
+    items = items[np.argsort(-load[items], kind="stable")]
+    whole = np.where(split, 0.0, task.load)
+    before, had = np.zeros((len(items), len(task.fair))), np.ones(len(items), dtype=np.intp)
+    heavy = items - task.profile.slots
+    if previous is not None:
+        item, channel, share = placements(previous, task.profile.heavy[heavy])
+        had = np.bincount(item, minlength=len(items))
+        open_ = channel < len(task.fair)
+        np.add.at(before, (item[open_], channel[open_]), share[open_])
+    return Cut(
+        items,
+        load[items],
+        before * (task.fair > 0),
+        had,
+        task.sizes[items],
+        task.profile.heavy_copy_bytes[heavy],
+        _made_whole(task, previous),
+        whole,
+        sums_by(task.start, whole * task.fixed, len(task.fair)),
+        sums_by(task.start, whole, len(task.fair)),
+        goal * task.fair,
+    )
+
+
+def _made_whole(task: Task, previous: PartitioningFunction | None) -> float:
+    """Bytes of keys that are split now and are fixed, whole, beside what items count of them."""
+    if previous is None:
+        return 0.0
+    profile, count = task.profile, task.profile.slots
+    keys = np.flatnonzero((previous.split.find(profile.heavy) >= 0) & task.fixed[count:])
+    item, channel, _ = placements(previous, profile.heavy[keys])
+    had, items = np.bincount(item, minlength=len(keys)), count + keys
+    copies = profile.heavy_copy_bytes[keys]
+    there = np.bincount(item[channel == task.start[items][item]], minlength=len(keys))
+    partial = np.maximum(task.sizes[items] / had - copies, 0.0)
+    paid = (had - there) * partial + (1 - there) * copies
+    return float((paid - task.sizes[items] * (task.start[items] != task.home[items])).sum())
+
+
+def left(task: Task, keys: Cut, owners: Mapping[int, Owners], layout: str) -> Task:
+    """What is left to plan: the task without the load of the keys, but for those with owners, of
+    which a piece comes back on each as a fixed item at the task's end."""
+    own = [o.channels for o in owners.values()]
+    parts = [o.pieces for o in owners.values()]
+    if layout != FULL:
+        under = keys.resting if layout == BESIDE else keys.stays
+        parts = evenly(keys.loads, owners, under, task.fair)
+    where, pieces = (np.concatenate([np.empty(0), *arrays]) for arrays in (own, parts))
+    none = np.zeros(len(pieces))
+    load = np.append(keys.whole, pieces)
+    split = np.zeros(len(task.load), dtype=np.bool_)
+    split[keys.items] = True
+    biggest = keys.whole[task.profile.slots :].max(initial=0.0)
+    return replace(
+        task,
+        load=load,
+        poured=task.poured + float(keys.loads.sum() - pieces.sum()),
+        sizes=np.append(task.sizes, none),
+        measures=load[None] / (float(task.load.sum()) or 1.0),
+        surprises=np.pad(task.surprises, ((0, 0), (0, len(none)))),
+        home=np.append(np.where(split, task.start, task.home), where).astype(np.int32),
+        start=np.append(task.start, where).astype(np.int32),
+        fixed=np.append(task.fixed | split, none == 0),
+        floor=max(1.0, float(biggest / task.fair.max())),
+    )

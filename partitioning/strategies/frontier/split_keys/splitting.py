@@ -1,0 +1,171 @@
+"""frontier's plans with split keys: over how few channels each goes, and what is left to plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import numpy as np
+
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.split import PARTS
+from partitioning.strategies.frontier.assignment import Ints
+from partitioning.strategies.frontier.local_search import ROUNDING
+from partitioning.strategies.frontier.problem import Task
+from partitioning.strategies.frontier.split_keys.shares import Owners, afforded, largest, shared
+from partitioning.strategies.frontier.split_keys.split_candidates import (
+    ALIKE,
+    BESIDE,
+    FULL,
+    Cut,
+    cut,
+    left,
+)
+from partitioning.strategies.frontier.tradeoff import CLOSE, check_forced, cleared, picked
+from partitioning.workload.metrics import imbalance
+from partitioning.workload.profile import sums_by
+
+#: The imbalance that is reached, where each item goes, and the share of each channel of each split
+#: key, by its hash.
+Shared = tuple[float, Ints, dict[int, dict[int, float]]]
+#: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
+#: where whole ones miss the goal.
+HARD = 0.5
+#: Where a budget is too short, to share a key moves nothing: keys of these, too.
+FINER = (1 / 8, 1 / 32, 1 / 128)
+#: Imbalances nearer than this, in part, are told apart by copies.
+NEAR = 1e-4
+#: Part of its limit that a channel gives to a key which the fewest hold: all, short of rounding.
+FEWEST = 1 - 1e-6
+#: Such parts, and pieces to try with each: less where slots cannot make room for that, or it is not
+#: worth what moves.
+DEPTHS = ((FEWEST, (BESIDE, ALIKE, FULL)), (2 / 3, (BESIDE, ALIKE)), (1 / 3, (BESIDE, ALIKE)))
+
+
+def shared_plan(
+    task: Task,
+    previous: PartitioningFunction | None,
+    goal: float,
+    budget: float,
+    copies: int | None,
+    worth: float,
+) -> Shared:
+    """The imbalance that is reached, where each item goes, and the share of each channel of each
+    split key, by its hash.
+
+    Keys that fit on no channel go over as few as hold them, as far as slots can make room for it,
+    and for as many bytes as it is worth. Where not, they go over all that have room, one after
+    another: no slot has to move for them, and N channels have N - 1 partials more than keys at
+    first.
+
+    Parameters
+    ----------
+    goal : imbalance that is enough
+    budget : bytes that may move
+    copies : most channels that a key has; None: any number
+    worth : channels' mean state that may move for each partial that is spared
+
+    Raises
+    ------
+    InputError : a budget that does not empty the channels that close
+    """
+    keys, count = cut(task, previous, goal, 1.0), int(np.count_nonzero(task.fair))
+    forced = left(task, keys, {}, FULL).forced
+    check_forced(forced + keys.forced, budget)
+    found = _few(task, keys, goal, budget, copies, worth * float(task.sizes.sum()) / count, forced)
+    if found is not None:
+        return found
+    tried = list[Shared]()
+    # Where a key may not have as many channels as hold it, others need no more than they did.
+    again = [(1.0, FEWEST)] if copies else []
+    # Keys that are light beside the best channel may be coarse beside the least.
+    fair = task.fair[task.fair > 0]
+    least = float(fair.min() / fair.max())
+    coarse = [(HARD * least, 0.0)] if least < 1 else []
+    finer = [(part, 0.0) for part in FINER] if budget < np.inf else []
+    for part, depth in ((1.0, 0.0), *again, (HARD, 0.0), *coarse, *finer):
+        keys = cut(task, previous, goal, part)
+        owners = keys.owners(depth, copies)
+        rest = left(task, keys, owners, ALIKE)
+        at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
+        tried.append(_carried_out(task, keys, owners, rest, at, goal, budget, copies))
+        if tried[-1][0] <= goal * (1 + ROUNDING):
+            return tried[-1]
+    enough = min(t[0] for t in tried) * (1 + NEAR)
+    return min((t for t in tried if t[0] <= enough), key=lambda t: sum(map(len, t[2].values())))
+
+
+def _few(
+    task: Task,
+    keys: Cut,
+    goal: float,
+    budget: float,
+    copies: int | None,
+    price: float,
+    forced: float,
+) -> Shared | None:
+    """`shared_plan`'s answer with few owners of each key that fits on no channel; None where that
+    misses the goal, or costs more than all channels do.
+
+    Parameters
+    ----------
+    price, forced : bytes of a partial, and those of items that move before any search
+    """
+    if not keys.hot:
+        return None
+    # What a plan may cost: as over all channels, where what must move anyway does so, too.
+    count, hot = int(np.count_nonzero(task.fair)), slice(keys.hot)
+    new = max(count - 1 + keys.hot - int(np.count_nonzero(keys.before[hot])), 0)
+    found, least = None, forced + (count - 1) * price + new * float(keys.copies[hot].mean())
+    fewest = ((keys.owners(depth, copies), layouts) for depth, layouts in DEPTHS)
+    for owners, layouts in chain([(keys.as_now(copies), (BESIDE, ALIKE))], fewest):
+        if len(owners) < keys.hot:
+            continue
+        moved = keys.moved(owners)
+        cost = sum(len(o.channels) - 1 for o in owners.values()) * price + moved
+        for layout in layouts:
+            rest = left(task, keys, owners, layout)
+            for exact in (False, True):
+                # Quickly at first; the best then for as few bytes as can be.
+                most = min(budget - keys.forced - moved, least - cost)
+                at = cleared(rest, goal, most, exact)
+                if at is None:
+                    break
+                done = _carried_out(task, keys, owners, rest, at, goal, budget, copies)
+                if done[0] > goal * (1 + ROUNDING):
+                    break
+                found, least = done, cost + rest.moved(at)
+    return found
+
+
+def _carried_out(
+    task: Task,
+    keys: Cut,
+    owners: Mapping[int, Owners],
+    rest: Task,
+    at: Ints,
+    goal: float,
+    budget: float,
+    copies: int | None,
+) -> Shared:
+    """`shared_plan`'s answer, what was left being `at`."""
+    spare, at = budget - keys.made_whole - rest.moved(at), at[: len(task.load)]
+    loads = sums_by(at, keys.whole, len(task.fair))
+    known = loads, task.fair, keys.loads, keys.before, goal, owners
+    after = shared(*known, held=True)
+    if copies is not None:
+        both = [largest(a, copies) for a in (after, shared(*known, held=False))]
+        after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, task.capacities))
+    weights = keys.had, keys.loads, keys.sizes, keys.copies
+    after = afforded(keys.before, after, *weights, spare)
+    reached = imbalance(loads + keys.loads @ after, task.capacities)
+    # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
+    there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS
+    still = there & (keys.before - after < 1 / PARTS).all(axis=1)
+    after[still] = keys.before[still]
+    hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
+    shares = {
+        h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
+        for h, s in zip(hashes, after, strict=True)
+    }
+    return reached, at, shares

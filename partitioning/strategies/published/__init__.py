@@ -1,0 +1,1 @@
+"""Strategies of published papers: one family a module."""

@@ -1,0 +1,163 @@
+"""Hot keys spread over channels as they grow, others hashed: FlexD, and what it is compared with.
+
+"FlexD: a lightweight stream partitioning method" with progressive splitting, section 4; PStream
+(Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) as FlexD's authors describe them, and
+Dalton's reward as its authors published it with their code.
+
+All three hash light keys. The papers route tuple by tuple: the routers do. As functions, these
+strategies split the profile's heavy keys in the shares that the routing comes to.
+`flexd_routers` has the routers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from partitioning.errors import InputError
+from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.strategies.hashing import check_slots, in_turn
+from partitioning.strategies.water_filling import Ints, pour, settle
+from partitioning.workload.profile import Floats, Profile, sums_by
+
+#: A key is hot from this share of a channel's fair load, as in D-Choices: theta = 1 / 5N. FlexD's
+#: paper prints no value for its f.
+HOT = 0.2
+#: FlexD's growth factor (section 6).
+DELTA = 1.5
+#: Dalton's share of tuples that explore.
+EXPLORE = 0.1
+
+
+def flexd(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    delta: float = DELTA,
+    hot: float = HOT,
+) -> PartitioningFunction:
+    """A hot key has one channel, and one more each time that its frequency grows by delta.
+
+    What the paper leaves open, and what we chose:
+
+    - f, from where a key is hot, is a share of the channels' fair load; T_f[k] is f delta once the
+      key has its first channel.
+    - The window is one segment of Space Saving.
+    - Of channels, those least loaded when the key gets them: here largest keys first.
+
+    Parameters
+    ----------
+    profile, channels : what to place, and where
+    previous : gives epoch, parent and row column only
+    delta : growth factor, over 1: the smaller, the more channels
+    hot : share of a channel's fair load from which a key is hot, over 0
+
+    Raises
+    ------
+    InputError : unusable channels or options, or a previous function with another S
+
+    Source: section 4.4, Algorithm 1.
+    """
+    check_options(delta, hot)
+
+    def owners(share: float, levels: Floats, open_: Ints) -> Ints:
+        count = 1 + math.floor(math.log(share * len(open_) / hot, delta) + 1e-9)
+        return open_[np.argsort(levels[open_], kind="stable")[:count]]
+
+    options = {"delta": delta, "hot": hot}
+    return _split(profile, previous, channels, "flexd", options, owners, _least)
+
+
+def pstream(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    hot: float = HOT,
+) -> PartitioningFunction:
+    """Hot keys in turn to all channels (shuffle grouping).
+
+    Parameters and errors as in `flexd`.
+    """
+    check_options(DELTA, hot)
+    return _split(profile, previous, channels, "pstream", {"hot": hot}, _all, _evenly)
+
+
+def dalton(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    hot: float = HOT,
+) -> PartitioningFunction:
+    """A bandit places hot keys: a share explores all channels evenly, others go to the best.
+
+    What a window's exploring comes to is a trace of every hot key on every channel. Values are
+    taken as known here; the router shows what it costs to learn them. Parameters and errors as in
+    `flexd`.
+    """
+    check_options(DELTA, hot)
+
+    def spread(levels: Floats, width: Floats, load: float) -> Floats:
+        explored = _evenly(levels, width, load * EXPLORE)
+        return explored + pour(levels + explored / width, width, load * (1 - EXPLORE))
+
+    return _split(profile, previous, channels, "dalton", {"hot": hot}, _all, spread)
+
+
+def _all(share: float, levels: Floats, open_: Ints) -> Ints:
+    return open_
+
+
+def _least(levels: Floats, width: Floats, load: float) -> Floats:
+    return pour(levels, width, load)
+
+
+def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
+    return np.full(len(width), load / len(width))
+
+
+def check_options(delta: float, hot: float) -> None:
+    """Refuse a delta that is not over 1, or a share that is not over 0."""
+    if not delta > 1:
+        raise InputError(f"{delta} is not over 1", "delta")
+    if not hot > 0:
+        raise InputError(f"{hot} is not over 0", "hot")
+
+
+def _split(
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    name: str,
+    options: dict[str, float],
+    owners: Callable[[float, Floats, Ints], Ints],
+    spread: Callable[[Floats, Floats, float], Floats],
+) -> PartitioningFunction:
+    """Light keys by `uniform`; hot ones, largest first, as `spread` says, among `owners`."""
+    check_slots(profile, previous)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    open_, width = np.flatnonzero(capacities), np.where(capacities > 0, capacities, 1.0)
+    slots = in_turn(profile.slots, capacities)
+    total = float(profile.load.sum())
+    hot = (profile.heavy_load >= options["hot"] / len(open_) * total) & (profile.heavy_load > 0)
+    tail = profile.tail(profile.load, np.where(hot, profile.heavy_load, 0.0))
+    resting = sums_by(slots, tail, len(channels))
+    levels, shares = resting / width, []
+    keys = np.flatnonzero(hot)[np.argsort(-profile.heavy_load[hot], kind="stable")]
+    chosen = []
+    for load in profile.heavy_load[keys].tolist():
+        chosen.append(owners(load / total, levels, open_))
+        shares.append(spread(levels[chosen[-1]], width[chosen[-1]], load))
+        levels[chosen[-1]] += shares[-1] / width[chosen[-1]]
+    if spread is _least:
+        shares = settle(profile.heavy_load[keys], chosen, resting, capacities)
+    split = {
+        h: dict(zip(c.tolist(), s.tolist(), strict=True))
+        for h, c, s in zip(profile.heavy[keys].tolist(), chosen, shares, strict=True)
+    }
+    return successor(profile.key, previous, channels, slots, name, options, split=split)

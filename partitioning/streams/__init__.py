@@ -1,0 +1,1 @@
+"""Generated event streams for tests and benchmarks."""

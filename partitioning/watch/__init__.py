@@ -1,0 +1,1 @@
+"""Skew within the day: when to act on it, and how."""

@@ -1,0 +1,257 @@
+"""The watch: skew that appears within the day, met as it appears and handed back when it is gone.
+
+A controller after A. Kumar et al., "Reshape", folded over micro-batches (sections 2.1, 3.2, 4.3,
+6.1, 6.2). It decides only; its own state is one value, kept between two batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
+from partitioning.strategies.water_filling import surface
+from partitioning.watch.mitigation import Batch, Limits, Mitigation, Sample, Weights
+
+#: Mean loads of a channel that are too few to matter: a shared key of less goes home, whatever is
+#: there, and others where it is no further over the mean.
+LIGHT = 0.05
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the watch knows between two batches.
+
+    Parameters
+    ----------
+    threshold : tau, and how it adapts
+    last : number of the newest batch that was folded; -1: none
+    sample : what has come since channels were last made even
+    spread : what is mitigated, by key
+    moved : numbers of the batches after which each key was moved, of late
+    iterations : how often a mitigation began
+    """
+
+    threshold: Threshold
+    last: int = -1
+    sample: Sample = field(default_factory=Sample)
+    spread: Mapping[int, Mitigation] = field(default_factory=dict)
+    moved: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    iterations: int = 0
+
+    def fold(
+        self,
+        batch: Batch,
+        epoch: int,
+        limits: Limits,
+        homes: Mapping[int, int],
+        under_way: bool = False,
+    ) -> tuple[Watch, dict[int, Weights]]:
+        """Take in a batch; returns the watch after it, and new weights of the keys that are to
+        move ({channel: 1.0}: whole).
+
+        A batch that was folded before changes nothing; one that an older epoch routed says
+        nothing of this one's channels, and only counts as seen.
+
+        Parameters
+        ----------
+        epoch : in force now
+        homes : channel of each of the batch's keys that is whole
+        under_way : something else moves state, a daily run or the last decision: nothing is decided
+        """
+        if batch.number <= self.last:
+            return self, {}
+        watch = replace(self, last=batch.number)
+        if batch.epoch != epoch:
+            return watch, {}
+        watch = replace(watch, sample=self.sample.taking(batch, self.spread, limits.memory))
+        if under_way:
+            return watch, {}
+        watch, decided = watch._caught_up(batch, limits)
+        if not decided:
+            watch, decided = watch._met(batch, limits, homes)
+        if not decided:
+            watch, decided = watch._handed_back(batch, limits)
+        kept = batch.number - max(limits.within, limits.memory)
+        moved = {k: tuple(n for n in at if n > kept) for k, at in watch.moved.items()}
+        for key in decided:
+            moved[key] = (*moved.get(key, ()), batch.number)
+        return replace(watch, moved={k: at for k, at in moved.items() if at}), decided
+
+    def _may(self, key: int, batch: Batch, limits: Limits) -> bool:
+        """Whether a key has not moved too often yet."""
+        late = [n for n in self.moved.get(key, ()) if n > batch.number - limits.within]
+        return len(late) < limits.moves
+
+    def _caught_up(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
+        """From catching up to sharing, for each key whose channels have waited alike; or never
+        will, as other keys keep them apart."""
+        spread, decided = dict(self.spread), dict[int, Weights]()
+        for key, now in self.spread.items():
+            if now.catching and self._may(key, batch, limits):
+                ahead = batch.waiting[now.home] - max(batch.waiting[h] for h in now.helpers)
+                late = all(n <= batch.number - limits.memory for n in self.moved.get(key, ()))
+                if late or ahead * now.catching <= 0:
+                    spread[key] = replace(self, spread=spread).evened(key, now, limits)
+                    decided[key] = spread[key].weights
+        # What came until now has been asked by all of them.
+        return (replace(self, spread=spread, sample=Sample()) if decided else self), decided
+
+    def _handed_back(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
+        """Home again, each key whose skew is gone."""
+        spread, decided = dict(self.spread), dict[int, Weights]()
+        if len(self.sample) < limits.memory:
+            return self, decided
+        speed = limits.speed(len(batch.loads))
+        mean = float(self.sample.loads().sum() / speed[np.isfinite(batch.waiting)].sum())
+        light = max(limits.calm - 1, LIGHT) * mean
+        most = mean + light
+        for key, now in self.spread.items():
+            if now.catching or not self._may(key, batch, limits):
+                continue
+            others, load = self.sample.placed(spread, without=key), self.sample.load_of(key)
+            # At home alone it would not make that channel much fuller than the mean; or it is
+            # light, or all of it goes there as it is.
+            idle = now.helpers and (
+                load / speed[now.home] <= light or set(now.weights) == {now.home}
+            )
+            if idle or (others[now.home] + load) / speed[now.home] <= most:
+                del spread[key]
+                decided[key] = {now.home: 1.0}
+        return replace(self, spread=spread), decided
+
+    def evened(self, key: int, now: Mitigation, limits: Limits) -> Mitigation:
+        """The second phase: weights by which home and helpers will get the same, as fast as they
+        are; a key that moved whole stays so."""
+        if not now.helpers:
+            return now
+        channels = np.array([now.home, *now.helpers])
+        placed = self.sample.placed({**self.spread, key: now}, without=key)
+        speed = limits.speed(len(placed))[channels]
+        rest = placed[channels] / speed
+        level = surface(rest, speed, self.sample.load_of(key))
+        gets = np.maximum(level - rest, 0.0) * speed
+        parts = zip(channels.tolist(), gets.tolist(), strict=True)
+        weights = {channel: part for channel, part in parts if part > 0}
+        return replace(now, weights=weights or {now.home: 1.0}, catching=0)
+
+    def _met(
+        self, batch: Batch, limits: Limits, homes: Mapping[int, int]
+    ) -> tuple[Watch, dict[int, Weights]]:
+        """The skew test, and how each skewed channel is relieved: by what has begun, or by what
+        begins, as the fullest needs."""
+        watch, decided, slow = self, dict[int, Weights](), limits.migration(1)
+        speed = limits.speed(len(batch.loads))
+        came = batch.loads / speed
+        for skewed, helper in skewed_pairs(batch.waiting, limits.eta, 0.0):
+            gap = float(batch.waiting[skewed] - batch.waiting[helper])
+            error = self.sample.error((skewed, helper), limits.per)
+            lower = watch.threshold.adjusted(gap, error)
+            if lower.tau < watch.threshold.tau:
+                watch = replace(watch, threshold=lower)
+            loads = watch.sample.placed(watch.spread)
+            total = float(loads.sum()) or 1.0
+            ahead, behind = (loads / speed)[[skewed, helper]] / total
+            tau = early(watch.threshold.tau, float(ahead), float(behind), total, slow)
+            # What waits where a key catches up is on its way; not what comes beside it.
+            on_its_way = any(m.catching and skewed in m.channels for m in self.spread.values())
+            if gap < tau or (on_its_way and came[skewed] - came[helper] < tau):
+                continue
+            heaviest = watch._heaviest(skewed, batch, homes)
+            begun = watch._again(heaviest, skewed, helper)
+            if not begun:
+                since = watch.sample.since([] if heaviest is None else [heaviest])
+                recent = replace(watch, sample=since)
+                begun = recent._begun(skewed, helper, batch, limits, homes)
+                if any(m.helpers for m in begun.values()):
+                    watch = recent
+            if not limits.catch_up:
+                begun = {k: watch.evened(k, m, limits) for k, m in begun.items()}
+            begun = {k: m for k, m in begun.items() if watch._may(k, batch, limits)}
+            spread = {k: m for k, m in {**watch.spread, **begun}.items() if not m.at_home}
+            after = replace(watch, spread=spread)
+            # Of what begins, and of what goes on, other things are weighed.
+            if begun and (not decided or bool(watch.begun(self)) == bool(after.begun(watch))):
+                watch = replace(
+                    after,
+                    threshold=watch.threshold.adjusted(gap, error),
+                    iterations=watch.iterations + 1,
+                )
+                decided |= {k: m.weights for k, m in begun.items()}
+        return watch, decided
+
+    def begun(self, before: Watch) -> set[int]:
+        """The keys whose mitigation has begun since."""
+        had = {key: now.placed for key, now in before.spread.items()}
+        return {key for key, now in self.spread.items() if had.get(key) != now.placed}
+
+    def _heaviest(self, channel: int, batch: Batch, homes: Mapping[int, int]) -> int | None:
+        """The key that the channel has had most of in this batch; None: it has none that is
+        known."""
+        parts = {k: batch.keys.get(k, 0.0) for k, home in homes.items() if home == channel}
+        for key, now in self.spread.items():
+            parts[key] = dict(now.parts()).get(channel, 0.0) * batch.keys.get(key, 0.0)
+        return max(parts, key=lambda k: (parts[k], -k)) if any(parts.values()) else None
+
+    def _again(self, key: int | None, skewed: int, helper: int) -> dict[int, Mitigation]:
+        """The mitigation of this key, if it is between the two and no longer holds: whoever has
+        waited less catches up."""
+        now = None if key is None else self.spread.get(key)
+        if key is None or now is None or not {skewed, helper} <= set(now.channels):
+            return {}
+        ahead = skewed == now.home
+        weights = _alike(now.helpers) if ahead else {now.home: 1.0}
+        return {key: replace(now, weights=weights, catching=1 if ahead else -1)}
+
+    def _begun(
+        self,
+        skewed: int,
+        helper: int,
+        batch: Batch,
+        limits: Limits,
+        homes: Mapping[int, int],
+    ) -> dict[int, Mitigation]:
+        """A new mitigation: the heaviest key is split by record where it is more than what must
+        go, else whole keys go, the heaviest that fit first."""
+        loads = self.sample.placed(self.spread)
+        total = float(loads.sum())
+        left = min(limits.left, limits.memory * total)
+        speed = limits.speed(len(loads))
+        levels = loads / speed
+        mean = total / float(speed[np.isfinite(batch.waiting)].sum())
+        if levels[skewed] <= limits.calm * mean or levels[helper] >= mean:
+            # What waits there is of the past.
+            return {}
+        need = float((levels[skewed] - levels[helper]) / (1 / speed[[skewed, helper]]).sum())
+        shared = {k for k, now in self.spread.items() if now.helpers}
+        whole = [k for k, c in homes.items() if c == skewed and k not in shared]
+        known = {k: self.sample.load_of(k) for k in whole}
+        keys = sorted(known, key=lambda k: (-known[k], k))
+        if limits.splitting and keys and known[keys[0]] > need > 0:
+            # Not who has yet to catch up.
+            behind = {m.home for m in self.spread.values() if m.catching > 0}
+            behind |= {c for m in self.spread.values() if m.catching < 0 for c in m.helpers}
+            able = set(np.flatnonzero(np.isfinite(batch.waiting)).tolist()) - behind - {skewed}
+            free = sorted(sorted(able), key=levels.__getitem__)
+            free = free[: limits.copies and limits.copies - 1]
+            share = float(levels[skewed]) / total
+            count = helpers(share, levels[free] / total, left, left, total, limits.migration)
+            if not count or not pays(limits.migration(count), left / total):
+                return {}
+            chosen = tuple(free[:count])
+            return {keys[0]: Mitigation(skewed, chosen, _alike(chosen), 1)}
+        origin = {k: self.spread[k].home if k in self.spread else skewed for k in keys}
+        # Those of the helper's own first, and nothing beside them: they only go back.
+        back = [k for k in keys if origin[k] == helper and 0 < known[k] <= need]
+        moved = {}
+        for key in back or keys:
+            if 0 < known[key] <= need and pays(limits.migration(1), left / total):
+                moved[key] = Mitigation(origin[key], (), {helper: 1.0}, 0)
+                need -= known[key]
+        return moved
+
+
+def _alike(channels: Iterable[int]) -> Weights:
+    return dict.fromkeys(channels, 1.0)

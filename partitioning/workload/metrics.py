@@ -1,0 +1,87 @@
+"""What an assignment is worth: channel loads, imbalance, and the papers' own measures."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.workload.profile import Floats, Profile, sums_by
+
+Indices = npt.NDArray[np.intp]
+
+
+def channel_sums(
+    function: PartitioningFunction, profile: Profile, values: Floats, heavy_values: Floats
+) -> Floats:
+    """Sum per channel, shape (N,), of a quantity given per slot (S,) and heavy key (K,).
+
+    The slot quantities include their heavy keys' (as in `Profile`). A split key counts with each
+    owner by its share. An explicit or split key that the profile does not list counts with its
+    slot.
+    """
+    tail = profile.tail(values, heavy_values)
+    in_slots = sums_by(function.slots, tail, len(function.channels))
+    return in_slots + key_sums(function, profile.heavy, heavy_values)
+
+
+def key_sums(function: PartitioningFunction, hashes: Hashes, values: Floats) -> Floats:
+    """Sum per channel, shape (N,), of a quantity (n,) of some keys, int64 (n,); split keys count
+    with each owner by its share."""
+    item, channel, share = placements(function, hashes)
+    return sums_by(channel, values[item] * share, len(function.channels))
+
+
+def placements(
+    function: PartitioningFunction, hashes: Hashes
+) -> tuple[Indices, npt.NDArray[np.int32], Floats]:
+    """Every owner of some keys, int64 (n,): position in `hashes`, channel and share, 0 to 1, of
+    each, all (m,)."""
+    shared = function.split.find(hashes)
+    whole, parts = np.flatnonzero(shared < 0), np.flatnonzero(shared >= 0)
+    item, channel, share = function.split.owners(shared[parts])
+    return (
+        np.concatenate([whole, parts[item]]),
+        np.concatenate([function.lookup_hashes(hashes[whole]), channel]),
+        np.concatenate([np.ones(len(whole)), share]),
+    )
+
+
+def moved_shares(
+    before: PartitioningFunction, after: PartitioningFunction, hashes: Hashes
+) -> Floats:
+    """Share of each key's rows that get another channel, float64 (n,): 0 or 1 for whole keys."""
+    count = max(len(before.channels), len(after.channels))
+    stays = np.zeros(len(hashes))
+    (old, old_share), (new, new_share) = (
+        (item * count + channel, share)
+        for item, channel, share in (placements(f, hashes) for f in (before, after))
+    )
+    _, i, j = np.intersect1d(old, new, return_indices=True)
+    np.add.at(stays, old[i] // count, np.minimum(old_share[i], new_share[j]))
+    return np.where(stays > 1 - 1e-12, 0.0, 1 - stays)
+
+
+def channel_loads(function: PartitioningFunction, profile: Profile) -> Floats:
+    """Load of each channel, shape (N,), in the profile's unit of load."""
+    return channel_sums(function, profile, profile.load, profile.heavy_load)
+
+
+def imbalance(loads: Floats, capacities: Floats) -> float:
+    """Max over channels of load/capacity, divided by total load/total capacity; 1.0 is perfect.
+
+    Load on a channel without capacity makes it infinite; no load at all makes it 1.
+    """
+    total = float(loads.sum())
+    if total == 0:
+        return 1.0
+    open_ = capacities > 0
+    if loads[~open_].any():
+        return float("inf")
+    return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
+
+
+def rivetti_lambda(loads: Floats) -> float:
+    """lambda = (max/mean - 1), in percent (Rivetti et al., section 4)."""
+    return float((loads.max() / loads.mean() - 1) * 100)

@@ -1,0 +1,11 @@
+"""Sketches of a stream: the keys that carry most of it, in little memory, within a bound.
+
+Each takes batches of key hashes and their load, is merged with others of its kind, and gives a
+`partitioning.workload.profile.Sketch`, as exact counting does.
+"""
+
+from partitioning.workload.sketches.counted import Counted
+from partitioning.workload.sketches.lossy import LossyCounting, SlidingLossyCounting
+from partitioning.workload.sketches.space_saving import SpaceSaving
+
+__all__ = ["Counted", "LossyCounting", "SlidingLossyCounting", "SpaceSaving"]

@@ -1,1 +1,0 @@
-"""What people see: the Airflow UI's pages. No rows, no Spark."""

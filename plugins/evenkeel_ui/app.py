@@ -1,0 +1,152 @@
+"""The app that Airflow mounts at /evenkeel: pages made here, behind Airflow's own login."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPMethod
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.routing import Match, Route
+
+from evenkeel.registry.store import DeniedError
+from evenkeel.render.charts import loads_svg
+from evenkeel_ui import views, web
+from evenkeel_ui.pages import compare, forms, overview, plans, quality, recovery, tables
+from partitioning.errors import (
+    DamagedError,
+    EvenkeelError,
+    FenceError,
+    InputError,
+    UnreachableError,
+)
+
+HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
+#: What errors of ours are answered with: the first class that fits, so the narrowest come first.
+ERRORS: tuple[tuple[type[EvenkeelError], int, str], ...] = (
+    (DamagedError, 500, "A file is damaged"),
+    (DeniedError, 503, "The server lacks a right"),
+    (UnreachableError, 503, "Cannot be reached now"),
+    (InputError, 404, "Not found"),
+    (FenceError, 409, "Too late"),
+    (EvenkeelError, 409, "That does not work"),
+)
+
+
+@asynccontextmanager
+async def warmed(_: FastAPI) -> AsyncIterator[None]:
+    """Draw once beside everything else: the first picture of a process takes a second."""
+    threading.Thread(target=loads_svg, args=(["0"], [1.0], [1.0], [1.0]), daemon=True).start()
+    yield
+
+
+# FastAPI's own pages for OpenAPI would ask nobody for a login: the route below does.
+app = FastAPI(
+    title="Evenkeel",
+    description="Why state moves, at what price, what exactly will run, and a way back.",
+    dependencies=[Depends(get_user)],
+    openapi_url=None,
+    lifespan=warmed,
+    redirect_slashes=False,
+)
+
+
+@app.middleware("http")
+async def headers(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+    """No other host, no sniffing, no copy kept of what only some may read."""
+    response = await proceed(request)
+    response.headers.setdefault("Content-Security-Policy", web.POLICY)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+@app.exception_handler(StarletteHTTPException)
+async def refused(
+    request: Request, error: StarletteHTTPException, heading: str | None = None
+) -> HTMLResponse:
+    """A page that says what is wrong; it carries its styles itself where nothing else is served."""
+    login, styles, message = None, None, str(error.detail)
+    if error.status_code == 401:
+        message = "These pages are behind Airflow's login."
+        login = get_auth_manager().get_url_login(next_url=request.url.path)
+        styles = Markup(web.style())
+    heading = heading or HEADINGS.get(error.status_code, "That does not work")
+    answer = web.page(
+        request,
+        "error.html.j2",
+        error.status_code,
+        heading=heading,
+        message=message,
+        login=login,
+        styles=styles,
+    )
+    answer.headers.update(error.headers or {})
+    if styles:
+        answer.headers["Content-Security-Policy"] = web.DOCUMENT_POLICY
+    return answer
+
+
+@app.exception_handler(RequestValidationError)
+async def unreadable(request: Request, error: RequestValidationError) -> HTMLResponse:
+    """An address or form that cannot be read: what is wrong with it, in a sentence."""
+    told = "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())
+    return await refused(request, HTTPException(404 if request.method == "GET" else 422, told))
+
+
+@app.exception_handler(EvenkeelError)
+async def wrong(request: Request, error: EvenkeelError) -> HTMLResponse:
+    """What our own errors say, each under its own status and heading."""
+    code, heading = next((c, h) for kind, c, h in ERRORS if isinstance(error, kind))
+    return await refused(request, HTTPException(code, str(error)), heading)
+
+
+@app.get("/openapi.json", include_in_schema=False)
+def openapi(request: Request) -> dict[str, Any]:
+    """The description of these routes."""
+    return {**app.openapi(), "servers": [{"url": request.scope.get("root_path", "")}]}
+
+
+@app.get("/static/style.css", include_in_schema=False)
+def style() -> Response:
+    """Styles of the pages."""
+    return Response(web.style(), media_type="text/css", headers={"Cache-Control": "private"})
+
+
+@app.get("/static/page.js", include_in_schema=False)
+def script() -> Response:
+    """The pages' script."""
+    return Response(
+        web.script(), media_type="text/javascript", headers={"Cache-Control": "private"}
+    )
+
+
+for part in (overview, tables, plans, forms, recovery, compare, quality, views):
+    app.include_router(part.router)
+
+
+@app.api_route("/{path:path}", methods=[*HTTPMethod], include_in_schema=False)
+def nothing(request: Request, path: str) -> None:
+    """Whatever else is asked for, and however: behind the login too, where the router's own
+    answer to a method that a page does not have would come before it."""
+    pages = (r for r in app.routes if isinstance(r, Route))
+    methods = {
+        method
+        for page in pages
+        if page.matches(request.scope)[0] is Match.PARTIAL
+        for method in page.methods or ()
+    }
+    if methods:
+        raise HTTPException(
+            405, "This page is not asked for that way.", {"Allow": ", ".join(sorted(methods))}
+        )
+    raise HTTPException(404, "There is no such page.")

@@ -1,0 +1,296 @@
+"""The two forms that move state: rebalance and roll back. Each shows first what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from sqlalchemy.orm import Session
+
+from evenkeel.inspect.half_moved import half_moved
+from evenkeel.inspect.key_history import past
+from evenkeel.registry.epochs import Epoch
+from evenkeel.registry.profiles import Learned, newest_profile, run_names
+from evenkeel.runs.params import Params, Throttling, throttle_asked
+from evenkeel.runs.planning import decision_for, plan_back, plan_next
+from evenkeel.table import Table
+from evenkeel_ui.access import (
+    REBALANCE,
+    ROLL_BACK,
+    DagAccessEntity,
+    ReadableTable,
+    User,
+    form_token,
+    may,
+    own_form,
+    require,
+    table_to_run,
+)
+from evenkeel_ui.pages import runs, triage
+from evenkeel_ui.pages.fields import fields, read_form, read_params
+from evenkeel_ui.pages.plans import MOST, NUMBERED, told
+from evenkeel_ui.pages.preview_stamp import mismatch, stamp
+from evenkeel_ui.pages.tables import EPOCHS_BY
+from evenkeel_ui.web import page, sort
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.planning.plan import Plan
+from partitioning.strategies import WHOLE
+
+#: Moves and epochs at first sight.
+LISTED, EPOCHS = 20, 12
+router = APIRouter(prefix="/tables/{table}", tags=["forms"])
+
+
+Fields = Annotated[dict[str, str], Depends(fields)]
+
+
+@router.get("/rebalance", response_class=HTMLResponse)
+def rebalance_form(
+    request: Request, found: ReadableTable, user: User, session: SessionDep, given: Fields
+) -> HTMLResponse:
+    """The form, and what a run with these fields would do, from the stored profile."""
+    return _rebalance(request, found, user, session, given)
+
+
+@router.post("/rebalance", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+def rebalance(
+    request: Request,
+    found: Annotated[Table, Depends(table_to_run(REBALANCE))],
+    user: User,
+    session: SessionDep,
+    given: Fields,
+) -> Response:
+    """Start the table's rebalance DAG with these Params."""
+    params, problems = read_params(given)
+    if params is None:
+        return _rebalance(request, found, user, session, given, problems)
+    asked = _asked(params)
+    preview = _next_preview(found, params, [])
+    if stale := _cannot(session, user, found, REBALANCE) or mismatch(
+        _sent(request), asked, preview and preview["plan"], params.dry_run
+    ):
+        return _rebalance(request, found, user, session, given, stale=stale)
+    return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
+
+
+@router.get("/rollback", response_class=HTMLResponse)
+def roll_back_form(
+    request: Request, found: ReadableTable, user: User, session: SessionDep, given: Fields
+) -> HTMLResponse:
+    """Which epochs there are to go back to; of the one asked for, what would move."""
+    return _roll_back(request, found, user, session, given)
+
+
+@router.post("/rollback", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+def roll_back(
+    request: Request,
+    found: Annotated[Table, Depends(table_to_run(ROLL_BACK))],
+    user: User,
+    session: SessionDep,
+    given: Fields,
+) -> Response:
+    """Start the table's roll back DAG, once it is asked for twice."""
+    epoch = found.registry.epoch(_number(given.get("epoch", "")))
+    values, wrong = _read_way_back(given)
+    if epoch.number == found.registry.current().number:
+        raise InputError(f"epoch {epoch.number} is the current one", found.spec.table)
+    if not wrong and not values["sure"]:
+        wrong = {"sure": "Say that you have read what moves."}
+    if wrong:
+        return _roll_back(request, found, user, session, given, wrong)
+    asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
+    preview = _back_preview(found, epoch, [])
+    # Its switches stand on the form that is posted: what was previewed is the way back alone.
+    seen = {"epoch": epoch.number}
+    if stale := _cannot(session, user, found, ROLL_BACK) or mismatch(
+        _sent(request), seen, preview and preview["plan"], values["dry_run"]
+    ):
+        return _roll_back(request, found, user, session, given, stale=stale)
+    if values["pause"]:
+        scheduled = f"{REBALANCE}{found.spec.table}"
+        require(user, "PUT", scheduled)
+        runs.pause(session, user, scheduled)
+    return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
+
+
+def _rebalance(
+    request: Request,
+    found: Table,
+    user: User,
+    session: Session,
+    given: Mapping[str, str],
+    problems: dict[str, str] | None = None,
+    stale: str | None = None,
+) -> HTMLResponse:
+    params, wrong = read_params(given)
+    wrong = problems or wrong
+    missing: list[str] = []
+    preview = None if params is None else _next_preview(found, params, missing)
+    dag = f"{REBALANCE}{found.spec.table}"
+    return page(
+        request,
+        "rebalance.html.j2",
+        422 if wrong else 409 if stale else 200,
+        table=found.spec.table,
+        spec=found.spec,
+        stale=stale,
+        stamp=params and stamp(_asked(params), preview and preview["plan"]),
+        given=given,
+        wrong=wrong,
+        problems=missing,
+        strategies=WHOLE,
+        preview=preview and _listed(request, preview),
+        source=runs.source(session, user, found, preview and preview["learned"]),
+        params=params,
+        allowed=may(user, "POST", dag, DagAccessEntity.RUN),
+        blocked=_blocked(session, user, found, dag),
+        paused=runs.paused(session, dag),
+        csrf=form_token(user),
+        today=date.today().isoformat(),
+    )
+
+
+def _next_preview(found: Table, params: Params, missing: list[str]) -> dict[str, Any] | None:
+    """What a run would do; None where it cannot be told, and `missing` says why."""
+    try:
+        return _preview(found, params, missing)
+    except EvenkeelError as error:
+        missing.append(str(error))
+        return None
+
+
+def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, Any] | None:
+    """What the way back to an epoch would do; None where it cannot be told, as above."""
+    registry = found.registry
+    try:
+        learned = newest_profile(registry)
+        plan = plan_back(found.spec, registry.current(), learned.profile, target, learned.tables)
+        return _shown(found, plan, learned, throttle_asked(found.spec, Params()), missing)
+    except EvenkeelError as error:
+        missing.append(str(error))
+        return None
+
+
+def _blocked(session: Session, user: User, found: Table, dag: str) -> list[str]:
+    """Why a run cannot work now; what is damaged is told where it is read."""
+    registry = found.registry
+    try:
+        half = half_moved(registry, run_names(registry))
+    except EvenkeelError:
+        half = None
+    return triage.blocked(session, user, found.spec.table, dag, half)
+
+
+def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None:
+    why = _blocked(session, user, found, f"{kind}{found.spec.table}")
+    return f"Nothing was started: {' '.join(why)}" if why else None
+
+
+def _asked(params: Params) -> dict[str, Any]:
+    """What a run is started with."""
+    return params.model_dump(mode="json", exclude_defaults=True)
+
+
+def _sent(request: Request) -> str:
+    """The stamp of the preview that the button stood below."""
+    return request.query_params.get("previewed", "")
+
+
+def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any]:
+    spec, registry = found.spec, found.registry
+    epoch, learned = registry.current(), newest_profile(registry)
+    profile, tables, row = learned.profile, learned.tables, learned.row
+    decision = decision_for(spec, registry, epoch, profile, params)
+    plan = plan_next(spec, registry, epoch, profile, params, tables, row, decision.worth)
+    return {
+        **_shown(found, plan, learned, throttle_asked(found.spec, params), problems),
+        "decision": decision,
+    }
+
+
+def _roll_back(
+    request: Request,
+    found: Table,
+    user: User,
+    session: Session,
+    given: Mapping[str, str],
+    wrong: dict[str, str] | None = None,
+    stale: str | None = None,
+) -> HTMLResponse:
+    registry = found.registry
+    current = registry.current()
+    wrong = wrong or _read_way_back(given)[1]
+    preview = target = None
+    missing: list[str] = []
+    if given.get("epoch"):
+        target = registry.epoch(_number(given["epoch"]))
+        if target.number == current.number:
+            missing.append(f"Epoch {target.number} is the current one.")
+            target = None
+        else:
+            preview = _back_preview(found, target, missing)
+    earlier = [
+        e for e in past(registry, None if _every(request) else EPOCHS) if e.number != current.number
+    ]
+    dag = f"{ROLL_BACK}{found.spec.table}"
+    return page(
+        request,
+        "rollback.html.j2",
+        422 if wrong else 409 if stale else 200,
+        table=found.spec.table,
+        spec=found.spec,
+        stale=stale,
+        stamp=target and stamp({"epoch": target.number}, preview and preview["plan"]),
+        current=current,
+        target=target,
+        epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
+        epochs_count=current.number,
+        may_pause=may(user, "PUT", f"{REBALANCE}{found.spec.table}"),
+        scheduled_paused=runs.paused(session, f"{REBALANCE}{found.spec.table}"),
+        preview=preview and _listed(request, preview),
+        source=runs.source(session, user, found, preview and preview["learned"]),
+        problems=missing,
+        wrong=wrong,
+        given=given,
+        allowed=may(user, "POST", dag, DagAccessEntity.RUN),
+        blocked=_blocked(session, user, found, dag),
+        paused=runs.paused(session, dag),
+        csrf=form_token(user),
+    )
+
+
+def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    return read_form(given, ("epoch", "sure", "dry_run", "pause"), ("sure", "dry_run", "pause"))
+
+
+def _shown(
+    found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
+) -> dict[str, Any]:
+    return {**told(found.registry, plan, learned.profile, limits, problems), "learned": learned}
+
+
+def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:
+    moves = sort(request, enumerate(preview["plan"].moves, 1), NUMBERED, "order", "moves")
+    return {**preview, "moves": moves[: MOST if _every(request) else LISTED]}
+
+
+def _every(request: Request) -> bool:
+    return request.query_params.get("every") == "true"
+
+
+def _started(
+    session: Session, request: Request, user: User, dag: str, asked: Mapping[str, Any]
+) -> Response:
+    run = runs.start(session, request, user, dag, asked)
+    home = request.url.path.rsplit("/", 1)[0]
+    return RedirectResponse(f"{home}/runs/{run}", 303)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 8:
+        raise HTTPException(404, f"There is no epoch {text!r}.")
+    return int(text)

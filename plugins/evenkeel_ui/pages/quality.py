@@ -1,0 +1,130 @@
+"""Data-quality reports: a run's expectations, their history over epochs, and Data Docs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse
+
+from evenkeel.quality.data_docs import FOLDER, Page, pages
+from evenkeel.quality.history import History, gates, over_epochs
+from evenkeel.registry.profiles import run_names
+from evenkeel_ui.access import ReadableTable, User
+from evenkeel_ui.pages import runs
+from evenkeel_ui.web import document, page, sort
+from partitioning.errors import EvenkeelError
+
+#: Epochs side by side, runs to choose from, validations that are listed.
+EPOCHS, RUNS, LISTED = 8, 50, 50
+router = APIRouter(prefix="/tables/{table}", tags=["pages"])
+
+
+@router.get("/quality", response_class=HTMLResponse)
+def quality(
+    request: Request,
+    found: ReadableTable,
+    user: User,
+    session: SessionDep,
+    run: str = "",
+    every: bool = False,
+) -> HTMLResponse:
+    """A run's expectations with observed values, and each expectation over epochs."""
+    registry = found.registry
+    there = run_names(registry)
+    if run and run not in there:
+        raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
+    names = runs.visible(session, user, found, there)
+    if run and run not in names:
+        raise HTTPException(403, "You may not read this run. Airflow's rights decide.")
+    problems: list[str] = []
+    shown: dict[str, Any] = {}
+    for name in [run] if run else names[:RUNS]:
+        try:
+            shown, run = gates(registry.run(name)), name
+        except EvenkeelError as error:
+            problems.append(str(error))
+        if shown:
+            break
+    try:
+        numbers = registry.numbers()[::-1]
+    except EvenkeelError as error:
+        numbers = []
+        problems.append(str(error))
+    shown_numbers = numbers if every else numbers[:EPOCHS]
+    history, missing = over_epochs(registry, shown_numbers)
+    every_doc = pages(registry.store)
+    told = {*runs.visible(session, user, found, {doc.run for doc in every_doc})}
+    docs = [doc for doc in every_doc if doc.run in told]
+    return page(
+        request,
+        "quality.html.j2",
+        table=found.spec.table,
+        run=run,
+        runs=names[:RUNS],
+        gates={
+            suite: {**gate, "results": sort(request, gate["results"], RESULTS, "", suite)}
+            for suite, gate in shown.items()
+        },
+        numbers=shown_numbers,
+        numbers_count=len(numbers),
+        history=sort(request, history, _history_by(shown_numbers), "", "epochs"),
+        problems=[*problems, *missing],
+        docs=sort(request, docs, DOCS, "-when", "docs")[:LISTED],
+        docs_count=len(docs),
+        every_doc=len(docs) == len(every_doc),
+    )
+
+
+def _verdict(result: Mapping[str, Any]) -> int:
+    """What fails first, then what is only warned of."""
+    return 2 if result["success"] else int(result["severity"] == "warning")
+
+
+def _observed(result: Mapping[str, Any]) -> tuple[bool, Any]:
+    """Numbers by their size, then all else as it is written."""
+    seen = result.get("observed")
+    number = isinstance(seen, int | float)
+    return (not number, seen if number else str(seen))
+
+
+#: By what tables sort; "" is the order in which gates ask.
+RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "": lambda result: 0,
+    "verdict": _verdict,
+    "what": lambda result: result["what"],
+    "observed": _observed,
+}
+DOCS: dict[str, Callable[[Page], Any]] = {
+    "when": lambda doc: (doc.when, doc.name),
+    "suite": lambda doc: doc.suite,
+    "verdict": lambda doc: doc.passed,
+    "run": lambda doc: doc.run,
+}
+
+
+def _history_by(numbers: Sequence[int]) -> dict[str, Callable[[History], Any]]:
+    def of_epoch(place: int) -> Callable[[History], Any]:
+        return lambda row: (found := row.results[place]) and (_verdict(found), _observed(found))
+
+    first: dict[str, Callable[[History], Any]] = {"": lambda row: 0, "what": lambda row: row.what}
+    return first | {str(n): of_epoch(place) for place, n in enumerate(numbers)}
+
+
+@router.get(f"/{FOLDER}/{{name}}", response_class=HTMLResponse)
+def data_docs(found: ReadableTable, user: User, session: SessionDep, name: str) -> HTMLResponse:
+    """A page of Great Expectations' Data Docs. Only names that the index knows are read."""
+    store = found.registry.store
+    known = {p.name: p.run for p in pages(store)}
+    if name != "index.html" and name not in known:
+        raise HTTPException(404, f"There is no page {name!r} in the Data Docs.")
+    # The index names them all.
+    about = {*known.values()} if name == "index.html" else {known[name]}
+    if len(runs.visible(session, user, found, about)) < len(about):
+        raise HTTPException(403, "It tells of runs that you may not read. Airflow's rights decide.")
+    try:
+        return document(store.read(f"{FOLDER}/{name}"))
+    except FileNotFoundError:
+        raise HTTPException(404, "There are no Data Docs yet: no gate has run.") from None

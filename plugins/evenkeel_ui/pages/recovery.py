@@ -1,0 +1,100 @@
+"""What a person does about a run that went wrong: stop it, let it go on, undo it.
+
+All three go through the functions behind Airflow's own REST API, as starting and answering do.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunPatchBody
+from airflow.api_fastapi.core_api.datamodels.task_instances import ClearTaskInstancesBody
+from airflow.api_fastapi.core_api.routes.public.dag_run import patch_dag_run
+from airflow.api_fastapi.core_api.routes.public.task_instances import post_clear_task_instances
+from airflow.models.taskinstance import TaskInstance
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import RedirectResponse
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from evenkeel.inspect.half_moved import half_moved_in
+from evenkeel_ui.access import REBALANCE, DagAccessEntity, ReadableTable, User, own_form, require
+from evenkeel_ui.pages import runs
+from evenkeel_ui.pages.plans import sent
+
+router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["recovery"])
+DECISIONS = ("stop", "go_on", "undo")
+#: Tasks of which one must have failed for roll_back to run.
+_BEFORE = ("migrate", "verify", "publish")
+
+
+@router.post("/recover", dependencies=[Depends(own_form)])
+def recover(
+    request: Request,
+    run: str,
+    found: ReadableTable,
+    user: User,
+    session: SessionDep,
+    names: Annotated[set[str], Depends(sent)],
+    decision: Annotated[str, Form()] = "",
+) -> RedirectResponse:
+    """Stop a run that goes on; let a half-moved table's run go on, or undo what it moved."""
+    known = runs.find(session, user, found, run)
+    dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
+    right = DagAccessEntity.RUN if decision == "stop" else DagAccessEntity.TASK_INSTANCE
+    require(user, "PUT", dag, right)
+    if others := sorted(names - {"csrf", "decision"}):
+        raise HTTPException(422, f"There is no such field: {', '.join(map(repr, others))}.")
+    if decision not in DECISIONS:
+        raise HTTPException(422, f"decision: allowed are {', '.join(DECISIONS)}.")
+    if known is None:
+        raise HTTPException(409, "Airflow does not know this run, so nothing of it can be started.")
+    if decision == "stop":
+        if not known.goes_on:
+            raise HTTPException(409, "This run has ended already: there is nothing to stop.")
+        _stop(session, user, known)
+    else:
+        half = half_moved_in(found.registry, found.registry.run(run))
+        if known.goes_on:
+            raise HTTPException(409, "This run goes on. Stop it first, or wait for its end.")
+        if half is None:
+            raise HTTPException(409, "This run has left nothing half moved.")
+        if decision == "go_on" and half.undoing:
+            raise HTTPException(409, "Rolling back has begun: it must end first. Press Undo.")
+        _again(session, user, known, decision)
+    return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
+
+
+def _stop(session: Session, user: BaseUser, run: runs.AirflowRun) -> None:
+    """Mark the run as failed: its tasks are ended, and nothing of it starts any more."""
+    body = DAGRunPatchBody.model_validate({"state": "failed"})
+    patch_dag_run(run.dag, run.run, body, session, runs.dag_bag(), user, ["state"])
+    runs.log(session, user, "patch_dag_run", run.dag, run.run, {"state": "failed"})
+
+
+def _again(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str) -> None:
+    """Clear what leads on, or what leads back; the run then goes on by itself."""
+    undo = decision == "undo"
+    if undo and "failed" not in [run.tasks.get(task) for task in _BEFORE]:
+        # A run that was stopped between two tasks has failed, but none of them has.
+        query = select(TaskInstance).where(
+            TaskInstance.dag_id == run.dag,
+            TaskInstance.run_id == run.run,
+            TaskInstance.task_id == _BEFORE[-1],
+        )
+        session.scalars(query).one().set_state("failed", session=session)
+        session.flush()
+    body = ClearTaskInstancesBody.model_validate(
+        {
+            "dry_run": False,
+            "only_failed": False,
+            "dag_run_id": run.run,
+            "task_ids": ["roll_back", "report"] if undo else ["migrate"],
+            "include_downstream": not undo,
+        }
+    )
+    # It writes to the session, and FastAPI makes an answer of what it returns.
+    post_clear_task_instances(run.dag, runs.dag_bag(), body, session, user)
+    runs.log(session, user, "clear_task_instances", run.dag, run.run, {"decision": decision})

@@ -1,0 +1,246 @@
+"""One table: its channels, its epochs, its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+from sqlalchemy.orm import Session
+
+from evenkeel.inspect.epoch_charts import epochs_svg, moved_svg
+from evenkeel.inspect.key_history import Past, Stay, owner_names, past, stays
+from evenkeel.inspect.status import Standing, standing
+from evenkeel.quality.data_docs import pages
+from evenkeel.registry.profiles import run_names
+from evenkeel.render.charts import NARROW, WIDE
+from evenkeel.runs.report import pictures
+from evenkeel_ui.access import ReadableTable, User, form_token
+from evenkeel_ui.pages import runs, triage
+from evenkeel_ui.web import page, sort
+from partitioning.errors import EvenkeelError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes, key_hash, slot_of
+from partitioning.function.key_text import key_columns
+from partitioning.planning.plan import plan_for
+
+#: Channels and keys at first sight, and all that one page shows; epochs that are read for it.
+FIRST, FIRST_KEYS, MOST, EPOCHS = 50, 10, 10_000, 12
+#: Logs of failed runs that one page reads.
+LOGS = 3
+router = APIRouter(prefix="/tables", tags=["pages"])
+
+
+@dataclass(frozen=True)
+class HeavyKey:
+    """A key that the profile lists, or that is split; None: the profile does not list it."""
+
+    name: str
+    channel: str
+    load: float | None
+    share: float | None
+    bytes: float | None
+    placed: str
+    stays: list[Stay]
+
+
+@router.get("/{table}", response_class=HTMLResponse)
+def table_page(
+    request: Request,
+    found: ReadableTable,
+    user: User,
+    session: SessionDep,
+    key: str = "",
+    every: bool = False,
+) -> HTMLResponse:
+    """Load per channel, epochs over time, what balance costs, heavy keys, search of a key."""
+    now = standing(found)
+    registry = found.registry
+    # Since when a key lives where it does may be told by any epoch; of keys that are listed, not
+    # asked for, the newest epochs tell it, or that it was before them.
+    count = None if every else EPOCHS
+    known = past(registry, None if key else count, plans=count)
+    epochs = known[:count]
+    channels = sort(request, _channels(now), CHANNELS, "-share", "channels")
+    keys = sort(request, _heavy(now, known), KEYS, "-load", "keys")
+    rows = triage.recent(session, user, [found.spec.table])
+    listed = {row.name for row in rows}
+    return page(
+        request,
+        "table.html.j2",
+        stuck=triage.stuck(session, user, found.spec.table, now.half),
+        csrf=form_token(user),
+        rows=rows,
+        errors=_errors(session, user, rows),
+        table=found.spec.table,
+        spec=found.spec,
+        now=now,
+        problems=[*now.problems, *(e.problem for e in known if e.problem)],
+        pictures=_pictures(now),
+        channels=channels[: MOST if every else FIRST],
+        channels_count=len(channels),
+        epochs=sort(request, epochs, EPOCHS_BY, "-number", "epochs"),
+        epochs_pictures=_past_pictures(epochs),
+        epochs_count=len(registry.numbers()) if now.epoch else 0,
+        keys=keys[: MOST if every else FIRST_KEYS],
+        keys_count=len(keys),
+        key=key,
+        answer=_search(now, known, key) if key and now.epoch else None,
+        runs=[
+            name
+            for name in runs.visible(session, user, found, run_names(registry))
+            if name not in listed
+        ][:10],
+        source=runs.source(session, user, found, now.learned),
+        under_way=runs.under_way(session, user, found.spec.table),
+        validations=_count(registry),
+    )
+
+
+def _errors(
+    session: Session, user: User, rows: list[triage.RunRow]
+) -> dict[tuple[str, str], str | None]:
+    """The error line of the newest runs that failed, by DAG and run; logs may be far and long."""
+    failed = [r for r in rows if r.state == "failed"][:LOGS]
+    return {
+        (r.dag, r.run): triage.error_line(session, user, r.dag, r.run, r.failed_task)
+        for r in failed
+    }
+
+
+CHANNELS = {
+    name: itemgetter(name) for name in ("number", "share", "load", "capacity", "slots", "keys")
+}
+KEYS = {
+    "name": lambda row: row.name,
+    "channel": lambda row: row.channel,
+    "load": lambda row: row.load,
+    "bytes": lambda row: row.bytes,
+    "since": lambda row: row.stays[0].epoch if row.stays else -1,
+}
+EPOCHS_BY: dict[str, Callable[[Past], Any]] = {
+    "number": lambda row: row.number,
+    "published": lambda row: row.epoch and row.epoch.published,
+    "strategy": lambda row: row.epoch and row.epoch.function.strategy,
+    "channels": lambda row: row.epoch and len(row.epoch.function.channels),
+    "hashing": lambda row: row.plan and row.plan.imbalance_hashing,
+    "before": lambda row: row.plan and row.plan.imbalance_before,
+    "after": lambda row: row.plan and row.plan.imbalance_after,
+    "floor": lambda row: row.plan and row.plan.floor,
+    "moved": lambda row: row.plan and row.plan.bytes,
+    "moves": lambda row: row.plan and row.plan.moves,
+}
+
+
+def _channels(now: Standing) -> list[dict[str, Any]]:
+    if now.epoch is None:
+        return []
+    function = now.epoch.function
+    count = len(function.channels)
+    slots = np.bincount(function.slots, minlength=count)
+    keys = np.bincount(function.explicit_channels, minlength=count)
+    return [
+        {
+            "number": i,
+            "name": c.name,
+            "capacity": c.capacity,
+            "load": None if now.loads is None else float(now.loads[i]),
+            "share": None if now.shares is None else now.shares[i],
+            "slots": int(slots[i]),
+            "keys": int(keys[i]),
+        }
+        for i, c in enumerate(function.channels)
+    ]
+
+
+def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
+    """The profile's keys with most load, as many as one page shows, and every split key."""
+    if now.epoch is None:
+        return []
+    profile, function = now.learned and now.learned.profile, now.epoch.function
+    hashes, told = function.split.keys, {}
+    if profile is not None:
+        order = np.argsort(-profile.heavy_load, kind="stable")
+        told = dict(zip(profile.heavy[order].tolist(), order.tolist(), strict=True))
+        listed = profile.heavy[order[:MOST]]
+        hashes = np.concatenate([listed, np.setdiff1d(hashes, listed)])
+    total = 1.0 if profile is None else float(profile.load.sum()) or 1.0
+    lives = stays(now.table.registry, epochs, hashes)
+    owners, placed = owner_names(function, hashes), _placed(function, hashes)
+    found = []
+    for item, owner, how, lived in zip(hashes.tolist(), owners, placed, lives, strict=True):
+        name, load, size = f"hash {item}", None, None
+        if profile is not None and item in told:
+            at = told[item]
+            name = profile.heavy_names[at]
+            load, size = float(profile.heavy_load[at]), float(profile.heavy_bytes[at])
+        share = None if load is None else load / total
+        found.append(HeavyKey(name, owner, load, share, size, how, lived))
+    return found
+
+
+def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
+    """Where a key lives, since when and why; what is wrong with it where it cannot be one."""
+    assert now.epoch is not None
+    function = now.epoch.function
+    types = [c.type for c in function.key]
+    try:
+        hashes = key_hash(key_columns([key], types), types)
+    except EvenkeelError as error:
+        return {"problem": error.what}
+    lived = stays(now.table.registry, epochs, hashes)[0]
+    known = None
+    if now.learned is not None:
+        at = np.flatnonzero(now.learned.profile.heavy == hashes[0])
+        known = float(now.learned.profile.heavy_load[at[0]]) if len(at) else None
+    return {
+        "problem": None,
+        "channel": owner_names(function, hashes)[0],
+        "slot": int(slot_of(hashes, len(function.slots))[0]),
+        "placed": _placed(function, hashes)[0],
+        "load": known,
+        # Pasted with spaces around it, it is another key, and looks the same on a page.
+        "spaced": key != key.strip() and any(t == "string" for t in types),
+        "stays": lived,
+    }
+
+
+def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
+    """How each key came to its channel: "split", "by name", or "" where it is with its slot."""
+    named = np.where(np.isin(hashes, function.explicit_keys), "by name", "")
+    return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
+
+
+def _pictures(now: Standing) -> dict[str, dict[str, Markup]] | None:
+    """Of the last rebalance; where there was none, of staying as it is on the newest profile."""
+    if now.plan is not None:
+        return pictures(now.plan)
+    if now.epoch is None or now.learned is None:
+        return None
+    function = now.epoch.function
+    return pictures(plan_for(now.table.spec.table, now.learned.profile, function, function))
+
+
+def _past_pictures(epochs: list[Past]) -> list[tuple[str, dict[str, Markup]]]:
+    plans = [e.plan for e in reversed(epochs) if e.plan is not None]
+    if not plans:
+        return []
+    drawn = (("Imbalance of each epoch", epochs_svg), ("State moved for each epoch", moved_svg))
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    return [
+        (told, {size: Markup(draw(plans, width=width)) for size, width in sizes})
+        for told, draw in drawn
+    ]
+
+
+def _count(registry: Any) -> int:
+    try:
+        return len(pages(registry.store))
+    except EvenkeelError:
+        return 0

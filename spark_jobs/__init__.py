@@ -1,1 +1,0 @@
-"""Spark jobs: where rows are touched. One job a file, run by spark-submit."""

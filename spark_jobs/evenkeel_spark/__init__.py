@@ -1,0 +1,1 @@
+"""Move rows: everything of Evenkeel that needs Spark."""

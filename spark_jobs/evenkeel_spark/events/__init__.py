@@ -1,0 +1,1 @@
+"""Read events, aggregate them by key, and sketch their load."""

@@ -1,0 +1,109 @@
+"""How events become state: one aggregate per key for all state tables, and how two are merged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from evenkeel.spec.custom_merges import merges
+from evenkeel.spec.merges import RAISED
+from evenkeel.spec.parts import StateColumn, StateTable
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.reader import col
+from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
+from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import channel_sql, quoted, slot_sql
+
+#: What Spark says of a value that its type does not hold, and our merges say of theirs.
+_OVERFLOWS = (RAISED, "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_OVERFLOW")
+#: Number of events behind a folded row.
+EVENTS = "_events"
+
+
+def route(events: DataFrame, function: PartitioningFunction) -> DataFrame:
+    """Every event in the task of its key's channel: task i holds channel i alone."""
+    routed = events.withColumn(CHANNEL, F.expr(channel_sql(function)))
+    return routed.repartitionById(len(function.channels), CHANNEL)
+
+
+def fold(
+    events: DataFrame, spec: TableSpec, function: PartitioningFunction, by: Sequence[str] = ()
+) -> DataFrame:
+    """One row a key: slot, key, EVENTS, and the columns of every state table (see `alias`).
+
+    Parameters
+    ----------
+    by : columns to keep in front, e.g. the channel of routed events: Spark then needs no second
+        shuffle, since each channel's rows already share a task
+    """
+    columns = [
+        _aggregate(c, spec).alias(alias(name, column))
+        for name, table in spec.state.items()
+        for column, c in table.columns.items()
+    ]
+    keys = (col(c) for c in spec.key)
+    folded = events.groupBy(*by, *keys).agg(F.count(F.lit(1)).alias(EVENTS), *columns)
+    slot = F.expr(slot_sql(function.key, len(function.slots))).alias(SLOT)
+    return folded.select(*by, slot, *(col(c) for c in folded.columns if c not in by))
+
+
+def of_table(folded: DataFrame, spec: TableSpec, name: str) -> DataFrame:
+    """One state table's part of `fold`'s result, under the table's own column names."""
+    return folded.select(
+        CHANNEL,
+        SLOT,
+        *(col(c) for c in spec.key),
+        *(col(alias(name, c)).alias(c) for c in spec.state[name].columns),
+    )
+
+
+def alias(table: str, column: str) -> str:
+    """Name of a state column among those of all state tables."""
+    return f"{table}.{column}"
+
+
+def merged_sql(table: StateTable, old: str, new: str, types: Mapping[str, str]) -> dict[str, str]:
+    """SQL by state column for the value that two partial ones become; a null is no value.
+
+    Parameters
+    ----------
+    old, new : SQL aliases of the state row and of the window's
+    types : Spark's simple name of the type of each state column
+    """
+    return {
+        name: merges()[column.merge].pair(
+            f"{old}.{quoted(name)}", f"{new}.{quoted(name)}", types[name]
+        )
+        for name, column in table.columns.items()
+    }
+
+
+@contextmanager
+def exact(where: str) -> Iterator[None]:
+    """Turns Spark's failure to hold a value into one InputError; nothing was written then."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        text = str(error)
+        if not any(name in text for name in _OVERFLOWS):
+            raise
+        found = re.search(rf"{RAISED}: ([^\n]*)", text)
+        told = found[1] if found else text.strip().splitlines()[0]
+        raise InputError(
+            f"a state column cannot hold a merged value ({told})",
+            where,
+            "Correct the events, or give the input column a type whose sum is wider, such as a "
+            "decimal with fewer digits after the point",
+        ) from error
+
+
+def _aggregate(column: StateColumn, spec: TableSpec) -> Column:
+    of, by = quoted(column.of or ""), quoted(spec.last_by(column) or "")
+    return F.expr(merges()[column.merge].fold(of, by))

@@ -1,0 +1,219 @@
+"""The two passes over events that `learn` makes sketches in: the load of fine slots, then the keys
+of only those fine slots that are heavy enough to hold a heavy key.
+
+Where there are so many channels that nearly every fine slot is that heavy, the second pass shuffles
+nearly all keys. There a sketch (`frequent`) may say between the two which keys may be heavy, and
+the second pass counts these alone. Whatever the sketch, the same keys are listed with the same
+loads: exact counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.heavy_hitters import (
+    DAY,
+    HASH,
+    LOAD,
+    found_from,
+    frequent_keys,
+    python_workers,
+)
+from evenkeel_spark.events.reader import (
+    col,
+    day_of,
+    need_time,
+    null_key,
+    reading,
+    refuse_null_keys,
+    without_null_keys,
+)
+from partitioning.errors import InputError
+from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import Hashes
+from partitioning.function.sql import among_sql, array_sql, hash_sql, slot_sql
+from partitioning.workload.profile import Floats, Sketch, sums_by
+
+FINE, ROWS = "_fine", "_rows"
+#: Fine slots to a slot. More find heavy keys in fewer rows of the second pass.
+FINENESS = 16
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What the two passes need to know: the key, S, and when a key is listed.
+
+    share : of a day's load, from which a key is heavy
+    explicit : hashes of keys that are listed whatever their load, int64 (K,)
+    sketch : how the keys that may be heavy are found: "exact", or one of `frequent`'s
+    """
+
+    key: tuple[KeyColumn, ...]
+    slots: int
+    share: float
+    explicit: Hashes
+    sketch: str = "exact"
+
+    @property
+    def found(self) -> float:
+        """Share of a day's load from which no key is missed."""
+        return found_from(self.share, self.sketch)
+
+    @property
+    def fine_slots(self) -> int:
+        """A multiple of S, so that a fine slot lies in one slot; bounded for very large S."""
+        return self.slots * max(1, min(FINENESS, (1 << 18) // self.slots))
+
+
+def with_days(events: DataFrame, spec: TableSpec, by: Column | None = None) -> DataFrame:
+    """Events with the column DAY: days since 1970, 0 for all where the input has no time; or `by`,
+    whatever else numbers the pieces of a window."""
+    day = F.unix_date(day_of(spec)) if spec.input.time else F.lit(0)
+    return events.withColumn(DAY, day if by is None else by)
+
+
+def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
+    """First pass: load, rows, and what is wrong, by day and fine slot."""
+    wrong = [F.count_if(null_key(spec)).alias("_null_keys")]
+    load = F.count(F.lit(1)).cast("double")
+    if spec.load is not None:
+        value = col(spec.load).cast("double")
+        load = F.sum(F.when(value >= 0, value))
+        usable = value.isNotNull() & (value >= 0) & (value < float("inf"))
+        wrong.append(F.count_if(~usable).alias("_bad_loads"))
+    fine = F.expr(slot_sql(passes.key, passes.fine_slots)).alias(FINE)
+    return events.groupBy(DAY, fine).agg(load.alias(LOAD), F.count(F.lit(1)).alias(ROWS), *wrong)
+
+
+def hash_frame(spark: SparkSession, hashes: Hashes) -> DataFrame:
+    """HASH of each of these, to join with: there may be hundreds of thousands, too many for an IN
+    list."""
+    return spark.range(1).select(F.explode(F.expr(array_sql(hashes, "BIGINT"))).alias(HASH))
+
+
+def heavy_keys(
+    found: DataFrame,
+    spec: TableSpec,
+    passes: Passes,
+    least: float,
+    only: DataFrame | None = None,
+) -> DataFrame:
+    """Second pass: load of the found events' keys (with `only`, of those whose HASH it has) that
+    have at least `least`, and of the explicit keys, by day: DAY, HASH, key columns, LOAD."""
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
+    keys = [col(c.name) for c in passes.key]
+    if only is not None:
+        few = F.broadcast(only.union(hash_frame(found.sparkSession, passes.explicit)).distinct())
+        found = found.withColumn(HASH, F.expr(hash_sql(passes.key))).join(few, HASH, "left_semi")
+    found = found.groupBy(DAY, *keys).agg(load.cast("double").alias(LOAD))
+    found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
+    wanted = (col(LOAD) >= least) | F.expr(among_sql(HASH, passes.explicit.tolist()))
+    return found.where(wanted).select(DAY, HASH, *keys, LOAD)
+
+
+def sketch_days(
+    events: DataFrame, spec: TableSpec, passes: Passes, by: Column | None = None
+) -> dict[int, Sketch]:
+    """Sketches of every day that has events, by day (days since 1970), in two passes over all,
+    or three where a sketch names the keys that may be heavy.
+
+    Parameters
+    ----------
+    by : number (INT) of each event's piece; None: its day
+
+    Raises
+    ------
+    InputError : null keys where the spec refuses them; loads that are not finite or below 0; a
+        sketch that executors cannot run
+    """
+    events = with_days(without_null_keys(events, spec), spec, by)
+    with reading(spec):
+        first = fine_loads(events, spec, passes).toArrow()
+    refuse_null_keys(_total(first, "_null_keys"), spec)
+    if bad := _total(first, "_bad_loads"):
+        raise InputError(
+            f"{bad} events have a load ({spec.load}) that is null, negative or not finite",
+            spec.input.path,
+            "Correct them, or name another column in `load`",
+        )
+    day, fine, load, rows = (first[c].to_numpy() for c in (DAY, FINE, LOAD, ROWS))
+    days, at = np.unique(day, return_inverse=True)
+    error = np.bincount(at, load, minlength=len(days)) * passes.found
+    own = np.mod(passes.explicit, passes.fine_slots)
+    picked = np.union1d(fine[(load >= error[at]) & (load > 0)], own)
+    least = float(error.min()) if len(days) else 0.0
+    found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), picked)))
+    only = None
+    if passes.sketch != "exact" and len(days):
+        each = F.lit(1.0) if spec.load is None else col(spec.load).cast("double")
+        hashed = found.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH), each.alias(LOAD))
+        by_day = dict(zip(days.tolist(), error.tolist(), strict=True))
+        only = frequent_keys(hashed, passes.sketch, passes.found, by_day)
+    with reading(spec), python_workers(passes.sketch):
+        heavy = heavy_keys(found, spec, passes, least, only).toArrow()
+    keys = zip(*(heavy[c.name].to_pylist() for c in passes.key), strict=True)
+    names = [_name(values) for values in keys]
+    key_day, hashes, key_load = (heavy[c].to_numpy() for c in (DAY, HASH, LOAD))
+    sketches = {}
+    for i, d in enumerate(days.tolist()):
+        mine = np.flatnonzero(key_day == d)
+        # Two keys of one hash are one key to the function.
+        distinct, one, inverse = np.unique(hashes[mine], return_index=True, return_inverse=True)
+        sketches[d] = Sketch(
+            load=np.bincount(fine[at == i] % passes.slots, load[at == i], minlength=passes.slots),
+            heavy=distinct,
+            heavy_load=np.bincount(inverse, key_load[mine], minlength=len(distinct)),
+            heavy_names=tuple(names[j] for j in mine[one]),
+            error=float(error[i]),
+            rows=int(rows[at == i].sum()),
+        )
+    return sketches
+
+
+def hour_loads(events: DataFrame, spec: TableSpec) -> dict[int, Floats]:
+    """Load of each hour (UTC), float64 (24,), of every day that has events, by day (days since
+    1970). None of any where times are dates, which know no hours."""
+    if isinstance(events.schema[need_time(spec)].dataType, T.DateType):
+        return {}
+    events = with_days(without_null_keys(events, spec), spec)
+    hour = F.hour(col(need_time(spec)).cast("timestamp")).alias("_hour")
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
+    with reading(spec):
+        found = events.groupBy(DAY, hour).agg(load.cast("double").alias(LOAD)).toArrow()
+    days, hours, loads = (found[c].to_numpy() for c in (DAY, "_hour", LOAD))
+    known, at = np.unique(days, return_inverse=True)
+    table = sums_by(24 * at + hours, loads, 24 * len(known)).reshape(-1, 24)
+    return dict(zip(known.tolist(), table, strict=True))
+
+
+def _total(table: pa.Table, column: str) -> int:
+    return int(table[column].to_numpy().sum()) if column in table.column_names else 0
+
+
+def _member_sql(value: str, members: np.ndarray) -> str:
+    """SQL for `value` being one of `members`, all >= 0: a bitmap, for an IN list of thousands
+    boxes every value that it tests."""
+    words = np.zeros(int(members.max()) // 64 + 1 if len(members) else 1, np.uint64)
+    np.bitwise_or.at(words, members // 64, np.uint64(1) << (members % 64).astype(np.uint64))
+    literals = ", ".join(
+        "(-9223372036854775807L - 1L)" if w == -(2**63) else f"{w}L"
+        for w in words.view(np.int64).tolist()
+    )
+    word = f"get(array({literals}), shiftright({value}, 6))"
+    return f"(shiftright({word}, {value} & 63) & 1L) = 1L"
+
+
+def _name(values: Sequence[object]) -> str:
+    """How a person writes the key."""
+    return " | ".join(
+        "null" if v is None else bytes(v).hex() if isinstance(v, bytes | bytearray) else str(v)
+        for v in values
+    )

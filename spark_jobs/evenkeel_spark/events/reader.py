@@ -1,0 +1,279 @@
+"""Reading the input: events as a checked DataFrame, cut to a window, with their key and slot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from evenkeel.spec.custom_merges import VARIABLE, merges
+from evenkeel.spec.merges import MERGES, TIMES, Merge
+from evenkeel.spec.parts import StateColumn
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.tables.delta.filesystem import check_answers
+from evenkeel_spark.tables.delta.state import comparable
+from partitioning.errors import InputError
+from partitioning.function.function import KeyColumn
+from partitioning.function.sql import quoted
+
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+def col(name: str) -> Column:
+    """A column by its name, dots and all."""
+    return F.col(quoted(name))
+
+
+def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = None) -> DataFrame:
+    """The input, only the columns that the spec names, and `row`, by which a function splits keys.
+
+    Keys of a CSV file are read as strings: what their digits look like today must not decide
+    how they hash tomorrow.
+
+    Raises
+    ------
+    InputError : nothing there, not readable, or a column that is missing or of a wrong type
+    """
+    source = spec.input
+    try:
+        with reading(spec):
+            if source.format == "csv":
+                events = _read_csv(spark, spec)
+            else:
+                events = spark.read.format(source.format).load(source.path)
+    except AnalysisException as error:
+        raise InputError(
+            f"there is no {source.format} input ({_first_line(error)})",
+            source.path,
+            "Correct input.path or input.format in the spec",
+        ) from error
+    wanted = _columns(spec)
+    if row is not None and row.name not in wanted:
+        wanted.append(row.name)
+    if missing := [c for c in wanted if c not in events.columns]:
+        raise InputError(
+            f"there is no column {', '.join(map(repr, missing))}",
+            source.path,
+            f"Its columns: {', '.join(events.columns[:40])}",
+        )
+    _check_types(events, spec)
+    if row is not None and (kind := events.schema[row.name].dataType.simpleString()) != row.type:
+        raise InputError(
+            f"column {row.name!r} is {kind}, keys are split by it as {row.type}",
+            source.path,
+            "Convert the input, so that a window that is applied again is split as before",
+        )
+    return events.select(*(col(c) for c in wanted))
+
+
+def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
+    """The key's columns with the types that the input has; InputError for one that cannot hash."""
+    try:
+        return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
+    except InputError as error:
+        raise InputError(error.what, f"{spec.input.path}, {error.where}", error.fix) from None
+
+
+def row_column(events: DataFrame, spec: TableSpec) -> KeyColumn | None:
+    """The column by which the spec allows keys to be split, with the type that the input has; None:
+    it does not. InputError for a type that cannot hash."""
+    if spec.split is None:
+        return None
+    try:
+        return KeyColumn(spec.split.by, events.schema[spec.split.by].dataType.simpleString())
+    except InputError as error:
+        raise InputError(
+            error.what, f"{spec.input.path}, split.by, {error.where}", error.fix
+        ) from None
+
+
+def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
+    """Refuse an input whose key is not of the types that the epoch's function was made for."""
+    found = key_columns(events, spec)
+    if tuple(found) != tuple(key):
+        raise InputError(
+            f"its key is ({_shown(found)}), the current epoch's is ({_shown(key)})",
+            spec.input.path,
+            "A key's columns and types never change: convert the input",
+        )
+
+
+def between(events: DataFrame, spec: TableSpec, start: date | None, end: date | None) -> DataFrame:
+    """Events of the days [start, end); UTC days. None: open.
+
+    Compared with the raw column, so that Parquet can prune by it.
+    """
+    time = need_time(spec)
+    kind = events.schema[time].dataType.simpleString()
+    for day, compare in ((start, Column.__ge__), (end, Column.__lt__)):
+        if day is not None:
+            events = events.where(compare(col(time), F.lit(day.isoformat()).cast(kind)))
+    return events
+
+
+def need_time(spec: TableSpec) -> str:
+    """The time column; InputError where the spec has none."""
+    if spec.input.time is None:
+        raise InputError("input.time is not set", f"spec of {spec.table}", "Name its time column")
+    return spec.input.time
+
+
+def day_of(spec: TableSpec) -> Column:
+    """The UTC day (DATE) of each event."""
+    return col(need_time(spec)).cast("date")
+
+
+def day_number(day: date) -> int:
+    """Days since 1970: how Delta's transaction ids and the sketches' jobs count days."""
+    return (day - date(1970, 1, 1)).days
+
+
+def null_key(spec: TableSpec) -> Column:
+    """Whether any column of the key is null."""
+    found = F.lit(False)
+    for name in spec.key:
+        found = found | col(name).isNull()
+    return found
+
+
+def without_null_keys(events: DataFrame, spec: TableSpec) -> DataFrame:
+    """Drops events with a null in the key where the spec says so."""
+    return events.where(~null_key(spec)) if spec.null_keys == "drop" else events
+
+
+def refuse_null_keys(count: int, spec: TableSpec) -> None:
+    """InputError where there are null keys and the spec does not allow them."""
+    if count and spec.null_keys == "refuse":
+        raise InputError(
+            f"{count} events have a null in the key ({', '.join(spec.key)})",
+            spec.input.path,
+            "Correct them, or set null_keys to drop or keep in the spec",
+        )
+
+
+def refuse_null_times(events: DataFrame, spec: TableSpec) -> None:
+    """Refuse an input with events that have no time, unless the spec says to leave them out: no
+    window would ever have them. Costs a Spark job; Parquet and Delta skip files without nulls.
+
+    Raises
+    ------
+    InputError : says how many there are
+    """
+    if spec.input.time is None or spec.null_times == "drop":
+        return
+    with reading(spec):
+        count = events.where(col(spec.input.time).isNull()).count()
+    if count:
+        raise InputError(
+            f"{count} events have a null for their time ({spec.input.time}): no window has them",
+            spec.input.path,
+            "Correct them, or set null_times to drop in the spec",
+        )
+
+
+@contextmanager
+def reading(spec: TableSpec) -> Iterator[None]:
+    """Turns Spark's failure to read an input file into one InputError that names the file, or,
+    where the store is down, into a StoreError."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        text = str(error)
+        if "FAILED_READ_FILE" not in text and "MALFORMED_RECORD" not in text:
+            raise
+        found = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
+        file = found.group(1) if found else spec.input.path
+        check_answers(SparkSession.active(), file)
+        raise InputError(
+            f"not readable as {spec.input.format}",
+            file,
+            "Replace or remove the file, or correct input.format in the spec",
+        ) from error
+
+
+def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
+    options = {"header": True, "mode": "FAILFAST"}
+    inferred = spark.read.csv(spec.input.path, inferSchema=True, **options).schema
+    schema = T.StructType(
+        [
+            T.StructField(f.name, T.StringType() if f.name in spec.key else f.dataType)
+            for f in inferred
+        ]
+    )
+    return spark.read.csv(spec.input.path, schema=schema, **options)
+
+
+def _columns(spec: TableSpec) -> list[str]:
+    named = [*spec.key, spec.input.time, spec.load, spec.split and spec.split.by]
+    for column in (c for t in spec.state.values() for c in t.columns.values()):
+        named += [column.of, spec.last_by(column) if column.merge == "last" else None]
+    return list(dict.fromkeys(c for c in named if c is not None))
+
+
+def _check_types(events: DataFrame, spec: TableSpec) -> None:
+    def kind(name: str) -> T.DataType:
+        return events.schema[name].dataType
+
+    def refuse(name: str, allowed: str) -> InputError:
+        return InputError(
+            f"column {name!r} is {kind(name).simpleString()}",
+            spec.input.path,
+            f"Allowed: {allowed}",
+        )
+
+    key_columns(events, spec)
+    row_column(events, spec)
+    if spec.input.time is not None and not isinstance(kind(spec.input.time), _TIMES):
+        raise refuse(spec.input.time, "date or timestamp, for input.time")
+    if spec.load is not None and not isinstance(kind(spec.load), T.NumericType):
+        raise refuse(spec.load, "a number, for load")
+    for table, state in spec.state.items():
+        for name, column in state.columns.items():
+            where, merge = f"state.{table}.columns.{name}", merges()[column.merge]
+            if column.of is not None and not merge.takes(kind(column.of).simpleString()):
+                raise refuse(column.of, f"{merge.told}, for {column.merge} ({where})")
+            if column.merge not in MERGES:
+                _check_own(events, column, merge)
+            by = spec.last_by(column) if column.merge == "last" else None
+            if by is not None and kind(by).simpleString() not in TIMES:
+                raise refuse(by, f"a date, timestamp or whole number, for `by` ({where})")
+
+
+def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
+    """Refuse a registered merge that is no SQL for its column, or gives partials another type."""
+    where = f"merge {column.merge!r} of {VARIABLE}"
+    try:
+        folded = events.agg(F.expr(merge.fold(quoted(column.of or ""), "")).alias("x"))
+        kinds = {
+            "fold": folded.schema["x"].dataType,
+            "pair": folded.select(F.expr((merge.bare or merge.pair)("x", "x"))).schema[0].dataType,
+            "every": folded.agg(F.expr(merge.every("x"))).schema[0].dataType,
+        }
+    except (AnalysisException, ParseException) as error:
+        what = f"does not do for column {column.of!r} ({_first_line(error)})"
+        raise InputError(what, where, "Correct its SQL") from error
+    if len(set(kinds.values())) > 1:
+        told = ", ".join(f"{n} {k.simpleString()}" for n, k in kinds.items())
+        raise InputError(f"changes the type of column {column.of!r}: {told}", where, "Add casts")
+    if not comparable(kinds["fold"]):
+        raise InputError(
+            f"makes {kinds['fold'].simpleString()} of column {column.of!r}: rows with a map or a "
+            "variant cannot be compared",
+            where,
+            "Make an array of structs of it, or a string",
+        )
+
+
+def _shown(key: Sequence[KeyColumn]) -> str:
+    return ", ".join(f"{c.name} {c.type}" for c in key)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,48 @@
+"""Stored sketches, one a day, in the registry: sketches/MADE/2013-01-05.npz.
+
+MADE is short for what a sketch depends on besides the day; a spec that changes it starts anew.
+Channels are not of it: days that were learned for fewer, `learn` learns again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.function.function import KeyColumn, digest
+from partitioning.workload.profile import Sketch, sketch_from_bytes, sketch_to_bytes
+
+
+class Sketches:
+    """The stored sketches of one table."""
+
+    def __init__(self, registry: Registry, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
+        self._store = registry.store
+        made = {
+            "input": spec.input.model_dump(),
+            "key": [[c.name, c.type] for c in key],
+            "load": spec.load,
+            "null_keys": spec.null_keys,
+            "slots": spec.slots,
+        }
+        self._folder = f"sketches/{digest(made)[:12]}"
+
+    def read(self, days: Iterable[date]) -> dict[date, Sketch]:
+        """Those of the days that are stored; DamagedError for a torn file."""
+        stored = set(self._store.names(self._folder))
+        return {
+            day: sketch_from_bytes(
+                self._store.read(self._file(day)), self._store.path(self._file(day))
+            )
+            for day in days
+            if f"{day}.npz" in stored
+        }
+
+    def write(self, day: date, sketch: Sketch) -> None:
+        """Store or replace one day's."""
+        self._store.write(self._file(day), sketch_to_bytes(sketch))
+
+    def _file(self, day: date) -> str:
+        return f"{self._folder}/{day}.npz"

@@ -1,0 +1,159 @@
+"""Weighing: rows and bytes of state per slot and per heavy key, summed over the state tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.state_view import width_sql
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.daily_sketches import HASH, hash_frame
+from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.delta.row_size import Price, price
+from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
+from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.function.sql import hash_sql
+from partitioning.workload.profile import Floats, Profile, Sketch
+
+
+@dataclass(frozen=True, eq=False)
+class Weight:
+    """Rows and bytes, float64 (S,) per slot and (K,) for each of `hashes` (ascending), of these
+    what one copy of each has in the tables whose rows are copied, and the version of each table
+    that was weighed."""
+
+    hashes: Hashes
+    rows: Floats
+    bytes: Floats
+    key_rows: Floats
+    key_bytes: Floats
+    copy_rows: Floats
+    copy_bytes: Floats
+    versions: dict[str, int]
+
+    def onto(
+        self,
+        sketch: Sketch,
+        key: tuple[KeyColumn, ...],
+        window: tuple[str, str] = ("", ""),
+        surprises: Floats | None = None,
+    ) -> Profile:
+        """The profile of a sketch's load with these weights, listing every weighed key.
+
+        Parameters
+        ----------
+        key : of the table
+        window : first day, and the day after the last; empty: of no days
+        surprises : by what forecasts were off, of the sketch's slots and keys; None: of no forecast
+        """
+        none = np.zeros(len(sketch.heavy))
+        profile = Profile(
+            key=key,
+            load=sketch.load,
+            bytes=self.bytes,
+            rows=self.rows,
+            heavy=sketch.heavy,
+            heavy_load=sketch.heavy_load,
+            heavy_bytes=none,
+            heavy_rows=none,
+            heavy_names=sketch.heavy_names,
+            error=sketch.error,
+            window=window,
+            events=sketch.rows,
+            surprises=np.zeros((0, 0)) if surprises is None else surprises,
+        )
+        listed = profile.listing(self.hashes)
+        at = np.searchsorted(listed.heavy, self.hashes)
+
+        def spread(values: Floats) -> Floats:
+            spread = np.zeros(len(listed.heavy))
+            spread[at] = values
+            return spread
+
+        return replace(
+            listed,
+            heavy_rows=spread(self.key_rows),
+            heavy_bytes=spread(self.key_bytes),
+            heavy_copy_rows=spread(self.copy_rows),
+            heavy_copy_bytes=spread(self.copy_bytes),
+        )
+
+
+def row_counts(
+    state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None = None
+) -> DataFrame:
+    """Rows by slot and by listed key: slot, HASH (null: any other key), rows, and the sum of what
+    the SQL `width` says of each."""
+    listed = F.broadcast(hash_frame(state.sparkSession, hashes))
+    own = F.expr(hash_sql(function.key)).alias("own")
+    rows = state.select(SLOT, own, F.expr(width or "0L").alias("width"))
+    by = rows.join(listed, F.col("own") == F.col(HASH), "left").groupBy(SLOT, HASH)
+    return by.agg(F.count(F.lit(1)).alias("rows"), F.sum("width").alias("width"))
+
+
+def weigh(
+    spark: SparkSession, spec: TableSpec, function: PartitioningFunction, hashes: Hashes
+) -> Weight:
+    """Weigh all state tables as they are now, in one Spark action, and one or two
+    more of each that has wide columns; what is written meanwhile may
+    or may not count, and comes after the versions returned.
+
+    Parameters
+    ----------
+    hashes : int64 (K,), ascending and distinct: keys to weigh one by one
+
+    Raises
+    ------
+    InputError : a state table that is missing or not this table's
+    """
+    check_tables(spark, spec)
+    versions, parts, none = {}, [], F.lit(None).cast("bigint")
+    for i, (name, table) in enumerate(spec.state.items()):
+        rows, versions[name] = read_newest(spark, table.path)
+        counts = row_counts(rows, function, hashes, width_sql(table))
+        sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"))
+        # Slot -1 carries the table's rows and bytes as written, for bytes per row.
+        parts += [
+            counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes")),
+            sizes.select(F.lit(i), F.lit(-1), none, sizes[0], F.lit(0), sizes[1]),
+        ]
+    found = reduce(DataFrame.unionAll, parts).toArrow()
+    slot, hashed = found[SLOT].to_numpy(), found[HASH].fill_null(0).to_numpy()
+    rows, width, written = (
+        found[c].fill_null(0).to_numpy().astype(np.float64) for c in ("rows", "width", "bytes")
+    )
+    total = slot < 0
+    table_of = found["table"].to_numpy()
+    size = np.zeros(len(rows))
+    for i, table in enumerate(spec.state.values()):
+        every, own = total & (table_of == i), ~total & (table_of == i)
+        priced = Price(written[every].sum() / max(rows[every].sum(), 1.0))
+        if width_sql(table) is not None:
+            priced = price(spark, table)
+        size[own] = rows[own] * priced.row + width[own] * priced.byte
+    listed = found[HASH].is_valid().to_numpy()
+    at = np.searchsorted(hashes, hashed[listed])
+
+    def by_slot(values: Floats) -> Floats:
+        return np.bincount(slot[~total], values[~total], minlength=len(function.slots))
+
+    def by_key(values: Floats) -> Floats:
+        return np.bincount(at, values[listed], minlength=len(hashes))
+
+    copied = np.array([table.copied for table in spec.state.values()])[table_of]
+    copies = (copied & (rows > 0)).astype(np.float64)
+    return Weight(
+        hashes,
+        by_slot(rows),
+        by_slot(size),
+        by_key(rows),
+        by_key(size),
+        by_key(copies),
+        by_key(copies * size / np.maximum(rows, 1.0)),
+        versions,
+    )

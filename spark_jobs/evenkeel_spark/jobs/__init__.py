@@ -1,0 +1,1 @@
+"""The jobs that spark-submit starts, each with a thin main."""

@@ -1,0 +1,264 @@
+"""Bootstrap: make the state tables and publish epoch 0, by consistent hashing.
+
+A crash anywhere leaves tables that a second run recognises as its own and completes; the epoch
+is published last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Sequence
+from datetime import date
+
+import numpy as np
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.epochs import TableVersion
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.events.aggregate import EVENTS, exact, fold, of_table
+from evenkeel_spark.events.reader import (
+    between,
+    day_number,
+    key_columns,
+    need_time,
+    null_key,
+    read_events,
+    reading,
+    refuse_null_keys,
+    refuse_null_times,
+    without_null_keys,
+)
+from evenkeel_spark.runtime.command import parser, run_job, say
+from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables, declared
+from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY, check_half_made
+from evenkeel_spark.tables.delta.write_session import in_session, own_session
+from partitioning.errors import DamagedError, FenceError, InputError
+from partitioning.function.function import KeyColumn, PartitioningFunction, digest
+from partitioning.function.sql import channel_sql
+from partitioning.strategies.hashing import consistent
+from partitioning.workload.profile import Profile
+
+#: What a half-made table was being made from; another bootstrap must not complete it.
+MADE_PROPERTY = "evenkeel.bootstrap"
+#: In the registry: the folders that a bootstrap has begun to write, left before the first write.
+BEGUN = "bootstrap.json"
+#: What Delta says, beside its conflicts, to the second of two bootstraps at once.
+_SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
+ATTEMPTS = 5
+#: An unfinished write is taken for broken off once nothing has been written for so many seconds;
+#: before, another bootstrap may be about to commit it.
+QUIET = 600
+
+
+def first_function(key: tuple[KeyColumn, ...], spec: TableSpec) -> PartitioningFunction:
+    """Epoch 0: consistent hashing on the spec's channels; no load is looked at."""
+    empty, none = np.zeros(spec.slots), np.zeros(0)
+    nothing = Profile(
+        key, empty, empty, empty, np.zeros(0, np.int64), none, none, none, heavy_names=()
+    )
+    return consistent(nothing, None, spec.channel_list())
+
+
+def first_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
+    """State of all tables from events, as `fold` names it, with each row's channel; a channel's
+    rows share a task and are sorted by slot."""
+    folded = fold(events, spec, function)
+    placed = folded.withColumn(state.CHANNEL, F.expr(channel_sql(function)))
+    return placed.repartitionById(len(function.channels), state.CHANNEL).sortWithinPartitions(
+        state.CHANNEL, state.SLOT
+    )
+
+
+def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> bool:
+    """Make what is missing; False where the table was bootstrapped before.
+
+    Parameters
+    ----------
+    end : state is built from the events before this day; None: state begins empty
+
+    Raises
+    ------
+    InputError : an input that cannot be used, or folders that hold something else
+    DamagedError : folders that hold what a bootstrap from something else has made
+    FenceError : another bootstrap was first, again and again
+    """
+    spark = own_session(spark)
+    for attempt in range(ATTEMPTS):
+        try:
+            return _bootstrap(spark, table, end)
+        except (*commits.CONFLICTS, AnalysisException) as error:
+            lost = str(error).strip().splitlines()[0]
+            if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
+                raise
+            say(f"another bootstrap was first ({attempt + 1} of {ATTEMPTS}): {lost[:120]}")
+            time.sleep(0.2 * attempt)
+    raise FenceError(
+        f"another bootstrap is under way ({lost})",
+        table.spec.registry,
+        "Let it end, then run this again",
+    )
+
+
+def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
+    spec = table.spec
+    if table.registry.numbers():
+        check_tables(spark, spec)
+        return False
+    events = read_events(spark, spec)
+    function = first_function(key_columns(events, spec), spec)
+    made = digest(
+        {
+            "end": end.isoformat() if end else None,
+            "function": function.digest,
+            "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
+        }
+    )
+    spent = day_number(end) if end else None
+    missing = [name for name in spec.state if not _there(spark, table, name, made)]
+    for name in spec.state:
+        if name not in missing:
+            check_half_made(spark, table, name, function, spent, _begun(table))
+    if missing:
+        rows = _rows(events, spec, function, end)
+        try:
+            table.registry.store.check_exclusive()
+            paths = sorted({*_begun(table), *(spec.state[name].path for name in missing)})
+            table.registry.store.write_json(BEGUN, {"state": paths})
+            _create(spark, table, rows, missing, made, end)
+        finally:
+            rows.unpersist()
+    rule = constraints.rule(function)
+    for name, part in spec.state.items():
+        constraints.add(spark, part.path, constraints.epoch_name(0), rule)
+        say(f"{name}: ready at {part.path}")
+    table.registry.publish(
+        function,
+        {
+            name: TableVersion(part.path, state.table_version(spark, part.path))
+            for name, part in spec.state.items()
+        },
+    )
+    return True
+
+
+def _begun(table: Table) -> list[str]:
+    """Folders that a bootstrap of this registry has begun to write."""
+    store = table.registry.store
+    return list(store.read_json(BEGUN)["state"]) if store.exists(BEGUN) else []
+
+
+def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
+    """Whether an earlier attempt at this very bootstrap made the table; refuses anything else but
+    what a bootstrap of this registry left of a write that never committed."""
+    spec, path = table.spec, table.spec.state[name].path
+    if not filesystem.occupied(spark, path):
+        return False
+    ours = path in _begun(table) and state.table_version(spark, path) < 0
+    written = filesystem.unfinished(spark, path) if ours else None
+    if written is not None:
+        if (wait := math.ceil(written + QUIET - time.time())) > 0:
+            raise FenceError(
+                "another bootstrap is writing here, or was broken off just now",
+                path,
+                f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
+            )
+        say(f"{name}: an earlier bootstrap was broken off while it wrote: writing anew")
+        filesystem.remove(spark, path)
+        return False
+    found = state.check_owner(spark, path, spec.table)
+    if found.get(state.SLOTS_PROPERTY) != str(spec.slots):
+        raise InputError(
+            f"was made with slots = {found.get(state.SLOTS_PROPERTY)}, the spec says {spec.slots}",
+            path,
+            "Set it back, or remove the folder",
+        )
+    if found.get(MADE_PROPERTY) != made:
+        raise DamagedError(
+            "holds state of another bootstrap, which published no epoch in this registry",
+            path,
+            "Correct the registry in the spec, or remove the folder and bootstrap again",
+        )
+    return True
+
+
+def _rows(
+    events: DataFrame, spec: TableSpec, function: PartitioningFunction, end: date | None
+) -> DataFrame:
+    """The folded state, persisted; every event is read once, and all before anything is written."""
+    if end is None:
+        return first_state(events.limit(0), spec, function)
+    refuse_null_times(events, spec)
+    events = without_null_keys(between(events, spec, None, end), spec)
+    rows = first_state(events, spec, function).persist()
+    with reading(spec), exact(spec.input.path):
+        found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()
+    refuse_null_keys(found[0] or 0 if found else 0, spec)
+    return rows
+
+
+def _create(
+    spark: SparkSession,
+    table: Table,
+    rows: DataFrame,
+    names: Sequence[str],
+    made: str,
+    end: date | None,
+) -> None:
+    """Each table in one commit: schema, properties and rows."""
+    spec = table.spec
+    keep = f"interval {spec.keep} days"
+    properties = {
+        "delta.enableDeletionVectors": "true",
+        # The log's must not be the shorter one: time travel reads both.
+        "delta.logRetentionDuration": keep,
+        "delta.deletedFileRetentionDuration": keep,
+        state.TABLE_PROPERTY: spec.table,
+        state.SLOTS_PROPERTY: str(spec.slots),
+        MADE_PROPERTY: made,
+        REGISTRY_PROPERTY: table.registry.url,
+    }
+    app = commits.app_id(spec.table, commits.WINDOWS) if end else None
+    meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}
+    for name in names:
+        say(f"{name}: writing")
+        number = day_number(end) if end else None
+        columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
+        with reading(spec), commits.commit_session(spark, app, number, meta) as own:
+            written = in_session(own, of_table(rows, spec, name))
+            writer = written.writeTo(state.sql_name(spec.state[name].path))
+            writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))
+            for key, value in {**properties, **columns}.items():
+                writer = writer.tableProperty(key, value)
+            writer.create()
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    if options.end is not None:
+        need_time(table.spec)
+    if bootstrap(spark, table, options.end):
+        say(f"epoch 0 of {table.spec.table} published in {table.registry.url}")
+    else:
+        number = table.registry.numbers()[-1]
+        say(f"{table.spec.table} is bootstrapped already (epoch {number}): nothing to do")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    arguments = parser(__doc__ or "")
+    arguments.add_argument(
+        "--end",
+        type=date.fromisoformat,
+        help="build state from the events before this day; without it, tables begin empty",
+    )
+    return run_job(arguments, _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

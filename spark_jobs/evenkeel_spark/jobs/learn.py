@@ -1,0 +1,218 @@
+"""Learn: sketch what is new of the window, merge the stored sketches, weigh the state.
+
+Exact, in the passes of `passes`. Leaves runs/RUN/profile.npz and profile.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.epochs import Epoch
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel.watch.mitigation import LEARNING, begun
+from evenkeel_spark.events.daily_sketches import Passes, hour_loads, sketch_days
+from evenkeel_spark.events.reader import (
+    between,
+    check_key,
+    day_of,
+    key_columns,
+    need_time,
+    read_events,
+    reading,
+    refuse_null_times,
+    row_column,
+)
+from evenkeel_spark.events.sketch_store import Sketches
+from evenkeel_spark.events.state_weights import weigh
+from evenkeel_spark.migration.split_state import check_mergeable
+from evenkeel_spark.runtime.command import parser, run_job, say
+from evenkeel_spark.tables.delta.preflight import check_tables
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.function.hashing import Hashes
+from partitioning.workload.forecast import forecast
+from partitioning.workload.profile import Profile, Sketch, merge
+
+#: A key is heavy from this share of one channel's fair load.
+HEAVY_SHARE = 0.01
+#: A sum of floats may differ in its last digits.
+_ROUNDING = 1 + 1e-9
+
+
+def learn(
+    spark: SparkSession,
+    table: Table,
+    end: date | None = None,
+    relearn: bool = False,
+    epoch: Epoch | None = None,
+) -> tuple[Profile, dict[str, int]]:
+    """The profile of the window that ends before `end`, and the version of each state table that
+    was weighed.
+
+    Parameters
+    ----------
+    end : every day before it is complete; None: the day after the last event that is not dated
+        after today (UTC), whose own day may still be under way: it is learned, and not stored
+    relearn : learn every day anew and replace what is stored
+    epoch : whose function is asked for slots and explicit keys; None: the current one
+
+    Raises
+    ------
+    InputError : see `sketch_days`; also an empty window or an input that cannot be used
+    """
+    spec, epoch = table.spec, epoch or table.epoch()
+    key = epoch.function.key
+    events = read_events(spark, spec)
+    check_key(events, spec, key)
+    sketches, window = _window(table, epoch, events, end, relearn)
+    surprises = None
+    if spec.decay is None:
+        merged = merge(sketches)
+    else:
+        ahead = forecast(sketches, None if spec.decay == "auto" else spec.decay)
+        tails, keys = ahead.decays
+        say(f"forecast from {len(sketches)} days, decay {tails:g} for slots, {keys:g} for keys")
+        merged = ahead.sketch
+        # With an aim they are not asked for.
+        surprises = ahead.surprises if spec.max_imbalance is None else None
+    say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
+    weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
+    return weight.onto(merged, key, window, surprises), weight.versions
+
+
+def _window(
+    table: Table, epoch: Epoch, events: DataFrame, end: date | None, relearn: bool
+) -> tuple[list[Sketch], tuple[str, str]]:
+    """The window's sketches, learned or stored, and its (first day, day after the last)."""
+    spec = table.spec
+    channels = max(len(epoch.function.channels), len(spec.channel_list()))
+    passes = Passes(
+        key_columns(events, spec),
+        len(epoch.function.slots),
+        HEAVY_SHARE / channels,
+        _listed(epoch),
+        spec.sketch,
+    )
+    if spec.input.time is None:
+        if end is not None:
+            need_time(spec)
+        say("learning the whole input")
+        found = list(sketch_days(events, spec, passes).values())
+        if not found:
+            raise InputError("the input is empty", spec.input.path, "Add events")
+        return found, ("", "")
+    refuse_null_times(events, spec)
+    if end is None:
+        end = _after_last(events, spec)
+        closed = end - timedelta(days=1)
+    else:
+        closed = end
+    start = end - timedelta(days=spec.window)
+    days = [start + timedelta(days=i) for i in range(spec.window)]
+    stored = Sketches(table.registry, spec, passes.key)
+    known = {} if relearn else stored.read(days)
+    # With more channels lighter keys are heavy: what was learned for fewer may lack them.
+    known = {d: s for d, s in known.items() if s.error <= passes.found * s.load.sum() * _ROUNDING}
+    missing = [d for d in days if d not in known]
+    if missing:
+        say(f"window {start} to {end}: {len(known)} days known, learning {len(missing)}")
+        part = between(events, spec, missing[0], missing[-1] + timedelta(days=1))
+        if len(missing) < (missing[-1] - missing[0]).days + 1:
+            part = part.where(day_of(spec).isin(missing))
+        sketched = sketch_days(part, spec, passes)
+        # Only the watch asks for them; its input has times.
+        hours = hour_loads(part, spec) if spec.watch else {}
+        for day, sketch in sketched.items():
+            # A day without events is not stored: they may still come.
+            told = replace(sketch, hours=hours.get(day, sketch.hours))
+            known[date(1970, 1, 1) + timedelta(days=day)] = told
+        for day in missing:
+            if day in known and day < closed:
+                stored.write(day, known[day])
+    if not known:
+        raise InputError(
+            f"no events in the window from {start} to {end}",
+            spec.input.path,
+            f"Its days end before {_after_last(events, spec)}: choose --end, or a longer window",
+        )
+    return [known[d] for d in sorted(known)], (start.isoformat(), end.isoformat())
+
+
+def _listed(epoch: Epoch) -> Hashes:
+    """Keys that are listed whatever their load: those that the epoch places by name."""
+    return np.union1d(epoch.function.explicit_keys, epoch.function.split.keys)
+
+
+def _after_last(events: DataFrame, spec: TableSpec) -> date:
+    """The day after the newest event that is not dated after today (UTC): one wrong year must not
+    leave a window that holds that event alone."""
+    tomorrow, day = datetime.now(UTC).date() + timedelta(days=1), day_of(spec)
+    came = day < F.lit(tomorrow)
+    with reading(spec):
+        found = events.agg(F.max(F.when(came, day)), F.count_if(~came)).first()
+    last: date | None = None if found is None else found[0]
+    beyond = 0 if found is None else found[1]
+    if beyond:
+        said = f"{beyond:,} events are dated after today (UTC), {tomorrow - timedelta(days=1)}"
+        if last is None:
+            raise InputError(
+                f"{said}, and none before", spec.input.path, "Correct them, or choose --end"
+            )
+        say(f"{said}: they are left out")
+    if last is None:
+        raise InputError("the input is empty", spec.input.path, "Add events")
+    return last + timedelta(days=1)
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    started = time.monotonic()
+    run, epoch = table.registry.run(options.run), table.epoch()
+    if table.spec.watch is not None:
+        # It must not publish meanwhile: what one epoch has learned, another does not plan.
+        begun(run, epoch)
+    try:
+        row = row_column(read_events(spark, table.spec), table.spec) if table.spec.split else None
+        if row is not None:
+            check_tables(spark, table.spec)
+            check_mergeable(spark, table.spec)
+        profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
+    except Exception:
+        with suppress(EvenkeelError):
+            run.remove(LEARNING)
+        raise
+    run.write("profile.npz", profile.to_bytes())
+    seconds = round(time.monotonic() - started, 3)
+    meta: dict[str, Any] = {"tables": versions, "epoch": epoch.number, "seconds": seconds}
+    if row is not None:
+        meta["row"] = {"name": row.name, "type": row.type}
+    run.write_json("profile.json", meta)
+    say(f"profile of {profile.events:,} events in {run.url}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    arguments = parser(__doc__ or "", run=True)
+    arguments.add_argument("--end", type=date.fromisoformat, help="the day after the window")
+    arguments.add_argument(
+        "--relearn",
+        nargs="?",
+        const="yes",
+        choices=["yes", "no"],
+        help="learn every day of the window anew, in place of the stored sketches",
+    )
+    return run_job(arguments, _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

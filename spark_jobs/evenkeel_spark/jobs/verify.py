@@ -1,0 +1,36 @@
+"""Verify: measure every state table after its migration, ask the gate, and seal.
+
+Sealed, a table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (what the
+gate says) and verify.json (the version of each sealed table). A table that does not pass stays
+unsealed, for roll_back. The job then looks at the sealed tables once more and publishes the epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from evenkeel_spark.migration.fence import asked
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.runtime.command import parser, run_job, say
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    migration = asked(table, options)
+    record = verify(spark, migration)
+    say(f"verified for epoch {record['epoch']}")
+    publish(spark, migration)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Watch: look at the newest micro-batch of events, and decide whether its skew is met at once.
+
+Leaves watch.json in the registry: what is known then. Where something is decided, it leaves in
+the run what `plan_watch` plans from: runs/RUN/profile.npz, profile.json, decision.json and
+watched.json. With --stream it reads the input as it comes, and carries out what it decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.spec.loading import find_spec
+from evenkeel.table import Table
+from evenkeel.watch.state import Decided
+from evenkeel.watch.state_file import read
+from evenkeel_spark.runtime.command import parser, run_job
+from evenkeel_spark.watching.evaluate import look
+from evenkeel_spark.watching.micro_batch import need_watch, number_sql, since
+from evenkeel_spark.watching.streaming import stream
+from partitioning.errors import InputError
+
+
+def watch(
+    spark: SparkSession, table: Table, run: str, until: datetime, busy: str | None = None
+) -> Decided | None:
+    """Look at the micro-batches that have ended by `until` and were not seen.
+
+    Parameters
+    ----------
+    run : that carries out what is decided
+    busy : what moves state already: nothing is decided then; None: nothing that the caller knows of
+
+    Returns
+    -------
+    what is decided; None: nothing
+
+    Raises
+    ------
+    InputError : the spec has no `watch`, or an input that cannot be used
+    """
+    every = need_watch(table.spec).every
+    source = f"batches of {every} minutes"
+    known = read(table.registry)
+    last = known.watch.last if known is not None and known.source == source else -1
+    events = since(spark, table, last, until)
+    number = F.expr(number_sql(table.spec, every))
+    return look(spark, table, events, number, run, source, until, busy=busy)
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    if options.stream:
+        if options.checkpoint is None:
+            raise InputError("a stream needs a folder for what it has read", "--checkpoint")
+        spec = str(find_spec(options.spec))
+        now, files = options.available_now, options.files
+        stream(spark, table, spec, options.checkpoint, available_now=now, files=files)
+    elif options.run is None:
+        raise InputError("the run that carries out what is decided is not named", "--run")
+    else:
+        until = options.until or datetime.now(UTC)
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        watch(spark, table, options.run, until, options.busy)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    arguments = parser(__doc__ or "")
+    arguments.add_argument("--run", help="name of the run, a folder in the registry")
+    arguments.add_argument(
+        "--until", type=datetime.fromisoformat, help="look at what has ended by then; default: now"
+    )
+    arguments.add_argument("--busy", help="what else moves state: nothing is decided then")
+    arguments.add_argument(
+        "--stream", action="store_true", help="go on reading, and carry out what is decided"
+    )
+    arguments.add_argument("--checkpoint", help="of a stream: folder for what it has read")
+    arguments.add_argument(
+        "--available-now", action="store_true", help="of a stream: end after what is there"
+    )
+    arguments.add_argument("--files", type=int, help="of a stream: new files a batch at most")
+    return run_job(arguments, _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""The fence: whether a plan is the one that was approved, and the world still the one it was made
+from. Looks only; nothing here changes a table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+from evenkeel.pipeline.steps import read_plan
+from evenkeel.registry.run_folder import Run
+from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
+from evenkeel.table import Table
+from evenkeel_spark.runtime.command import about
+from evenkeel_spark.tables.delta import commits, constraints, state
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+from partitioning.planning.plan import Plan
+
+#: Commits that leave every row where the table's constraint wants it.
+_ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"}
+_APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
+_PROPERTIES = {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+#: Properties that begin so have a meaning; of these, some change nothing that a migration relies
+#: on: how Delta writes checkpoints, statistics and the sizes of files.
+_RELIED = ("delta.", "evenkeel.")
+_HARMLESS = (
+    "delta.autoOptimize.",
+    "delta.checkpoint",
+    "delta.dataSkipping",
+    "delta.parquet.",
+    "delta.targetFileSize",
+    "delta.tuneFileSizesForRewrites",
+)
+_AGAIN = "Plan again: start a new run"
+
+
+@dataclass(frozen=True, eq=False)
+class Migration:
+    """A plan to carry out (or to undo): its table and run, and the functions of the epochs on
+    either side of it."""
+
+    table: Table
+    run: Run
+    plan: Plan
+    before: PartitioningFunction
+    after: PartitioningFunction
+    #: Number of the attempt to carry it out, as `evenkeel.registry.verdict` counts them.
+    attempt: int = 1
+    #: Version up to which `fence` has found each state table's history in order: never read twice.
+    in_order: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def old(self) -> str:
+        """Name of the constraint of the epoch that the plan starts from."""
+        return constraints.epoch_name(self.before.epoch)
+
+    @property
+    def moving(self) -> str:
+        """Name of the constraint that admits both epochs."""
+        # Plans of earlier versions of Evenkeel name no run, nor did their constraint.
+        return constraints.moving_name(self.after.epoch, self.plan.digest if self.plan.run else "")
+
+    @property
+    def new(self) -> str:
+        """Name of the constraint of the epoch that the plan leads to."""
+        return constraints.epoch_name(self.after.epoch)
+
+    @cached_property
+    def rules(self) -> dict[str, str]:
+        """CHECK expression of each of the three."""
+        return {
+            self.old: constraints.rule(self.before),
+            self.moving: constraints.rule(self.before, self.after),
+            self.new: constraints.rule(self.after),
+        }
+
+    def path(self, name: str) -> str:
+        """Folder of the state table called `name`."""
+        return self.table.spec.state[name].path
+
+    def meta(self, step: str) -> dict[str, object]:
+        """What our commits say of themselves in the table's history."""
+        return {
+            "digest": self.plan.digest,
+            "epoch": self.after.epoch,
+            "run": self.run.name,
+            "step": step,
+        }
+
+
+def approved(table: Table, run: str, digest: str) -> Migration:
+    """The run's plan, if it is the one that was approved.
+
+    Raises
+    ------
+    InputError : the run has no plan
+    DamagedError : it is torn
+    FenceError : it is not the plan of that digest, or another table's
+    """
+    folder = table.registry.run(run)
+    plan, where = read_plan(folder), f"{folder.url}/plan.json"
+    if plan.digest != digest:
+        raise FenceError(
+            f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, _AGAIN
+        )
+    if plan.run not in ("", folder.name):
+        raise FenceError(f"is the plan of run {plan.run}", where, _AGAIN)
+    if plan.table != table.spec.table or set(plan.tables) != set(table.spec.state):
+        raise FenceError(
+            f"is a plan for {plan.table!r} ({', '.join(sorted(plan.tables))}), the spec has "
+            f"{table.spec.table!r} ({', '.join(sorted(table.spec.state))})",
+            where,
+            _AGAIN,
+        )
+    before = table.epoch(plan.parent_epoch).function
+    if plan.function.parent != plan.parent_digest or before.digest != plan.parent_digest:
+        raise FenceError(
+            f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, _AGAIN
+        )
+    number = newest_attempt(folder, plan.digest).number
+    return Migration(table, folder, plan, before, plan.function, number)
+
+
+def asked(table: Table, options: Namespace) -> Migration:
+    """The plan that a job was started for, as `approved`; its lines of progress name its epoch."""
+    migration = approved(table, options.run, options.digest)
+    about(epoch=migration.after.epoch)
+    return migration
+
+
+def published(migration: Migration) -> bool:
+    """Whether the plan's epoch is published already, and is this plan's."""
+    registry = migration.table.registry
+    return registry.published(migration.after.epoch, migration.plan.digest)
+
+
+def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
+    """Whether a state table is on its way by this very plan, or was sealed by it.
+
+    The moving constraint names its plan. A sealed table has the constraint of the new epoch alone,
+    which names none: the newest commit of a plan in the table's history tells.
+    """
+    stands = set(constraints.of(spark, migration.path(name)))
+    if migration.plan.run and migration.moving in stands:
+        return True
+    if migration.moving not in stands and migration.new not in stands:
+        return False
+    since = migration.plan.tables[name]
+    return commits.owner(spark, migration.path(name), since) == migration.plan.digest
+
+
+def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
+    """Which of the migration's three constraints stand on a state table, by name.
+
+    Raises
+    ------
+    FenceError : none does, one that is neither epoch's, or another plan put them there
+    """
+    path = migration.path(name)
+    state.check_owner(spark, path, migration.table.spec.table)
+    found = {
+        n: sql for n, sql in constraints.of(spark, path).items() if n.startswith(constraints.OURS)
+    }
+    for constraint, sql in found.items():
+        rule = migration.rules.get(constraint)
+        if rule is None or not constraints.same_sql(rule, sql):
+            raise FenceError(
+                f"stands under constraint {constraint}, which is not this plan's "
+                f"(epoch {migration.before.epoch} to {migration.after.epoch})",
+                f"{name} ({path})",
+                f"{constraints.under_way(spark, migration.table.spec, path)}; then plan again",
+            )
+    if not found:
+        raise FenceError(
+            f"has lost its constraint {migration.old}: rows may stand anywhere",
+            f"{name} ({path})",
+            constraints.mend(migration.table.spec.table),
+        )
+    if set(found) != {migration.old} and not owned(spark, migration, name):
+        raise FenceError(
+            f"stands under {', '.join(sorted(found))}, where another plan brought it",
+            f"{name} ({path})",
+            f"{constraints.under_way(spark, migration.table.spec, path)}; then plan again",
+        )
+    return set(found)
+
+
+def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
+    """Check that the plan's world still stands, for one state table.
+
+    Returns
+    -------
+    the table's version when this began: a number that no earlier attempt can have used as its
+    transaction id; and the names of the constraints that stand
+
+    Raises
+    ------
+    FenceError : the run was rolled back, another epoch is current, the table's constraint is not
+        ours, or somebody has done more to the table than write
+    """
+    plan, path = migration.plan, migration.path(name)
+    version = state.table_version(spark, path)
+    # After the version. A verdict that comes after this look is told by the next one; an UPDATE
+    # between the two meets the constraint of the epoch before, or a spent transaction id. At
+    # worst a moving constraint is left behind, which roll_back or repair takes away.
+    attempt = newest_attempt(migration.run, plan.digest)
+    if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
+        raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
+    stands = standing(spark, migration, name)
+    current = migration.table.registry.current()
+    if current.function.digest != plan.parent_digest:
+        raise FenceError(
+            f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
+            migration.table.registry.url,
+            _AGAIN,
+        )
+    weighed = plan.tables[name]
+    since = migration.in_order.get(name, weighed)
+    if version < since:
+        raise FenceError(
+            f"is at version {version}, the plan saw version {weighed}"
+            + (f", and we have seen {since}" if since > weighed else "")
+            + ": it was made anew",
+            f"{name} ({path})",
+            _AGAIN,
+        )
+    for commit in commits.history_since(spark, path, since):
+        if (wrong := _foreign(commit, plan)) is not None:
+            when = datetime.fromtimestamp(commit.timestamp, UTC).isoformat(" ", "seconds")
+            raise FenceError(
+                f"version {commit.version} ({when}) is {wrong}, since the plan saw version "
+                f"{weighed}",
+                f"{name} ({path})",
+                _AGAIN,
+            )
+        since = commit.version
+    migration.in_order[name] = since
+    return version, stands
+
+
+def ours(spark: SparkSession, migration: Migration, name: str) -> list[commits.Commit]:
+    """The commits that moved rows of a state table for this plan since it was last rolled back,
+    oldest first."""
+    moved: list[commits.Commit] = []
+    for commit in commits.history_since(spark, migration.path(name), migration.plan.tables[name]):
+        if commit.meta.get("digest") == migration.plan.digest:
+            if commit.meta.get("step") == "roll_back":
+                moved.clear()
+            elif commit.operation in ("UPDATE", "MERGE"):
+                moved.append(commit)
+    return moved
+
+
+def reached(step: str) -> None:
+    """A named point between two commits, at which a test can end the process as a crash would."""
+    if os.environ.get("EVENKEEL_CRASH_AT") == step:
+        os._exit(137)
+
+
+def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
+    """What is wrong with a commit made since the plan; None: an ordinary write, or ours."""
+    digest = commit.meta.get("digest")
+    if digest == plan.digest:
+        return None
+    if digest is not None:
+        return f"another plan's {commit.operation} ({str(digest)[:12]})"
+    if commit.operation in _PROPERTIES:
+        relied = _relied_on(commit)
+        return f"{commit.operation} of {', '.join(relied)}" if relied else None
+    if commit.operation in _APPENDS:
+        mode = commit.parameters.get(_APPENDS[commit.operation])
+        return None if mode == "Append" else f"{commit.operation} with mode {mode}"
+    return None if commit.operation in _ORDINARY else f"{commit.operation}, not an ordinary write"
+
+
+def _relied_on(commit: commits.Commit) -> list[str]:
+    """Table properties that a commit changes and that a migration relies on, or may: ours, and
+    Delta's but for `_HARMLESS` ones. How long versions stay readable maintain alone may change."""
+    changed = json.loads(commit.parameters.get("properties") or "{}")
+    harmless = (*_HARMLESS, *(state.RETENTION if commit.meta.get("step") == "maintain" else ()))
+    return sorted(
+        name for name in changed if name.startswith(_RELIED) and not name.startswith(harmless)
+    )

@@ -1,0 +1,173 @@
+"""Migrate: move the rows of every state table to where the approved plan puts them.
+
+Leaves runs/RUN/migration.json. A run that is killed anywhere and started again ends in the same
+state; one that is started again after it succeeded commits nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.verdict import ROLL_BACK, newest_attempt, next_attempt
+from evenkeel_spark.migration.fence import Migration, fence, ours, published, reached
+from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
+from evenkeel_spark.migration.table_migration import Passage
+from evenkeel_spark.migration.throttle import Throttle, way
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables.delta.preflight import check_comparable
+from partitioning.errors import FenceError
+from partitioning.moves.partial_rows import shared_keys
+
+STEP = "migrate"
+
+
+def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
+    """Move the rows; returns what migration.json holds.
+
+    Raises
+    ------
+    InputError : keys are split, and a state table has a column without a merge; or a column
+        cannot be compared
+    FenceError : the world is not the one that was planned from, what moves has outgrown the
+        budget (nothing was changed then), rolling back has not ended, or other writers never let
+        us in
+    DeniedError : we have not the right to write where a state table is; nothing was changed
+    """
+    names = list(migration.table.spec.state)
+    if not published(migration):
+        migration = begin_anew(migration)
+        stands = {name: fence(spark, migration, name)[1] for name in names}
+        check_comparable(spark, migration.table.spec)
+        if len(shared_keys(migration.before, migration.after)):
+            check_mergeable(spark, migration.table.spec)
+        throttle = Throttle(spark, migration)
+        if all(s == {migration.old} for s in stands.values()):
+            check_budget(spark, migration, throttle)
+        migration.table.registry.store.check_exclusive()
+        for name in names:
+            filesystem.check_writable(spark, migration.path(name))
+        reached("weighed")
+        begun(migration)
+        stops = way(spark, migration)
+        for name in names:
+            if migration.new not in stands[name]:
+                passage = forward(spark, migration, name, STEP, throttle)
+                passage = replace(passage, stops=stops)
+                passage.move(untouched=passage.loosen())
+    record = {
+        "digest": migration.plan.digest,
+        "epoch": migration.after.epoch,
+        "tables": {name: record_of(spark, migration, name) for name in names},
+    }
+    migration.run.write_json("migration.json", record)
+    reached("written")
+    return record
+
+
+def begin_anew(migration: Migration) -> Migration:
+    """Make a run that was rolled back one that may move again: the next attempt.
+
+    An attempt that was under way when roll_back began stops at its next fence, for its number is
+    no longer the newest. What was verified goes first, the number last: at no point could publish
+    take the old for the new.
+
+    Raises
+    ------
+    FenceError : rolling back has not ended
+    """
+    run, digest = migration.run, migration.plan.digest
+    newest = newest_attempt(run, digest)
+    if newest.verdict != ROLL_BACK:
+        return replace(migration, attempt=newest.number)
+    if not newest.ended:
+        raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
+    for file in ("verify.json", "gate_tables.json", "migration.json"):
+        run.remove(file)
+    next_attempt(run, digest, newest.number)
+    return replace(migration, attempt=newest.number + 1)
+
+
+def begun(migration: Migration) -> None:
+    """Leave a migration.json without tables before the first is touched: `plan` then keeps its
+    hands off a plan that only itself can finish."""
+    run, digest = migration.run, migration.plan.digest
+    if run.exists("migration.json") and run.read_json("migration.json")["digest"] == digest:
+        return
+    run.write_json(
+        "migration.json", {"digest": digest, "epoch": migration.after.epoch, "tables": {}}
+    )
+
+
+def forward(
+    spark: SparkSession,
+    migration: Migration,
+    name: str,
+    step: str,
+    throttle: Throttle | None = None,
+) -> Passage:
+    """The way of one state table to the plan's epoch."""
+    return Passage(
+        spark,
+        migration,
+        name,
+        migration.before,
+        migration.after,
+        step,
+        lambda: fence(spark, migration, name),
+        throttle=throttle,
+    )
+
+
+def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) -> None:
+    """Weigh again what is to move: the tables may have grown since the plan.
+
+    Raises
+    ------
+    FenceError : it is more than the plan's budget
+    """
+    plan = migration.plan
+    if plan.budget is None:
+        return
+    size = 0.0
+    for name in migration.table.spec.state:
+        writes = forward(spark, migration, name, STEP).writes()
+        size += sum(throttle.weigh(spark.sql(left).where(WRITTEN), name) for left, _ in writes)
+    say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
+    # Half a byte: the plan's own sum of floats may differ in its last digits.
+    if size > plan.budget + 0.5:
+        raise FenceError(
+            f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
+            f"(planned: {plan.bytes:,.0f})",
+            migration.run.url,
+            "Nothing was moved: plan again, or raise the budget",
+        )
+
+
+def record_of(
+    spark: SparkSession, migration: Migration, name: str, known: float | None = None
+) -> dict[str, Any]:
+    """What the table's own history says of our UPDATEs and MERGEs: versions before and after
+    (equal where nothing had to move), rows, bytes and files written, seconds.
+
+    Parameters
+    ----------
+    known : bytes per row; None: as the table's files tell
+    """
+    path = migration.path(name)
+    commits = ours(spark, migration, name)
+    version = state.table_version(spark, path)
+    return {
+        "path": path,
+        "before": commits[0].version - 1 if commits else version,
+        "after": commits[-1].version if commits else version,
+        "commits": [c.version for c in commits],
+        "rows": sum(c.rows for c in commits),
+        "bytes": sum(c.bytes for c in commits),
+        "files": sum(c.files for c in commits),
+        "seconds": round(sum(c.metrics["executionTimeMs"] for c in commits) / 1000, 3),
+        "bytes_per_row": state.table_bytes_per_row(spark, path) if known is None else known,
+    }

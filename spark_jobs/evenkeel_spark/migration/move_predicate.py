@@ -1,0 +1,74 @@
+"""Which rows of whole keys have to move from one function to another, as SQL."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes, slot_of
+from partitioning.function.sql import channel_sql
+
+#: So many slots an UPDATE's condition names one by one: Parquet skips what holds none of them
+#: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and of the rows that it does
+#: read only theirs are hashed.
+LISTED = 1000
+#: More are named by so many ranges. They only spare reading; many cost more than they save: past
+#: some thousand bytes of code the JVM interprets Spark's generated filter.
+RANGES = 12
+
+
+def moved_sql(
+    source: PartitioningFunction,
+    target: PartitioningFunction,
+    final: PartitioningFunction | None = None,
+    shared: Hashes | None = None,
+) -> str | None:
+    """SQL for the rows of whole keys that stand by `source` and have another channel by `target`;
+    None: none.
+
+    Only the last part decides; the others name channels (partitions) and slots (Parquet row
+    groups) that need not be read.
+
+    Parameters
+    ----------
+    final : the function that `target` is a stop on the way to: whoever writes by that one
+        already is let be
+    shared : keys that are split at either end, whose rows are no whole keys'
+    """
+    source, target = source.unsplit, target.unsplit
+    slots = np.flatnonzero(source.slots != target.slots)
+    keys = np.union1d(source.explicit_keys, target.explicit_keys)
+    keys = keys[source.lookup_hashes(keys) != target.lookup_hashes(keys)]
+    if shared is not None:
+        keys = np.setdiff1d(keys, shared)
+    if not len(slots) and not len(keys):
+        return None
+    channels = np.union1d(source.slots[slots], source.lookup_hashes(keys))
+    within = _slots_sql(np.union1d(slots, slot_of(keys, len(source.slots))))
+    due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final.unsplit)}"
+    if final is not None:
+        due += f" AND {channel_sql(target)} = {channel_sql(final.unsplit)}"
+    if shared is not None and len(shared):
+        due += f" AND NOT {of_keys_sql(source, shared)}"
+    return f"{state.CHANNEL} IN ({', '.join(map(str, channels.tolist()))}) AND ({within}) AND {due}"
+
+
+def _slots_sql(slots: np.ndarray) -> str:
+    """SQL that is true of rows of these slots, and may be of others."""
+    if len(slots) <= LISTED:
+        return f"{state.SLOT} IN ({', '.join(map(str, slots.tolist()))})"
+    ranges = slot_ranges(slots)
+    return " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
+
+
+def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:
+    """At most `most` ranges (first, last) that hold all slots (ascending, at least one): runs of
+    neighbours, the nearest joined."""
+    gaps = np.diff(slots) - 1
+    widest = np.sort(np.argsort(-gaps, kind="stable")[: most - 1])
+    cuts = widest[gaps[widest] > 0]
+    first = np.concatenate([slots[:1], slots[cuts + 1]])
+    last = np.concatenate([slots[cuts], slots[-1:]])
+    return list(zip(first.tolist(), last.tolist(), strict=True))

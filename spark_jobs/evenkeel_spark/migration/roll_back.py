@@ -1,0 +1,122 @@
+"""Roll back: the inverse migration, to the epoch that the plan started from.
+
+Never RESTORE, which would drop what was written since. Works from wherever migrate or verify
+stopped; does nothing where nothing of the plan stands, or where its epoch is published. Where the
+run's verdict is to publish, it brings that to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
+from evenkeel_spark.migration.fence import Migration, owned, published, reached, standing
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.table_migration import SWEEPS, Passage
+from evenkeel_spark.migration.throttle import Throttle, way
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import constraints, state
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+
+STEP = "roll_back"
+
+
+def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
+    """Bring every state table back to the epoch before; returns the rows moved, by table.
+
+    Raises
+    ------
+    FenceError : a table has none of our constraints, or one of this plan's that says something
+        else, or writers that use the new epoch's function do not stop; or the run was about to
+        publish and a table is not sealed any more
+    """
+    if decided(migration):
+        return {}
+    run, digest = migration.run, migration.plan.digest
+    number = newest_attempt(run, digest).number
+    # Before any table is touched: from here on neither publish nor what is left of a killed
+    # migrate or verify (a JVM may outlive its task) goes on with this attempt.
+    if settle(run, digest, number, ROLL_BACK) == PUBLISH:
+        say("the tables had passed and the epoch was about to be published: publishing it")
+        publish(spark, migration)
+        return {}
+    mark(run, digest, number, done=False)
+    migration = replace(migration, attempt=number)
+    moved = {}
+    throttle = Throttle(spark, migration, back=True)
+    # Not before a table is known to be ours.
+    stops = cache(lambda: way(spark, migration, back=True))
+    for name in migration.table.spec.state:
+        moved[name] = _back(spark, migration, name, stops, throttle)
+        say(f"{name}: {moved[name]:,} rows moved back")
+    mark(run, digest, number, done=True)
+    return moved
+
+
+def decided(migration: Migration) -> bool:
+    """Whether the epoch that this would undo is published, by whichever plan; then it says so."""
+    number, registry = migration.after.epoch, migration.table.registry
+    if registry.current().number < number:
+        return False
+    by = "this plan" if published(migration) else "another plan"
+    say(f"epoch {number} is published, by {by}: nothing to roll back")
+    return True
+
+
+def _back(
+    spark: SparkSession,
+    migration: Migration,
+    name: str,
+    stops: Callable[[], Sequence[PartitioningFunction]],
+    throttle: Throttle,
+) -> int:
+    passage = Passage(
+        spark,
+        migration,
+        name,
+        source=migration.after,
+        target=migration.before,
+        step=STEP,
+        fence=lambda: _fence(spark, migration, name),
+        throttle=throttle,
+    )
+    if not (stands := constraints.ours(spark, passage.path)):
+        # Says what to do.
+        standing(spark, migration, name)
+    if not owned(spark, migration, name):
+        if stands != {migration.old}:
+            say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
+        return 0
+    standing(spark, migration, name)
+    passage = replace(passage, stops=stops())
+    passage.loosen()
+    rows = 0
+    for _ in range(SWEEPS):
+        rows += passage.move()
+        reached("moved back")
+        if passage.tighten():
+            return rows
+    raise FenceError(
+        f"rows still arrive by epoch {migration.after.epoch}'s function after {SWEEPS} sweeps",
+        passage.where,
+        "Pause the writers that use it, then roll back again",
+    )
+
+
+def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
+    """What must hold to go back: the attempt is the newest, its epoch is not published, and the
+    constraints are the plan's. Whatever was written since is kept, so its history is not asked."""
+    version = state.table_version(spark, migration.path(name))
+    newest = newest_attempt(migration.run, migration.plan.digest).number
+    if newest != migration.attempt or decided(migration):
+        raise FenceError(
+            "another attempt has begun, or the epoch is published, since this began to roll back",
+            migration.run.url,
+            "Nothing: leave it to that one",
+        )
+    return version, standing(spark, migration, name)

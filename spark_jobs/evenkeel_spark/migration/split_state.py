@@ -1,0 +1,184 @@
+"""Joining rows of split keys: where a channel is no owner any longer, its partial becomes part of
+the home's, in the one commit that takes it away; of a table whose rows are copied, that commit
+gives every owner its copy.
+
+Delta reads a MERGE's source as of its own transaction, so that what others wrote until then is
+merged, and what they write meanwhile makes it fail
+(`tests/evenkeel_spark/migration/test_split_state.py`). Several rows of a
+key on one channel, as writers leave that append, become one, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.state_view import merged, width_sql
+from evenkeel.spec.table_spec import StateTable, TableSpec
+from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
+from evenkeel_spark.tables.delta.row_size import WIDTH
+from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, schema, sql_name
+from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.function.sql import quoted
+from partitioning.moves.partial_rows import owners_sql
+
+#: Of a row that is left to move: whether it is written.
+WRITTEN = "_written"
+#: Of the joined rows: whether the row is there afterwards, and whether it replaces several rows. An
+#: UPDATE would give each of these the whole sum: they are deleted, and one row is inserted.
+_STAYS, _ANEW = "_stays", "_anew"
+
+
+def selected(table: StateTable, written: str = "true") -> str:
+    """The SELECT of a row that is left to move: WRITTEN and WIDTH."""
+    return f"SELECT {written} AS {WRITTEN}, {width_sql(table) or '0L'} AS {WIDTH}"
+
+
+@dataclass(frozen=True, eq=False)
+class Joining:
+    """How the rows of some keys of a state table come to their owners.
+
+    Parameters
+    ----------
+    name : of the state table, in the spec
+    target : function whose owners they are
+    shared : int64 (K,), at least one: keys that are split before or after
+    """
+
+    spec: TableSpec
+    name: str
+    target: PartitioningFunction
+    shared: Hashes
+
+    def left(self, version: int | None = None) -> str:
+        """Query for the rows that `merge` has left to do: WRITTEN of each (BOOLEAN) says whether it
+        costs a write, and WIDTH how wide it is then. A partial that leaves does not, but what the
+        home becomes does; of copies those do that come.
+
+        Parameters
+        ----------
+        version : of the state table; None: the newest
+        """
+        select = selected(self.spec.state[self.name], _STAYS)
+        return f"{select} FROM ({self._source(version)})"
+
+    def merge(self) -> str:
+        """The MERGE that brings rows to their owners, one a channel; run again it finds nothing.
+        What a partial holds that leaves goes to the home; a copy goes to every owner that has
+        none."""
+        columns = [quoted(c) for c in self.spec.state[self.name].columns]
+        keys = [quoted(c) for c in self.spec.key]
+        same = " AND ".join(f"t.{k} <=> s.{k}" for k in keys)
+        every_column = [CHANNEL, SLOT, *keys, *columns]
+        return (
+            f"MERGE INTO {self._read()} AS t USING ({self._source()}) AS s "
+            f"ON t.{SLOT} = s.{SLOT} AND {same} AND t.{CHANNEL} = s.{CHANNEL} AND NOT s.{_ANEW} "
+            f"WHEN MATCHED AND NOT s.{_STAYS} THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in columns)} "
+            f"WHEN NOT MATCHED AND s.{_STAYS} THEN INSERT ({', '.join(every_column)}) "
+            f"VALUES ({', '.join(f's.{c}' for c in every_column)})"
+        )
+
+    def _source(self, version: int | None = None) -> str:
+        """The rows that change: as they shall be where they stay, as they are where they leave."""
+        table = self.spec.state[self.name]
+        values = ", ".join(quoted(c) for c in table.columns)
+        some = ", ".join(f"any_value({quoted(c)})" for c in table.columns)
+        every = ", ".join(f"{sql} AS {quoted(c)}" for c, sql in merged(table).items())
+        row = ", ".join([SLOT, *(quoted(c) for c in self.spec.key)])
+        if table.copied:
+            reached = f"explode({owners_sql(self.target, SLOT)})"
+            due = f"NOT bool_or({CHANNEL} = _to) OR count(DISTINCT struct({values})) > 1"
+        else:
+            reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
+        several = f"count_if({CHANNEL} = _to) > 1"
+        return (
+            f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS _at "
+            f"FROM {self._read(version)} WHERE {of_keys_sql(self.target, self.shared)}) "
+            f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS}, {several} AS {_ANEW} "
+            f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to "
+            f"HAVING {due} OR {several} "
+            f"UNION ALL SELECT {row}, {CHANNEL}, {some}, false, false FROM parts "
+            f"GROUP BY {row}, {CHANNEL} HAVING bool_or({CHANNEL} <> _at) OR count(1) > 1"
+        )
+
+    def _read(self, version: int | None = None) -> str:
+        at = "" if version is None else f" VERSION AS OF {version}"
+        return sql_name(self.spec.state[self.name].path) + at
+
+
+def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse state tables with a column that partials could not be merged in.
+
+    Raises
+    ------
+    InputError : names the table, the column and what is wrong with it
+    """
+    for name, table in spec.state.items():
+        if wrong := unmerged_columns(spark, spec, name):
+            raise InputError(
+                f"has column {', '.join(map(repr, wrong))}, of which the spec says no merge: its "
+                "keys cannot be split",
+                f"{name} ({table.path})",
+                "Name it under state in the spec, or do not allow splitting",
+            )
+        rows = spark.read.format("delta").load(table.path)
+        for column, sql in merged(table).items():
+            kind = rows.schema[column].dataType
+            try:
+                rows.agg(F.expr(f"CAST({sql} AS {kind.simpleString()})"))
+            except AnalysisException as error:
+                raise InputError(
+                    f"column {column!r} is {kind.simpleString()}, which "
+                    f"{table.columns[column].merge} does not merge "
+                    f"({str(error).strip().splitlines()[0]})",
+                    f"{name} ({table.path})",
+                    "Correct its merge in the spec",
+                ) from error
+
+
+def unmerged_columns(spark: SparkSession, spec: TableSpec, name: str) -> list[str]:
+    """List the columns of a state table of which the spec says no merge. A MERGE of partials would
+    lose their values.
+
+    Raises
+    ------
+    InputError : the table lacks a column that the spec merges
+    """
+    table = spec.state[name]
+    there = schema(spark, table.path).fieldNames()
+    known = {CHANNEL, SLOT, *spec.key, *table.columns}
+    unknown = [c for c in there if c not in known]
+    for column in table.columns:
+        if column not in there:
+            raise InputError(
+                f"expected column {column!r}, found {', '.join(there)}",
+                f"{name} ({table.path})",
+                f"Rename the column back: ALTER TABLE {sql_name(table.path)} RENAME COLUMN "
+                f"{quoted(unknown[0])} TO {quoted(column)}; then run this again"
+                if len(unknown) == 1
+                else "Find in DESCRIBE HISTORY who took it away; bring it back; run this again",
+            )
+    return unknown
+
+
+def check_nothing_lost(spark: SparkSession, spec: TableSpec, name: str) -> None:
+    """Refuse to merge partials that are to move now, where a column came since the plan.
+
+    Raises
+    ------
+    InputError : names the column, and how to go on without losing its values
+    """
+    if wrong := unmerged_columns(spark, spec, name):
+        raise InputError(
+            f"has got column {', '.join(map(repr, wrong))}, of which the spec says no merge: its "
+            "values would be lost where rows of split keys are merged",
+            f"{name} ({spec.state[name].path})",
+            "Name it under state in the spec, with a merge (such as max), run this again, then "
+            "take it out of the spec again",
+        )

@@ -1,0 +1,185 @@
+"""How fast a migration may go, and how far it has come: by what its commits have written."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.quality.budgets import write_budget
+from evenkeel.quality.tables_suite import FILE_OVERHEAD
+from evenkeel.runs.params import throttle_for
+from evenkeel_spark.migration.fence import Migration, ours
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta.row_size import Price, price
+from partitioning.errors import DamagedError, FenceError
+from partitioning.function.function import PartitioningFunction
+from partitioning.planning.batches import Most, stops
+
+#: Where no batch is given, it is what a rate lets through in so many seconds ...
+SECONDS = 60
+#: ... or this share of a budget: what one writes shows what the next will, before it is written.
+SHARE = 1 / 4
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Rows and bytes that commits wrote, and bytes of state among these: files have footers."""
+
+    rows: int = 0
+    bytes: int = 0
+    state: int = 0
+
+    @classmethod
+    def of(cls, made: Iterable[commits.Commit]) -> _Sums:
+        """All of these commits."""
+        each = ((c.rows, c.bytes, max(0, c.bytes - FILE_OVERHEAD * c.files)) for c in made)
+        return sum((cls(*one) for one in each), cls())
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(self.rows + other.rows, self.bytes + other.bytes, self.state + other.state)
+
+
+class Throttle:
+    """What a migration's commits have moved and written, against the plan, and the budget and rate
+    that the run asks for, or else the spec.
+
+    Parameters
+    ----------
+    back : the way back, which no budget holds up
+    """
+
+    def __init__(self, spark: SparkSession, migration: Migration, back: bool = False) -> None:
+        self._spark, self._migration, self._back = spark, migration, back
+        self._limits = throttle_for(migration.table.spec, migration.run)
+        self._planned = sum(m.rows for m in migration.plan.moves)
+        self._budget = None if back else write_budget(migration.plan)
+        # What an earlier attempt has moved counts, but for the rate, and on the way back.
+        names = () if back else migration.table.spec.state
+        self._of = defaultdict(_Sums, {n: _Sums.of(ours(spark, migration, n)) for n in names})
+        self._before = self._all
+        self._began: float | None = None
+        self._prices: dict[str, Price] = {}
+        # Of each table, in this attempt: what was moved, at its price, and what it has taken.
+        self._paid: dict[str, float] = defaultdict(float)
+        self._taken: dict[str, int] = defaultdict(int)
+        self._next: dict[str, float] = {}
+
+    @property
+    def _all(self) -> _Sums:
+        """Of all tables."""
+        return sum(self._of.values(), _Sums())
+
+    def weigh(self, rows: DataFrame, name: str) -> float:
+        """Bytes that rows of a state table take, by what stood there before this attempt."""
+        if name not in self._prices:
+            self._prices[name] = price(self._spark, self._migration.table.spec.state[name])
+        return self._prices[name].times(rows)
+
+    def admit(self, rows: DataFrame, name: str) -> None:
+        """Weigh the rows of a state table that a batch moves, before it does.
+
+        Raises
+        ------
+        FenceError : with what was written, at the size that rows turned out to have, they are
+            over the budget
+        """
+        if self._began is None:
+            # Not before: what is done until something moves is no time that a rate allows for.
+            self._began = time.monotonic()
+        if self._budget is None:
+            return
+        size = self._next[name] = self.weigh(rows, name)
+        written, paid = self._all.state, self._paid[name]
+        # Prices are means: what they are too low by so far, they are taken to be from now on.
+        size *= max(1.0, self._taken[name] / paid) if paid else 1.0
+        # Half a byte: sums of floats may differ in their last digits.
+        if written + size > self._budget + 0.5:
+            raise FenceError(
+                f"{written:,} bytes are written, the next batch takes {size:,.0f}, and the "
+                f"budget is {self._budget:,.0f}",
+                self._migration.path(name),
+                "Roll back (the DAG does); then plan again, or raise the budget",
+            )
+
+    def keep(self, name: str, since: int) -> None:
+        """Count what our commits since a version have written, tell how far it is, and wait
+        until the rate allows more."""
+        digest = self._migration.plan.digest
+        found = commits.history_since(self._spark, self._migration.path(name), since)
+        made = _Sums.of(c for c in found if c.meta.get("digest") == digest)
+        self._of[name] += made
+        self._taken[name] += made.state
+        self._paid[name] += self._next.pop(name, 0.0)
+        now, seconds = self._all, time.monotonic() - (self._began or time.monotonic())
+        rows, size = now.rows - self._before.rows, now.bytes - self._before.bytes
+        wait = max(0.0, *(s - seconds for s in self._limits.seconds(rows, size)))
+        time.sleep(wait)
+        left = max(0.0, self._planned - now.rows) / max(1, rows) * (seconds + wait)
+        say(
+            f"{now.rows:,} of {self._planned:,.0f} rows moved, {now.bytes:,} bytes written; "
+            f"about {left:,.0f} s left"
+        )
+        told: dict[str, Any] = {
+            "rows": now.rows,
+            "planned": self._planned,
+            "bytes": now.bytes,
+            "left": left,
+            "digest": digest,
+            "back": self._back,
+        }
+        self._migration.run.write_json("progress.json", told)
+
+
+def way(
+    spark: SparkSession, migration: Migration, back: bool = False
+) -> Sequence[PartitioningFunction]:
+    """Where a migration stops: after each batch, as the run asks for them, or else the spec.
+
+    Parameters
+    ----------
+    back : the same stops, the other way
+    """
+    plan, limits = migration.plan, throttle_for(migration.table.spec, migration.run)
+    sizes = [limits.batch] if limits.batch is not None else []
+    by_rate = limits.batch is None
+    if by_rate:
+        sizes += [limits.rate * SECONDS] if limits.rate is not None else []
+    # Whatever is asked: a batch is weighed by the one before it.
+    sizes += [plan.budget * SHARE] if plan.budget is not None else []
+    most = Most(
+        bytes=float(min(sizes, default=inf)),
+        rows=float(limits.rate_rows * SECONDS if by_rate and limits.rate_rows is not None else inf),
+        files=float(limits.batch_files if limits.batch_files is not None else inf),
+    )
+    if most == Most():
+        return []
+    tasks = _tasks(spark, migration) if limits.batch_files is not None else None
+    found = stops(plan, migration.before, most, tasks)
+    return found[::-1] if back else found
+
+
+def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
+    """Tasks that read each channel, of whichever state table most do, as they stood when it was
+    planned: an attempt that goes on, or back, stops where the first one did. Each writes one file
+    for each channel that its rows go to."""
+    read = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
+    most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
+    for name, version in migration.plan.tables.items():
+        try:
+            files = state.files(spark, migration.path(name), version)
+        except DamagedError:
+            # Its log was cleaned since, or it was made anew: nobody has to stop where an attempt
+            # before did.
+            files = state.files(spark, migration.path(name))
+        tasks = F.sum(F.ceil(F.col("size") / read)).alias("tasks")
+        for channel, count in files.groupBy(state.CHANNEL).agg(tasks).collect():
+            most[channel] = max(most[channel], int(count))
+    return most

@@ -1,0 +1,273 @@
+"""Verify: measure every state table after its migration, ask the gate, and seal.
+
+Sealed, a table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (what the
+gate says) and verify.json (the version of each sealed table). A table that does not pass stays
+unsealed, for roll_back. The job then looks at the sealed tables once more and publishes the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from evenkeel.quality.gates import tables_gate
+from evenkeel.registry.state_view import wide_columns, width_sql
+from evenkeel.registry.verdict import newest_attempt
+from evenkeel_spark.migration.fence import Migration, fence, published, reached
+from evenkeel_spark.migration.migrate import forward, record_of
+from evenkeel_spark.migration.split_state import WRITTEN, Joining
+from evenkeel_spark.migration.table_migration import SWEEPS
+from evenkeel_spark.migration.throttle import Throttle
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta.checksums import (
+    changed,
+    content,
+    duplicates,
+    larger,
+    text_sql,
+    total,
+)
+from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from partitioning.errors import DamagedError, FenceError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.moves.partial_rows import shared_keys
+from partitioning.workload.metrics import channel_sums
+from partitioning.workload.profile import Profile, sums_by
+
+STEP = "verify"
+
+
+def measure(
+    spark: SparkSession, migration: Migration, name: str, record: dict[str, Any]
+) -> tuple[dict[str, Any], dict[int, int]]:
+    """Measures of one state table as `tables_gate` takes them, and its rows by channel.
+
+    What was there before and after is compared over the commits that moved rows: what others
+    wrote between two of them counts on neither side. Batches that follow one another are one.
+
+    Parameters
+    ----------
+    record : the table's part of migration.json
+    """
+    path = migration.path(name)
+    newest = state.table_version(spark, path)
+    moved = spans(record["commits"]) or [(newest, newest)]
+    wanted = {newest, *(v for span in moved for v in span)}
+    versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
+    shared = shared_keys(migration.before, migration.after)
+    width = width_sql(migration.table.spec.state[name])
+    text = text_sql(versions[newest].schema, wide_columns(migration.table.spec.state[name]))
+    channels = {
+        v: content(rows, migration.after, shared, width, text) for v, rows in versions.items()
+    }
+    totals = {v: total(found.values()) for v, found in channels.items()}
+    before, after = ([totals[v] for v in ends] for ends in zip(*moved, strict=True))
+    misplaced = sum(b.misplaced - a.misplaced for b, a in zip(before, after, strict=True))
+    measures = {
+        "table": name,
+        "rows_before": sum(b.rows for b in before) - sum(a.rows for a in after[:-1]),
+        "rows_after": after[-1].rows,
+        "checksum_before": str(
+            sum(b.checksum for b in before) - sum(a.checksum for a in after[:-1])
+        ),
+        "checksum_after": str(after[-1].checksum),
+        "misplaced": totals[newest].misplaced,
+        "duplicates": duplicates(versions[newest], migration.after),
+        # Rows with large values weigh more than the mean row.
+        "bytes_predicted": misplaced * record["bytes_per_row"]
+        + sum(b.wide for b in before)
+        + larger(before, misplaced),
+        "bytes_written": record["bytes"],
+        "files_written": record["files"],
+    }
+    if len(shared):
+        parts = {v: r.where(of_keys_sql(migration.after, shared)) for v, r in versions.items()}
+        spec = migration.table.spec
+        measures["merged_changed"] = sum(changed(parts[b], parts[a], spec, name) for b, a in moved)
+        if spec.state[name].copied:
+            due = {v: _due(spark, migration, name, shared, v) for v in versions}
+            measures["copies_missing"] = due[newest][0]
+            # A copy that leaves is not written; one that comes stood nowhere.
+            more = {v: come - leave for v, (come, leave) in due.items()}
+            copied = sum(more[b] - more[a] for b, a in moved)
+            measures["bytes_predicted"] += record["bytes_per_row"] * copied
+    return measures, {channel: c.rows for channel, c in channels[newest].items()}
+
+
+def spans(commits: Sequence[int]) -> list[tuple[int, int]]:
+    """Versions before and after each run of commits between which nobody else wrote.
+
+    Parameters
+    ----------
+    commits : versions, ascending
+    """
+    found: list[tuple[int, int]] = []
+    for version in commits:
+        follows = bool(found) and found[-1][1] == version - 1
+        first = found.pop()[0] if follows else version - 1
+        found.append((first, version))
+    return found
+
+
+def _due(
+    spark: SparkSession, migration: Migration, name: str, shared: Hashes, version: int
+) -> tuple[int, int]:
+    """Copies that a version of a state table lacks, and those that it has too many."""
+    joining = Joining(migration.table.spec, name, migration.after, shared)
+    left = spark.sql(joining.left(version))
+    found = dict(left.groupBy(WRITTEN).count().collect())
+    return found.get(True, 0), found.get(False, 0)
+
+
+def counts(
+    profile: Profile,
+    function: PartitioningFunction,
+    measures: list[dict[str, Any]],
+    found: dict[str, dict[int, int]],
+    shared: Hashes,
+) -> list[dict[str, Any]]:
+    """Rows of whole keys predicted and found, by table and channel, as `tables_gate` takes them.
+
+    A profile weighs a table's state tables together; each is predicted its share of that, and
+    its `rows_weighed` is added to the measures.
+    """
+    # How many partials of split keys there are is for events to come to say.
+    left = profile.heavy_rows * ~np.isin(profile.heavy, shared)
+    away = sums_by(profile.heavy_slots, profile.heavy_rows - left, profile.slots)
+    weighed = np.maximum(profile.rows - away, 0.0)
+    predicted = channel_sums(function, profile, weighed, left)
+    total = sum(m["rows_before"] for m in measures)
+    rows = []
+    for m in measures:
+        share = m["rows_before"] / total if total else 0.0
+        m["rows_weighed"] = round(share * float(weighed.sum()))
+        have = found[m["table"]]
+        for channel in sorted(set(range(len(predicted))) | set(have)):
+            expected = float(predicted[channel]) * share if channel < len(predicted) else 0.0
+            rows.append(
+                {
+                    "table": m["table"],
+                    "channel": channel,
+                    "rows_predicted": expected,
+                    "rows": have.get(channel, 0),
+                }
+            )
+    return rows
+
+
+def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
+    """Sweep, measure, gate, seal; returns what verify.json holds.
+
+    Raises
+    ------
+    GateError : names every expectation that fails; the tables stay unsealed
+    FenceError : the world is not the one that was planned from, or writers that use the old
+        epoch's function do not stop
+    """
+    names = list(migration.table.spec.state)
+    if published(migration):
+        say(f"epoch {migration.after.epoch} is published: nothing to do")
+        return dict(migration.run.read_json("verify.json"))
+    number = newest_attempt(migration.run, migration.plan.digest).number
+    migration = replace(migration, attempt=number)
+    # What a sweep moves counts in the budget, too.
+    throttle = Throttle(spark, migration)
+    passages = {name: forward(spark, migration, name, STEP, throttle) for name in names}
+    moved = _moved(migration)
+    for _ in range(SWEEPS):
+        for name, passage in passages.items():
+            version, stands = fence(spark, migration, name)
+            if migration.old in stands:
+                raise FenceError(
+                    f"still stands under {migration.old}", passage.where, "Migrate it first"
+                )
+            if migration.new not in stands and version != moved.get(name):
+                passage.move()
+        check(spark, migration)
+        reached("measured")
+        sealed = [passage.tighten() for passage in passages.values()]
+        if all(sealed):
+            break
+        say("rows of another epoch came meanwhile: sweeping them")
+    else:
+        raise FenceError(
+            f"rows still arrive by another epoch's function after {SWEEPS} sweeps",
+            migration.run.url,
+            f"Pause the writers that do not use epoch {migration.after.epoch}, then verify again",
+        )
+    record = {
+        "digest": migration.plan.digest,
+        "epoch": migration.after.epoch,
+        "tables": {n: state.table_version(spark, migration.path(n)) for n in names},
+    }
+    migration.run.write_json("verify.json", record)
+    return record
+
+
+def _moved(migration: Migration) -> dict[str, int]:
+    """The version at which migrate's last UPDATE left each state table, every row moved: while a
+    table is at it, there is nothing to sweep. Of a table in which nothing had to move, no commit
+    tells when that was seen."""
+    run = migration.run
+    record = run.read_json("migration.json") if run.exists("migration.json") else {}
+    if record.get("digest") != migration.plan.digest:
+        return {}
+    return {name: table["after"] for name, table in record["tables"].items() if table["commits"]}
+
+
+def check(spark: SparkSession, migration: Migration) -> None:
+    """Measure all state tables and pass them through the gate, or raise GateError."""
+    run = migration.run
+    measures, found = [], {}
+    # A sweep may have added commits to what migrate recorded.
+    record = run.read_json("migration.json")
+    if missing := set(migration.table.spec.state) - set(record["tables"]):
+        raise FenceError(
+            f"{', '.join(sorted(missing))} not migrated to the end", run.url, "Migrate again first"
+        )
+    for name in migration.table.spec.state:
+        known = record["tables"][name]["bytes_per_row"]
+        record["tables"][name] = record_of(spark, migration, name, known)
+        say(f"{name}: measuring")
+        with _readable(migration, name):
+            measured, found[name] = measure(spark, migration, name, record["tables"][name])
+        measures.append(measured)
+    run.write_json("migration.json", record)
+    profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
+    channels = counts(
+        profile, migration.after, measures, found, shared_keys(migration.before, migration.after)
+    )
+    gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
+    run.write_json("gate_tables.json", gate.to_dict())
+    gate.check(run.url)
+    say("every expectation holds")
+
+
+@contextmanager
+def _readable(migration: Migration, name: str) -> Iterator[None]:
+    """Turn Delta's refusal to read a version that is older than its retention into one line.
+
+    Raises
+    ------
+    DamagedError : the versions before and after the move cannot be compared any more
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if "RETENTION_DURATION" not in str(error):
+            raise
+        raise DamagedError(
+            "rows were moved longer ago than the table's versions stay readable (`keep` in the "
+            f"spec: {migration.table.spec.keep} days): what was there before cannot be compared",
+            f"{name} ({migration.path(name)})",
+            "Run the job roll_back, which reads no old version, then plan again",
+        ) from error

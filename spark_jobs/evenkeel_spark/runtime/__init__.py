@@ -1,0 +1,1 @@
+"""How every job starts, reports progress and fails."""

@@ -1,0 +1,29 @@
+"""Several jobs in one session, one after the other, as a writer that never stops would run them.
+
+Each line of standard input is a JSON list: a job's name and its arguments. When the job has
+ended, a line `evenkeel: exit CODE` is printed. Starting Spark costs more than a small job does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterable
+
+
+def main(lines: Iterable[str]) -> int:
+    """Run the job of each line; what nobody foresaw ends the process, as it would end one job's."""
+    for line in lines:
+        job, *arguments = json.loads(line)
+        try:
+            code = importlib.import_module(f"evenkeel_spark.jobs.{job}").main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        sys.stderr.flush()
+        print(f"evenkeel: exit {code}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.stdin))

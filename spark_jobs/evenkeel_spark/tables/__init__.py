@@ -1,0 +1,1 @@
+"""State tables: the verbs that the pipeline needs of them."""

@@ -1,0 +1,192 @@
+"""What a version of a state table holds, counted such that two versions can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    MapType,
+    StringType,
+    StructType,
+    VarcharType,
+    VariantType,
+)
+
+from evenkeel.registry.state_view import joined
+from evenkeel.spec.custom_merges import merges
+from evenkeel.spec.merges import INEXACT
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.function.sql import quoted, slot_sql
+
+#: Sums of floats that are added in another order differ by less than this part.
+ROUNDING = 1e-9
+#: Types whose values may take any number of bytes.
+_OF_ANY_SIZE = (
+    ArrayType,
+    BinaryType,
+    CharType,
+    MapType,
+    StringType,
+    StructType,
+    VarcharType,
+    VariantType,
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What rows of a state table hold, whatever their channel.
+
+    rows : of whole keys
+    checksum : sum of xxhash64 over all their columns but the channel
+    misplaced : rows, of any key, whose channel or slot is not the function's
+    wide : bytes, uncompressed, that they and all rows of split keys have in columns whose values
+        may be large
+    all_rows : of whole and of split keys
+    text : bytes, uncompressed, that all rows have in other columns without a fixed size
+    moved_text : the same, of those rows that `wide` counts
+    """
+
+    rows: int
+    checksum: int
+    misplaced: int
+    wide: int = 0
+    all_rows: int = 0
+    text: int = 0
+    moved_text: int = 0
+
+
+def content(
+    rows: DataFrame,
+    function: PartitioningFunction,
+    shared: Hashes | None = None,
+    width: str | None = None,
+    text: str | None = None,
+) -> dict[int, Content]:
+    """What each channel of a version of a state table holds, in one pass.
+
+    Parameters
+    ----------
+    shared : keys that are split, of which partials may join: what they hold is compared by
+        `changed`
+    width : SQL for the bytes of a row's large values; None: it has none
+    text : as of `text_sql`
+    """
+    h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
+    whole = F.lit(True)
+    if shared is not None and len(shared):
+        whole = ~F.expr(of_keys_sql(function, shared))
+        h = F.when(whole, h)
+    slot = slot_sql(function.key, len(function.slots))
+    right = F.expr(f"{state.CHANNEL} <=> {belongs_sql(function)} AND {state.SLOT} <=> {slot}")
+    found = rows.groupBy(state.CHANNEL).agg(
+        F.count_if(whole),
+        # Two sums of 32 bits are exact where one of 64 overflows, and faster than decimals.
+        F.sum(F.shiftright(h, 32)),
+        F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
+        F.count_if(~right),
+        F.sum(F.when(~(right & whole), F.expr(width or "0L"))),
+        F.count(F.lit(1)),
+        F.sum(F.expr(text or "0L")),
+        F.sum(F.when(~(right & whole), F.expr(text or "0L"))),
+    )
+    return {
+        r[0]: Content(r[1], ((r[2] or 0) << 32) + (r[3] or 0), r[4], *(w or 0 for w in r[5:]))
+        for r in found.collect()
+    }
+
+
+def text_sql(schema: StructType, wide: Collection[str]) -> str | None:
+    """SQL (BIGINT) for the bytes, uncompressed, that a row has in columns without a fixed size;
+    None: there is no such column.
+
+    Parameters
+    ----------
+    wide : columns that are counted elsewhere
+    """
+    sizes = []
+    for field in schema.fields:
+        if isinstance(field.dataType, _OF_ANY_SIZE) and field.name not in wide:
+            sizes.append(f"coalesce(octet_length(CAST({quoted(field.name)} AS STRING)), 0)")
+    return f"CAST({' + '.join(sizes)} AS BIGINT)" if sizes else None
+
+
+def total(channels: Iterable[Content]) -> Content:
+    """All channels together."""
+    parts = list(channels)
+    return Content(
+        sum(p.rows for p in parts),
+        sum(p.checksum for p in parts),
+        sum(p.misplaced for p in parts),
+        sum(p.wide for p in parts),
+        sum(p.all_rows for p in parts),
+        sum(p.text for p in parts),
+        sum(p.moved_text for p in parts),
+    )
+
+
+def larger(before: Sequence[Content], misplaced: int) -> float:
+    """Bytes, uncompressed, by which the text of rows that move exceeds that of as many mean rows.
+
+    Parameters
+    ----------
+    before : versions from which rows moved, at least one
+    misplaced : rows that moved
+    """
+    mean = before[0].text / max(1, before[0].all_rows)
+    return max(0.0, sum(b.moved_text for b in before) - misplaced * mean)
+
+
+def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:
+    """Keys that stand in more than one row, or, if split, in more than one on a channel."""
+    by = [F.col(quoted(c.name)) for c in function.key]
+    if len(function.split):
+        split = F.expr(of_keys_sql(function, function.split.keys))
+        by.append(F.when(split, F.col(state.CHANNEL)))
+    return rows.groupBy(*by).count().where("count > 1").count()
+
+
+def changed(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:
+    """Keys whose partials, merged, are not the same in two versions of a state table: sketches by
+    their estimate, sums of floats but for rounding.
+
+    Parameters
+    ----------
+    before, after : rows of split keys
+    """
+    columns = spec.state[name].columns
+    sides = []
+    for tag, rows in (("b", before), ("a", after)):
+        values = [
+            F.expr(merges()[c.merge].content(quoted(column))).alias(f"{tag} {column}")
+            for column, c in columns.items()
+        ]
+        keys = [F.col(quoted(c)).alias(f"{tag} key {c}") for c in spec.key]
+        there = F.lit(True).alias(f"{tag} there")
+        sides.append(joined(rows, spec.state[name], spec.key).select(there, *keys, *values))
+
+    def pair(of: str) -> tuple[Column, Column]:
+        return F.col(quoted(f"b {of}")), F.col(quoted(f"a {of}"))
+
+    on, same = F.lit(True), F.lit(True)
+    for c in spec.key:
+        on &= Column.eqNullSafe(*pair(f"key {c}"))
+    for column, c in columns.items():
+        one, other = pair(column)
+        equal = one.eqNullSafe(other)
+        if c.merge == "sum" and before.schema[column].dataType.simpleString() in INEXACT:
+            most = F.greatest(F.abs(one), F.abs(other))
+            equal |= F.coalesce(F.abs(one - other) <= most * ROUNDING, F.lit(False))
+        same &= equal
+    there = [F.col(quoted(f"{tag} there")).isNotNull() for tag in "ba"]
+    return sides[0].join(sides[1], on, "full_outer").where(~(there[0] & there[1] & same)).count()

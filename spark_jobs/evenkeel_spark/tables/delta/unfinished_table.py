@@ -1,0 +1,59 @@
+"""Tell a table that a broken off bootstrap has left from one that is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from evenkeel_spark.tables.delta import commits, constraints, state
+from partitioning.errors import DamagedError
+from partitioning.function.function import PartitioningFunction
+
+#: Registry that it was made with, for the error that names it; a registry may have moved since.
+REGISTRY_PROPERTY = "evenkeel.registry"
+
+
+def check_half_made(
+    spark: SparkSession,
+    table: Table,
+    name: str,
+    function: PartitioningFunction,
+    spent: int | None,
+    begun: Collection[str],
+) -> None:
+    """Refuse a table that is more than what a broken off bootstrap of this registry leaves.
+
+    Parameters
+    ----------
+    spent : day number of the bootstrap's end, which its write spends; None: it spends none
+    begun : folders that a bootstrap of this registry has begun to write
+
+    Raises
+    ------
+    DamagedError : another registry's bootstrap made it, or it has been in use
+    """
+    spec, path = table.spec, table.spec.state[name].path
+    found = state.properties(spark, path)
+    ours = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
+    first = ours.pop(constraints.epoch_name(0), None)
+    applied = commits.spent_transaction(spark, path, commits.app_id(spec.table, commits.WINDOWS))
+    if ours:
+        wrong = f"stands under {', '.join(sorted(ours))}"
+    elif first is not None and not constraints.same_sql(first, constraints.rule(function)):
+        wrong = f"stands under another {constraints.epoch_name(0)}"
+    elif applied != spent:
+        wrong = "windows have been applied to it"
+    elif path not in begun:
+        wrong = "a bootstrap of another registry made it"
+    else:
+        return
+    made_by = found.get(REGISTRY_PROPERTY)
+    raise DamagedError(
+        f"is in use: {wrong}, and no epoch is published in {table.registry.url}",
+        f"{name} ({path})",
+        "Correct `registry` in the spec"
+        + (f" (it was made with {made_by})" if made_by else "")
+        + ", or bring the registry back from its backup",
+    )

@@ -1,0 +1,1 @@
+"""Watch the load within the day, batch by batch."""

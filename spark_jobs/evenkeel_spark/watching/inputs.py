@@ -1,0 +1,115 @@
+"""What a decision of the watch rests on: a profile of the micro-batch, the price of waiting, and
+the record that every run leaves of its decision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.epochs import Epoch
+from evenkeel.runs.timings import pace, seconds_per_load
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel.watch.mitigation import relieved
+from evenkeel.watch.state import Watched
+from evenkeel_spark.events.sketch_store import Sketches
+from evenkeel_spark.events.state_weights import weigh
+from evenkeel_spark.migration.split_state import check_mergeable
+from evenkeel_spark.watching.micro_batch import need_watch
+from partitioning.function.function import PartitioningFunction
+from partitioning.planning.decide import Decision
+from partitioning.watch.act_or_wait import Waiting, expected_load, weigh_waiting
+from partitioning.watch.mitigation import Limits, Weights
+from partitioning.workload.bounds import floor
+from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.profile import Profile, Sketch
+
+#: Days of sketches that are asked what is to come: eight of each weekday.
+PAST = 56
+
+
+def profile_of(
+    spark: SparkSession, table: Table, epoch: Epoch, sketch: Sketch, weights: Mapping[int, Weights]
+) -> tuple[Profile, dict[str, int]]:
+    """The micro-batch's load and the state's weight, with the keys that are decided on; and the
+    version of each state table."""
+    spec, function = table.spec, epoch.function
+    if spec.split is not None:
+        check_mergeable(spark, spec)
+    listed = np.concatenate([function.explicit_keys, function.split.keys, sketch.heavy])
+    keys = np.union1d(listed, np.array(list(weights), dtype=np.int64))
+    weight = weigh(spark, spec, function, keys)
+    return weight.onto(sketch, function.key), weight.versions
+
+
+def weighed(
+    table: Table,
+    known: Watched,
+    after: Watched,
+    profile: Profile,
+    size: float,
+    back: float,
+    limits: Limits,
+    now: datetime,
+) -> Waiting:
+    """Waiting against beginning to mitigate.
+
+    Parameters
+    ----------
+    size, back : bytes of state that move, there and back
+    """
+    spec, asked = table.spec, need_watch(table.spec)
+    expected, batches = None, limits.left
+    if math.isfinite(batches):
+        today = now.date()
+        days = [today - timedelta(days=i) for i in range(1, PAST + 1)]
+        stored = Sketches(table.registry, spec, profile.key).read(days)
+        loads = {day: sketch.by_hour() for day, sketch in stored.items()}
+        expected = expected_load(loads, now, now + timedelta(minutes=batches * asked.every))
+    function = table.epoch(known.epoch).function
+    return weigh_waiting(
+        *relieved(function, known.watch, after.watch, limits),
+        batches,
+        float(after.watch.sample.loads().sum()),
+        expected,
+        size,
+        seconds_per_load(table.registry, profile),
+        pace(table.registry),
+        limits.migration(1),
+        back,
+    )
+
+
+def decision(
+    spec: TableSpec,
+    epoch: Epoch,
+    function: PartitioningFunction,
+    profile: Profile,
+    why: str,
+    size: float,
+    waiting: Waiting | None,
+) -> dict[str, Any]:
+    """The decision as every run leaves one, on the micro-batch's load."""
+    before, reachable = (
+        imbalance(channel_loads(f, profile), f.capacities) for f in (epoch.function, function)
+    )
+    saved = waiting and waiting.saved
+    return asdict(
+        Decision(
+            rebalance=True,
+            reason=why,
+            imbalance=before,
+            reachable=reachable,
+            floor=floor(profile, epoch.function.channels, spec.split is not None),
+            bytes=size,
+            saved_seconds=None if saved is None or math.isinf(saved) else saved,
+            cost_seconds=waiting and waiting.cost,
+        )
+    )

@@ -1,0 +1,120 @@
+"""Micro-batches of events: cut by time, and what each channel and each heavy key gets of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from evenkeel.spec.parts import Watching
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.events.daily_sketches import Passes, sketch_days
+from evenkeel_spark.events.reader import (
+    check_key,
+    col,
+    need_time,
+    read_events,
+    reading,
+    without_null_keys,
+)
+from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import channel_sql, quoted
+from partitioning.workload.profile import Floats, Sketch
+
+#: A key is watched from this share of one channel's fair load.
+HEAVY_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A micro-batch: its number, its sketch, and what each channel gets of it, float64 (N,)."""
+
+    number: int
+    sketch: Sketch
+    loads: Floats
+
+
+def measure(
+    events: DataFrame, spec: TableSpec, function: PartitioningFunction, number: Column
+) -> list[Measured]:
+    """The micro-batches in `events`, in order, as `function` routes them.
+
+    Parameters
+    ----------
+    number : of each event's micro-batch (INT)
+
+    Raises
+    ------
+    InputError : as for `sketch_days`
+    """
+    listed = np.union1d(function.explicit_keys, function.split.keys)
+    share = HEAVY_SHARE / len(function.channels)
+    passes = Passes(function.key, len(function.slots), share, listed)
+    sketches = sketch_days(events, spec, passes, number)
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
+    channel = F.expr(channel_sql(function)).alias("channel")
+    with reading(spec):
+        # Not from the sketch: how evenly rows tell split keys apart shows only here.
+        found = (
+            without_null_keys(events, spec)
+            .groupBy(number.alias("number"), channel)
+            .agg(load.cast("double").alias("load"))
+            .toArrow()
+        )
+    numbers, channels, came = (found[c].to_numpy() for c in ("number", "channel", "load"))
+    loads = {n: np.zeros(len(function.channels)) for n in sketches}
+    for n, c, value in zip(numbers.tolist(), channels.tolist(), came.tolist(), strict=True):
+        loads[n][c] += value
+    return [Measured(n, sketches[n], loads[n]) for n in sorted(sketches)]
+
+
+def need_watch(spec: TableSpec) -> Watching:
+    """What the spec asks of the watch; InputError where it asks for none."""
+    if spec.watch is None:
+        raise InputError("watch is not set", f"spec of {spec.table}", "Set it: `watch: {}`")
+    return spec.watch
+
+
+def number_sql(spec: TableSpec, every: int) -> str:
+    """SQL (INT) for an event's micro-batch: how many have ended since 1970 before it began."""
+    seconds = f"unix_seconds(CAST({quoted(need_time(spec))} AS TIMESTAMP))"
+    return f"CAST(floor({seconds} / {60 * every}) AS INT)"
+
+
+def since(spark: SparkSession, table: Table, last: int, until: datetime) -> DataFrame:
+    """Events of the micro-batches after number `last` that have ended by `until`; with a last of
+    -1 of the newest alone.
+
+    Raises
+    ------
+    InputError : as for `read_events`, or a date for a time
+    """
+    spec, every = table.spec, need_watch(table.spec).every
+    function = table.epoch().function
+    events = read_events(spark, spec, function.row if len(function.split) else None)
+    check_key(events, spec, function.key)
+    time_column = need_time(spec)
+    kind = events.schema[time_column].dataType
+    if isinstance(kind, T.DateType):
+        raise InputError(
+            f"column {time_column!r} is date: it cannot be cut into minutes",
+            spec.input.path,
+            "Name a timestamp in input.time, or take `watch` out of the spec",
+        )
+
+    def at(number: int) -> Column:
+        moment = datetime.fromtimestamp(number * every * 60, UTC)
+        return F.lit(moment.strftime("%Y-%m-%d %H:%M:%S")).cast(kind.simpleString())
+
+    # Compared with the raw column, so that Parquet can prune by it.
+    events = events.where(col(time_column) < at(int(until.timestamp()) // (60 * every)))
+    if last < 0:
+        newest = events.agg(F.max(F.expr(number_sql(spec, every)))).collect()[0][0]
+        last = -1 if newest is None else newest - 1
+    return events.where(col(time_column) >= at(last + 1)) if last >= 0 else events

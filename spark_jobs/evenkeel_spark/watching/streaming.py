@@ -1,0 +1,156 @@
+"""The watch over a stream of events: the same look at each micro-batch that comes, and what it
+decides carried out at once, by the functions that the DAG's tasks run.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.pipeline import approval, steps
+from evenkeel.table import Table
+from evenkeel_spark.events.reader import check_key, col, read_events
+from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta.commits import CONFLICTS
+from evenkeel_spark.watching.evaluate import look
+from evenkeel_spark.watching.micro_batch import need_watch
+from partitioning.errors import EvenkeelError, UnreachableError
+
+
+def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
+    """Plan what a look has left in `run`, gate, migrate, verify and publish it; what fails is
+    rolled back. Running it again goes on where it was killed.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+
+    Returns
+    -------
+    the epoch published; None: it was not carried out, which is told
+    """
+    try:
+        digest = steps.plan_watch(spec, run)
+        if digest is None:
+            return None
+        steps.validate_plan(spec, run)
+        if (asked := approval.request(spec, run)) is not None:
+            say(f"not carried out, as nobody can be asked: {asked.subject}")
+            return None
+        approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
+        migration = approved(table, run, digest)
+        try:
+            migrate(spark, migration)
+            verify(spark, migration)
+            publish(spark, migration)
+            number = steps.publish(spec, run)
+        except (EvenkeelError, *CONFLICTS) as error:
+            if not isinstance(error, UnreachableError):
+                roll_back(spark, migration)
+            raise
+        steps.report(spec, run)
+    except UnreachableError:
+        # It may pass, and nobody knows what of this is done: the stream ends, and goes on here.
+        raise
+    except (EvenkeelError, *CONFLICTS) as error:
+        say(f"not carried out: {' '.join(str(error).split())}")
+        return None
+    say(f"epoch {number} is published")
+    return number
+
+
+def meet(
+    spark: SparkSession,
+    table: Table,
+    spec: str,
+    batch: DataFrame,
+    number: int,
+    query: str,
+    moment: datetime | None = None,
+) -> None:
+    """Look at one micro-batch, and carry out at once what that decides: what `foreachBatch` calls
+    in `stream`, or in a stream of one's own, after it has folded the batch into the state.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    batch : events; number, query : of the batch, and of the stream that counts them
+    moment : when the batch ended (UTC, unless it says); None: now
+
+    Raises
+    ------
+    InputError : as for `look`
+    UnreachableError : a store is down: the same batch again goes on where this was
+    """
+    run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
+        carry_out(spark, table, spec, run)
+    else:
+        # A kill right after publishing has left the epoch without what it keeps.
+        steps.report(spec, run)
+
+
+def stream(
+    spark: SparkSession,
+    table: Table,
+    spec: str,
+    checkpoint: str,
+    *,
+    available_now: bool = False,
+    files: int | None = None,
+) -> None:
+    """Watch the input as it comes, until the stream ends.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    checkpoint : folder where Spark keeps what it has read; the numbers of batches go with it
+    available_now : read what is there, and end; else a batch each `watch.every` minutes
+    files : new files (of a Delta table too) that one batch may take; None: all
+
+    Raises
+    ------
+    InputError : as for `look` and `read_events`
+    """
+    source, every = table.spec.input, need_watch(table.spec).every
+    now = read_events(spark, table.spec)
+    check_key(now, table.spec, table.epoch().function.key)
+    reader = spark.readStream.format(source.format)
+    if source.format != "delta":
+        reader = reader.schema(now.schema)
+    if source.format == "csv":
+        reader = reader.option("header", True).option("mode", "FAILFAST")
+    if files is not None:
+        reader = reader.option("maxFilesPerTrigger", files)
+    events = reader.load(source.path).select(*(col(c) for c in now.columns))
+    wrong: list[EvenkeelError] = []
+
+    def seen(batch: DataFrame, number: int) -> None:
+        query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+        try:
+            meet(spark, table, spec, batch, number, query)
+        except EvenkeelError as error:
+            wrong.append(error)
+            raise
+
+    writer = events.writeStream.foreachBatch(seen).option("checkpointLocation", checkpoint)
+    pace = {"availableNow": True} if available_now else {"processingTime": f"{every} minutes"}
+    query = writer.trigger(**pace).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        if wrong:
+            # In its own words, without Spark's.
+            raise wrong[0] from None
+        raise
+    finally:
+        query.stop()

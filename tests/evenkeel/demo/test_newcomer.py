@@ -1,0 +1,140 @@
+"""What a newcomer types, as the README has it: a replay of own data, and a table of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.demo.local_env import environment
+from evenkeel.spec.loading import load_spec
+from evenkeel.table import Table
+from tests.project.test_readme import ROOT, TEXT, block
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+FIRST = date(2026, 1, 1)
+
+
+def sales(file: Path, days: int, first: date = FIRST) -> Path:
+    """Sales of 300 products, by Zipf, on so many days from the first on."""
+    rng = np.random.default_rng(days)
+    weights = 1 / np.arange(1, 301)
+    products = rng.choice(300, 4000, p=weights / weights.sum())
+    columns = {
+        "product": [None, *(f"product {p}" for p in products[1:])],
+        "quantity": rng.integers(1, 9, 4000).astype(np.int32),
+        "day": [first + timedelta(days=int(d)) for d in rng.integers(0, days, 4000)],
+    }
+    pq.write_table(pa.table(columns), file)
+    return file
+
+
+def run(*command: str, code: int = 0, **variables: str) -> str:
+    """What a command prints (where it is to fail: on standard error)."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment(), **variables, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr if code else done.stdout
+
+
+def replay(folder: Path, *more: str, code: int = 0, **secrets: str) -> str:
+    """`make run` with the README's words for own data, one week long."""
+    asked = re.search(r"make run DATA=sales\.parquet (KEY=\w+) (TIME=\w+)", TEXT)
+    assert asked is not None
+    variables = dict(word.split("=") for word in asked.groups())
+    data = str(sales(folder / "sales.parquet", 14))
+    where = ("--rounds", "1", "--days", "7", "--folder", str(folder / "run"), "--format", "json")
+    words = (sys.executable, "-m", "evenkeel.demo.replay", *where, *more)
+    return run(*words, code=code, DATA=data, **variables, **secrets)
+
+
+@pytest.mark.airflow
+def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
+    assert "events have a null in the key (product)" in replay(tmp_path, code=1)
+    # What a store's secret would be is in no log, plan or report that the run leaves.
+    planted = "wJalrXUtnFEMI-planted-bPxRfiCY"
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": planted,
+        "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "aws", "password": planted}),
+    }
+    said = replay(tmp_path, "--null-keys", "drop", **secrets)
+    left = [f for f in (tmp_path / "run").rglob("*") if f.is_file()]
+    assert len(left) > 50 and [f for f in left if planted.encode() in f.read_bytes()] == []
+    assert planted not in said
+    told: dict[str, Any] = json.loads(said)
+    ((line,),) = (table["lines"] for table in told["tables"])
+    assert told["tables"][0]["passed"] and line["gates"]
+    assert (line["epoch"], line["window_end"]) == (1, str(FIRST + timedelta(days=14)))
+    assert line["floor"] <= line["after"] < line["before"]
+    assert line["written"] > 0
+    assert "epoch 0 to epoch 1" in Path(line["report"]).read_text()
+
+
+def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_path: Path) -> None:
+    jobs = re.findall(r"spark_jobs/(?:bootstrap|apply_window)\.py --spec[^`\n]*", TEXT)
+    assert len(jobs) == 2
+    spec, data = tmp_path / "sales.yaml", tmp_path / "sales"
+    spec.write_text(re.sub(r"s3a?://lake", str(tmp_path), block("yaml")) + "null_keys: drop\n")
+    data.mkdir()
+    # What the README's window holds comes after the tables were made.
+    for job, days, first in zip(jobs, (7, 1), (FIRST - timedelta(days=7), FIRST), strict=True):
+        sales(data / f"{first}.parquet", days, first)
+        words = [str(spec) if w in ("...", "tables/sales.yaml") else w for w in job.split()]
+        run("spark-submit", *words)
+    table = Table(load_spec(spec))
+    events = pq.read_table(data).to_pandas()
+    found = spark.read.format("delta").load(table.spec.state["sales"].path).toPandas()
+    assert dict(zip(found["product"], found["units"], strict=True)) == dict(
+        events.groupby("product").quantity.sum()
+    )
+    assert found.channel.tolist() == table.epoch().lookup(found["product"].tolist()).tolist()
+
+
+def test_jobs_and_console_need_no_airflow() -> None:
+    code = (
+        "import sys, pkgutil, importlib, partitioning, evenkeel, evenkeel_spark\n"
+        "sys.modules['airflow'] = None\n"
+        "for package in (partitioning, evenkeel, evenkeel_spark):\n"
+        "    for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        importlib.import_module(m.name)\n"
+    )
+    run(sys.executable, "-c", code)
+
+
+def test_a_place_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    spec = tmp_path / "sales.yaml"
+    spec.write_text(block("yaml").replace("s3://", "nowhere://"))
+    assert run("evenkeel", "epochs", str(spec), code=2).strip().splitlines() == [
+        "evenkeel: error: nowhere://lake/evenkeel/sales: cannot be reached (Protocol not known: "
+        "nowhere). Install what fsspec needs for it"
+    ]
+
+
+def test_the_backtest_runs(tmp_path: Path) -> None:
+    asked = re.search(r"evenkeel (backtest sales\.parquet.*?)`", TEXT, re.S)
+    assert asked is not None
+    words = [
+        str(sales(tmp_path / "sales.parquet", 21)) if "." in w else w for w in asked[1].split()
+    ]
+    lines = run("evenkeel", *words, "--format", "jsonl").splitlines()
+    scores = [json.loads(line) for line in lines]
+    assert len(scores) == 2 * 4
+    assert {s["strategy"] for s in scores} == {"frontier", "consistent", "readj", "elb"}

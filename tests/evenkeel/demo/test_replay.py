@@ -1,0 +1,377 @@
+"""The replay: its data, its specs, and a lane whose processes are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import zipfile
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evenkeel.demo import replay
+from evenkeel.demo.flights import FLIGHTS, write_flights
+from evenkeel.demo.progress import View, outcome
+from evenkeel.demo.schedule import fit
+from evenkeel.demo.spark_worker import Writer
+from evenkeel.demo.table_run import Lane, StepFailed
+from evenkeel.demo.user_data import input_days, own_spec
+from evenkeel.table import open_table
+from evenkeel_spark.runtime import worker
+from partitioning.errors import DamagedError, InputError
+from tests.evenkeel.pipeline.test_steps import Shop
+
+WRITER = """
+import json
+import sys
+for line in sys.stdin:
+    print("asked", line, "evenkeel: exit 0", sep="\\n", flush=True)
+"""
+AIRFLOW = """
+import json, sys
+from evenkeel.pipeline import steps
+asked = json.loads(sys.argv[sys.argv.index("-c") + 1])
+print("[DAG TEST] starting task_id=decide map_index=-1")
+if {fail}:
+    print("airflow says a great deal")
+    print("evenkeel: error: the window is empty")
+    sys.exit(1)
+sys.path.insert(0, {tests!r})
+from tests.evenkeel.pipeline.test_steps import Shop
+shop = Shop.__new__(Shop)
+shop.__dict__.update({shop!r})
+from tests.evenkeel.pipeline.test_steps import _profile, Registry
+shop.profile, shop.registry = _profile(seed=hash(asked["window_end"]) % 7), Registry(shop.home)
+shop.publish("run-" + asked["window_end"], force=asked["force"])
+"""
+
+
+def test_flights_are_typed_and_complete(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "flights.parquet"
+    assert write_flights(file) == FLIGHTS
+    table = pq.read_table(file)
+    assert table.schema.field("time_hour").type == pa.timestamp("us", tz="UTC")
+    assert table.schema.field("distance").type == pa.int32()
+    assert (table["tailnum"].null_count, table["dest"].null_count) == (2512, 0)
+    assert [p.name for p in file.parent.iterdir()] == ["flights.parquet"]
+
+
+def test_another_file_is_not_the_flights(tmp_path: Path) -> None:
+    source = tmp_path / "flights.csv.zip"
+    with zipfile.ZipFile(source, "w") as archive:
+        archive.writestr("flights.csv", "year,month\n2013,1\n")
+    with pytest.raises(DamagedError, match=r"flights\.csv\.zip: cannot be read"):
+        write_flights(tmp_path / "flights.parquet", source)
+
+
+def _own(folder: Path, values: Any, key: str = "sku,shop", time: str = "at") -> Path:
+    file = folder / "my sales 2024.parquet"
+    pq.write_table(pa.table({"sku": ["a", "b"], "shop": [1, 2], "at": values}), file)
+    return own_spec(str(file), key, time, 7, folder)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [datetime(2024, 5, 6, 7), datetime(2024, 5, 4, 23)],
+        [date(2024, 5, 6), date(2024, 5, 4)],
+    ],
+)
+def test_own_data_becomes_a_spec(tmp_path: Path, values: Any) -> None:
+    table = open_table(str(_own(tmp_path, values)))
+    assert table.spec.table == "my_sales_2024"
+    assert table.spec.key == ["sku", "shop"]
+    assert table.spec.window == 7
+    assert Path(table.spec.registry).is_relative_to(tmp_path)
+    assert input_days(table)[0] == date(2024, 5, 4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [date(2024, 5, 4), date(9999, 12, 31)],
+        pa.array([datetime(2024, 5, 4), datetime(2099, 12, 31)], pa.timestamp("us", "UTC")),
+        pa.array([datetime(2024, 5, 4), datetime(2099, 12, 31)], pa.timestamp("ms")),
+    ],
+)
+def test_a_day_to_come_is_not_the_last(tmp_path: Path, values: Any) -> None:
+    days = input_days(open_table(str(_own(tmp_path, values))))
+    assert days == (date(2024, 5, 4), date(2024, 5, 4))
+
+
+@pytest.mark.parametrize(
+    ("values", "time", "said"),
+    [
+        ([date(2099, 12, 31), date(9999, 12, 31)], "at", "at has no day up to today"),
+        (["2024-05-06", "2024-05-04"], "at", "at is text"),
+        (pa.array(["2024-05-06", "2024-05-04"], pa.large_string()), "at", "at is text"),
+        (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
+        (pa.nulls(2, pa.date32()), "at", "at holds no dates"),
+        (pa.nulls(2), "at", "at holds no dates"),
+        ([1_700_000_000, 1_700_086_400], "at", "at is int64. Store it as a date or timestamp$"),
+        (pa.array([1.5, 2.5]), "at", "at is double. Store it"),
+        (pa.array([1, 2], pa.time64("us")), "at", r"at is time64\[us\]. Store it"),
+        (pa.array([-(2**62), 0], pa.timestamp("us")), "at", "outside of the years 1 to 9999"),
+        (pa.array([-(10**7), 0], pa.date32()), "at", "outside of the years 1 to 9999"),
+    ],
+)
+def test_own_data_without_days_is_refused(
+    tmp_path: Path, values: Any, time: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        input_days(open_table(str(_own(tmp_path, values, time=time))))
+
+
+def test_a_folder_of_parquet_is_read_as_parquet(tmp_path: Path) -> None:
+    (tmp_path / "sales").mkdir()
+    (tmp_path / "sales" / ".notes.csv").write_text("")
+    pq.write_table(
+        pa.table({"sku": ["a"], "at": [date(2024, 5, 4)]}), tmp_path / "sales" / "1.parquet"
+    )
+    table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
+    assert table.spec.input.format == "parquet"
+    assert input_days(table)[0] == date(2024, 5, 4)
+
+
+def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
+    (tmp_path / "sales").mkdir()
+    for beside in ("._1.txt.swp", ".1.csv.crc", "_SUCCESS"):
+        (tmp_path / "sales" / beside).write_text("")
+    (tmp_path / "sales" / "1.csv").write_text("sku,at\na,2024-05-04\nb,2024-05-06\n")
+    table = open_table(str(own_spec(str(tmp_path / "sales"), "sku", "at", 7, tmp_path)))
+    assert table.spec.input.format == "csv"
+    assert input_days(table)[0] == date(2024, 5, 4)
+    for wrong, said in (
+        ("sku,at\na,soon\nb,later\n", "at cannot be read as dates"),
+        ("sku,at\na,1700000000\n", "at is int64. Write it as 2013-01-31 or"),
+    ):
+        (tmp_path / "sales" / "1.csv").write_text(wrong)
+        with pytest.raises(InputError, match=said):
+            input_days(table)
+
+
+@pytest.mark.parametrize(("key", "time"), [(None, "at"), ("sku", None)])
+def test_own_data_needs_key_and_time(tmp_path: Path, key: str | None, time: str | None) -> None:
+    with pytest.raises(InputError, match="DATA needs KEY"):
+        own_spec(str(tmp_path), key, time, 7, tmp_path)
+
+
+def test_nothing_outside_the_folder_is_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay.main(["--tables", "flights", "--folder", str(tmp_path)]) == 2
+    assert "and a replay starts by removing it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [["--rounds", "0"], ["--days", "0"], ["--tables", "nothing"]])
+def test_wrong_arguments_are_one_line(
+    tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay.main([*asked, "--folder", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("evenkeel: error: ")
+
+
+@pytest.mark.parametrize(
+    ("there", "days", "rounds", "found"),
+    [
+        (365, None, None, (28, 3)),
+        (112, None, None, (28, 3)),
+        (111, None, None, (27, 3)),
+        (30, None, None, (7, 3)),
+        (3, None, None, (1, 2)),
+        (30, 7, None, (7, 3)),
+        (30, 14, None, (14, 1)),
+        (30, None, 1, (15, 1)),
+        (112, 28, 3, (28, 3)),
+    ],
+)
+def test_rounds_are_those_that_fit(
+    there: int, days: int | None, rounds: int | None, found: tuple[int, int]
+) -> None:
+    first = date(2024, 1, 1)
+    span = (first, first + timedelta(days=there - 1))
+    assert fit(span, days, rounds, 3, "x") == found
+    assert found[0] * (found[1] + 1) <= there
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "said"),
+    [
+        (
+            30,
+            ["--rounds", "3", "--days", "28"],
+            "30 days: 3 rounds of 28 days after as many at first need 112. Try ARGS='--days 7'",
+        ),
+        (30, ["--days", "28"], "1 round of 28 days after as many at first need 56"),
+        (3, ["--rounds", "5"], "Try ARGS='--rounds 2 --days 1'"),
+        (1, [], "A replay needs two days of input at the least"),
+    ],
+)
+def test_rounds_that_do_not_fit_are_one_line_and_remove_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: int, asked: list[str], said: str
+) -> None:
+    days = [date(2024, 5, 1) + timedelta(days=i) for i in range(there)]
+    file = tmp_path / "sales.parquet"
+    pq.write_table(pa.table({"sku": ["a"] * there, "at": days}), file)
+    kept = tmp_path / "state" / "sales" / "kept"
+    kept.mkdir(parents=True)
+    given = ["--data", str(file), "--key", "sku", "--time", "at", "--folder", str(tmp_path)]
+    assert replay.main([*given, *asked]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line and str(file) in line
+    assert kept.exists()
+
+
+def test_a_spec_learns_from_as_many_days_as_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [date(2024, 5, 1) + timedelta(days=i) for i in range(30)]
+    file = tmp_path / "sales.parquet"
+    pq.write_table(pa.table({"sku": ["a"] * 30, "at": days}), file)
+    ran: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Lane, "run", lambda self, *given: ran.append((self.table.spec, *given)))
+    # Airflow's database is not needed.
+    monkeypatch.setattr(replay, "empty_database", lambda *_: tmp_path / "sales.parquet")
+    given = ["--data", str(file), "--key", "sku", "--time", "at", "--folder", str(tmp_path)]
+    replay.main([*given, "--format", "json"])
+    ((spec, start, length, rounds),) = ran
+    assert (start, length, rounds) == (date(2024, 5, 1), 7, 3)
+    assert spec.window == 7
+
+
+def test_a_second_replay_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with replay.alone(tmp_path):
+        assert replay.main(["--folder", str(tmp_path)]) == 2
+    assert "another replay is running here" in capsys.readouterr().err
+
+
+def worker_file(jobs: Path) -> Path:
+    """Where the worker of a folder of jobs stands."""
+    file = jobs / "evenkeel_spark" / "runtime" / "worker.py"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+def _lane(folder: Path, fail: bool) -> Lane:
+    shop = Shop(folder)
+    kept = {"folder": folder, "spec": shop.spec, "home": shop.registry.url}
+    tests = str(Path(__file__).resolve().parents[3])
+    programs = folder / "bin"
+    programs.mkdir()
+    worker_file(folder).write_text(WRITER)
+    for name, code in {
+        "airflow": AIRFLOW.format(fail=fail, tests=tests, shop=kept).replace(
+            "PosixPath(", "__import__('pathlib').Path("
+        ),
+    }.items():
+        (programs / name).write_text(f"#!{sys.executable}\n{code}")
+        (programs / name).chmod(0o755)
+    environment = {"PATH": str(programs), "PYTHONPATH": tests}
+    home: Future[Path] = Future()
+    home.set_result(folder / "airflow")
+    return Lane(
+        table=open_table(shop.spec),
+        spec=Path(shop.spec),
+        home=home,
+        logs=folder / "logs",
+        writer=Writer(folder, environment),
+        environment=environment,
+        force=True,
+        say=View(quiet=True).say,
+        stop=threading.Event(),
+    )
+
+
+def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
+    lane = _lane(tmp_path, fail=False)
+    lane.run(date(2024, 1, 1), 7, 2)
+    assert lane.error is None
+    found = outcome(lane)
+    assert found.passed
+    assert [line.epoch for line in found.lines] == [1, 2]
+    assert [line.window_end for line in found.lines] == ["2024-01-15", "2024-01-22"]
+    first, second = found.lines
+    assert first.next == second.before
+    assert second.next is None
+    assert sorted(p.name for p in lane.logs.iterdir()) == [
+        "01-bootstrap.log", "02-apply_window.log", "03-rebalance.log",
+        "04-apply_window.log", "05-rebalance.log",
+    ]  # fmt: skip
+
+
+def test_a_lane_tells_a_damaged_file_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = _lane(tmp_path, fail=False)
+    real = Lane._dag
+
+    def damaged(self: Lane, *asked: Any) -> None:
+        real(self, *asked)
+        (run,) = {*self.table.registry.store.names("runs")} - {"r"}
+        self.table.registry.run(run).write_json("decision.json", ["no decision"])
+
+    monkeypatch.setattr(Lane, "_dag", damaged)
+    lane.run(date(2024, 1, 1), 7, 1)
+    assert isinstance(lane.error, DamagedError)
+    assert "decision.json: not an object" in str(lane.error)
+
+
+def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
+    lane = _lane(tmp_path, fail=False)
+    lane.run(date(2024, 1, 1), 7, 1)
+    (ran,) = lane.rounds
+    failed = {**ran.parts.gate_tables, "success": False}
+    lane.rounds[0] = replace(ran, parts=replace(ran.parts, gate_tables=failed))
+    assert not outcome(lane).passed
+
+
+def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:
+    lane = _lane(tmp_path, fail=True)
+    lane.run(date(2024, 1, 1), 7, 2)
+    assert isinstance(lane.error, StepFailed)
+    assert "decide failed with exit code 1" in str(lane.error)
+    assert lane.error.tail == "evenkeel: error: the window is empty"
+    assert lane.stop.is_set()
+    assert not outcome(lane).passed
+
+
+def test_the_writer_tells_what_came_of_each_job_and_starts_again(tmp_path: Path) -> None:
+    worker_file(tmp_path).write_text(
+        "import json, sys\nfor line in sys.stdin:\n"
+        "    code = int(json.loads(line)[1])\n"
+        "    if code > 2: sys.exit(code)\n"
+        "    print('said\\nevenkeel: exit', code, flush=True)\n"
+    )
+    writer, lines = Writer(tmp_path, {}), list[str]()
+    try:
+        assert [writer.run("job", [code], lines.append) for code in "0290"] == [0, 2, 9, 0]
+    finally:
+        writer.close()
+    assert lines == ["said\n"] * 3
+
+
+def test_jobs_in_turn_go_on_after_one_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [["bootstrap", "--spec", "nowhere"], ["migrate"], ["maintain", "--spec", "nowhere"]]
+    assert worker.main(json.dumps(line) for line in lines) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["evenkeel: exit 2"] * 3
+    assert said.err.count("evenkeel: error: ") == 2
+
+
+def test_a_replay_has_an_airflow_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://prod/airflow")
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", "secret")
+    made = replay.airflow_environment(tmp_path, tmp_path)
+    ours = {name: value for name, value in made.items() if name.startswith("AIRFLOW_")}
+    assert ours["AIRFLOW__CORE__LOAD_EXAMPLES"] == "False"
+    assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW_CONN_PROD"} & set(ours)

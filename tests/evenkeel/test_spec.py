@@ -1,0 +1,397 @@
+"""Specs: defaults, paths, and an error that names file, field, value and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import evenkeel
+from evenkeel.cli import main
+from evenkeel.spec import allowed_roots
+from evenkeel.spec.catalog import load_catalog
+from evenkeel.spec.custom_merges import VARIABLE
+from evenkeel.spec.loading import find_spec, load_spec
+from evenkeel.spec.parts import ChannelSpec, Input, Splitting, StateColumn, StateTable, Watching
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import InputError
+
+GOOD = {
+    "table": "flights",
+    "key": ["dest"],
+    "input": {"path": "in.parquet", "time": "day"},
+    "state": {"flights": {"path": "state", "columns": {"n": {"merge": "count"}}}},
+    "registry": "registry",
+    "channels": 4,
+}
+
+
+COPY = {"merge": "copy", "of": "city"}
+#: One folder, written in two ways.
+TWICE = {"a": "state", "b": "./x/../state/"}
+
+
+def write(folder, **changes):
+    file = folder / "flights.yaml"
+    file.write_text(yaml.safe_dump({**GOOD, **changes}))
+    return file
+
+
+def test_defaults_and_paths(tmp_path):
+    spec = load_spec(write(tmp_path))
+    assert (spec.slots, spec.strategy, spec.null_keys, spec.window) == (
+        4096,
+        "frontier",
+        "refuse",
+        28,
+    )
+    assert spec.input.path == str(tmp_path / "in.parquet")
+    assert spec.registry == str(tmp_path / "registry")
+    assert spec.state["flights"].path == str(tmp_path / "state")
+    assert [c.name for c in spec.channel_list()] == ["0", "1", "2", "3"]
+
+
+def test_a_table_of_copies_is_a_build_side(tmp_path):
+    cities = {"path": "cities", "columns": {"city": COPY, "zone": {**COPY, "of": "zone"}}}
+    spec = load_spec(write(tmp_path, state={**GOOD["state"], "cities": cities}))
+    assert {n: t.copied for n, t in spec.state.items()} == {"flights": False, "cities": True}
+
+
+def test_splitting_strategies_where_splitting_is_allowed(tmp_path):
+    spec = load_spec(write(tmp_path, split={"by": "id"}, strategy="pkg"))
+    assert spec.strategy == "pkg" and (spec.split.by, spec.split.copies) == ("id", None)
+
+
+@pytest.mark.parametrize("field", ["channels", "keep", "trigger", "registry"])
+def test_yes_is_no_number(tmp_path, field):
+    with pytest.raises(InputError, match=rf"{field}: yes and no, true and false are no values"):
+        load_spec(write(tmp_path, **{field: True}))
+
+
+def test_a_field_given_twice_is_refused(tmp_path):
+    file = write(tmp_path)
+    file.write_text(file.read_text() + "channels: 5\n")
+    with pytest.raises(InputError, match="channels: given twice"):
+        load_spec(file)
+
+
+#: YAML that is none, or whose scalars are none of their tag; and what is said of it.
+NO_YAML = [
+    ("keep: 2026-02-30", "2026-02-30 is no timestamp: day is out of range.*line 1, column 7"),
+    ("keep: !!bool abc", "abc is no bool"),
+    ("keep: !!timestamp abc", "abc is no timestamp"),
+    ("keep: !!int ''", "is no int"),
+    ("keep: !!set [a]", "expected a mapping node"),
+    ("!!map a", "expected a mapping node"),
+    ("[" * 5000, "nested too deeply"),
+    ("keep: " + "9" * 5000, "is no int: Exceeds the limit"),
+    ("keep: !!python/name:os.system", "could not determine a constructor"),
+    ("a: [", "while parsing"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NO_YAML, ids=[t[:20] for t, _ in NO_YAML])
+def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
+    tmp_path, monkeypatch, text, message
+):
+    good, bad = write(tmp_path), tmp_path / "bad.yaml"
+    bad.write_text(text)
+    with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}") as caught:
+        load_spec(bad)
+    assert "\n" not in str(caught.value)
+    catalog = load_catalog(tmp_path)
+    assert [*catalog.specs] == [good]
+    assert [str(p) for p in catalog.problems] == [str(caught.value)]
+    # A wrong file of merges is of all specs.
+    monkeypatch.setenv(VARIABLE, str(bad))
+    with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}"):
+        load_spec(good)
+
+
+def test_the_registry_has_a_folder_of_its_own(tmp_path):
+    with pytest.raises(InputError, match=r"state\.flights\.path: is that of registry"):
+        load_spec(write(tmp_path, registry="./state/"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "registry: s3://{}@bucket/r",
+        "registry: s3://{}/with/slashes@bucket",
+        'registry: "s3://AKIA\\x3aS3CRET@bucket"',
+        "registry: hdfs://S3CRET@host/r",
+        "registry: abfss://{}@account.dfs.core.windows.net/r",
+        "input: s3://{}@bucket/in",
+        "inptu: {{path: https://{}@host/in}}",
+        "keep: [s3://{}@bucket",
+        "# was s3://{}@bucket",
+    ],
+)
+def test_a_key_in_a_url_is_refused_and_not_repeated(tmp_path, change, capsys, monkeypatch):
+    file = write(tmp_path)
+    lines = [x for x in file.read_text().splitlines() if not x.startswith(change.split(":")[0])]
+    file.write_text("\n".join([change.format("AKIA:S3CRET"), *lines]))
+    with pytest.raises(InputError, match="line 1: a URL holds a user or .* environment") as caught:
+        load_spec(file)
+    problems = [str(p) for p in load_catalog(tmp_path).problems]
+    monkeypatch.setattr("sys.argv", ["evenkeel", "check", str(file)])
+    with pytest.raises(SystemExit):
+        main()
+    said = "".join(capsys.readouterr())
+    assert "a URL holds a user" in said
+    assert not [x for x in (str(caught.value), said, *problems) if "S3CRET" in x or "AKIA" in x]
+
+
+def test_a_container_and_a_port_are_no_keys(tmp_path):
+    azure = "abfss://lake@account.dfs.core.windows.net/r"
+    for url in (azure, "hdfs://host:8020/user@a", "s3://b/a@b"):
+        assert load_spec(write(tmp_path, registry=url)).registry == url
+
+
+def test_urls_stay_as_they_are(tmp_path):
+    assert load_spec(write(tmp_path, registry="s3://bucket/r")).registry == "s3://bucket/r"
+
+
+def test_channels_by_name_and_capacity(tmp_path):
+    spec = load_spec(write(tmp_path, channels=[{"name": "a"}, {"name": "b", "capacity": 2}]))
+    assert [(c.name, c.capacity) for c in spec.channel_list()] == [("a", 1.0), ("b", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"chanels": 4}, r"chanels: there is no such field \(got 4; allowed: table, key, "),
+        (
+            {"input": {"path": "x", "tme": "day"}},
+            r"input.tme: there is no such field \(got 'day'; allowed: path, format, time\)",
+        ),
+        (
+            {"state": {"s": {"path": "p", "x": 1, "columns": {"n": {"merge": "count", "y": 2}}}}},
+            r"columns.n.y: .*\(got 2; allowed: merge, of, by\).*x: .*\(got 1; allowed: path, col",
+        ),
+        (
+            {"state": {"s": {"path": "p", "columns": {"n": COPY, "m": {**COPY, "merge": "max"}}}}},
+            r"yaml: state.s.columns: 'm' is merged by max, and 'n' by copy: .*; allowed beside "
+            r"copy: copy; .* \(got \{'m'",
+        ),
+        (
+            {"channels": [{"name": "a", "weight": 2}]},
+            r"channels.0.weight: there .*\(got 2; allowed: name, capacity\)",
+        ),
+        (
+            {"watch": {"evry": 5}},
+            r"watch.evry: there is no such .*\(got 5; allowed: every, eta, tau, speed, memory\)",
+        ),
+        ({"watch": {"every": 7}}, r"watch.every: must divide a day, 1440 minutes \(got 7\)"),
+        (
+            {"watch": {}, "input": {"path": "x"}},
+            "watch: micro-batches are cut by input.time, which is not set",
+        ),
+        ({"channels": 0}, "channels: [^;]*greater than or equal to 1 .got 0; allowed: a number"),
+        (
+            {"channels": -3},
+            r"yaml: channels: [^;]* 1 \(got -3; allowed: a number from 1 to 100,000, or a list of "
+            r"names and capacities\)\. See",
+        ),
+        ({"channels": "many"}, r"yaml: channels: [^;]* integer[^;]* \(got 'many'; allowed: [^;]*$"),
+        ({"channels": [{"name": "a", "capacity": -1}]}, r"yaml: channels.0.capacity: [^;]*-1\)"),
+        ({"channels": []}, "channels: [^;]*at least 1 item"),
+        ({"key": ["dest", "Slot"]}, r"key: \['Slot'\] are taken by us"),
+        ({"key": ["channel"]}, r"key: \['channel'\] are taken by us"),
+        (
+            {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in TWICE.items()}},
+            r"state.b.path: is that of state.a \(got '.*state'\)",
+        ),
+        ({"channels": [{"name": "a"}, {"name": "a"}]}, "channel names must differ"),
+        ({"key": []}, "key: .*at least 1 item"),
+        ({"key": ["a", "a"]}, "key: key columns must differ"),
+        ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
+        (
+            {"sketch": "lossy"},
+            "sketch: .*'exact', 'approx_top_k', 'space_saving' or 'lossy_counting'.*got 'lossy'",
+        ),
+        *(
+            (
+                {"sketch": name, "load": "n"},
+                f"yaml: sketch: {name} counts events, and load is 'n'; take exact or space_saving",
+            )
+            for name in ("approx_top_k", "lossy_counting")
+        ),
+        ({"decay": 2}, "decay: .*less than or equal to 1"),
+        ({"decay": "often"}, "decay: .*'auto'"),
+        ({"strategy": "magic"}, "strategy: .*'magic' is no strategy.*frontier"),
+        ({"strategy": "pkg"}, "strategy: 'pkg' splits keys, without `split`; allowed: uniform"),
+        (
+            {"split": {"row": "id"}},
+            r"split.by: is missing; split.row: there is no .*allowed: by, copies, worth\)",
+        ),
+        ({"split": {"by": "dest"}}, "split.by: 'dest' is the same in all events of a key"),
+        ({"split": {"by": "id", "copies": 1}}, "split.copies: .*greater than or equal to 2"),
+        ({"split": {"by": "id", "worth": -1}}, "split.worth: .*greater than or equal to 0"),
+        (
+            {"split": {"by": "id"}, "options": {"resources": "LC"}},
+            "options: with `split` only one of the resources can be even",
+        ),
+        ({"options": {"splitting": True}}, "options: splitting: say it by `split`"),
+        ({"options": {"resorces": "L"}}, "options: .*no option 'resorces'. It has: .*resources"),
+        ({"options": {"seconds": "long"}}, "options: .*frontier.seconds cannot be 'long'"),
+        (
+            {"trigger": 1.01, "max_imbalance": 1.5},
+            "max_imbalance: may not be over trigger .got 1.5, trigger 1.01.",
+        ),
+        ({"input": {"path": "x", "format": "orc"}}, "input.format: .*'parquet'.*got 'orc'"),
+        ({"table": "a b"}, "table: .*pattern"),
+        (
+            {"state": {"s": {"path": "p", "columns": {"slot": {"merge": "count"}}}}},
+            r"state.s: \['slot'\] are taken",
+        ),
+        (
+            {"state": {"s": {"path": "p", "columns": {"m": {"merge": "sum"}}}}},
+            "state.s.columns.m: .*every other merge needs one",
+        ),
+        (
+            {"state": {"s": {"path": "p", "columns": {"m": {"merge": "mean", "of": "x"}}}}},
+            r"s.columns.m.merge: there is no such merge; allowed: count, .*copy \(got 'mean'",
+        ),
+        (
+            {
+                "state": {
+                    "s": {"path": "p", "columns": {"m": {"merge": "max", "of": "x", "by": "t"}}}
+                }
+            },
+            "state.s.columns.m: max takes no `by`; only last does",
+        ),
+        (
+            {
+                "input": {"path": "x"},
+                "state": {"s": {"path": "p", "columns": {"m": {"merge": "last", "of": "x"}}}},
+            },
+            "yaml: state.s.columns.m: last needs `by`, or input.time",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(tmp_path, changes, message):
+    file = write(tmp_path, **changes)
+    with pytest.raises(InputError, match=message) as caught:
+        load_spec(file)
+    assert str(file) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_field_is_named(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text("table: x")
+    with pytest.raises(InputError, match="key: is missing; input: is missing"):
+        load_spec(file)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "- a", "", "a: !!python/object/apply:os.system [ls]", "\x00"]
+)
+def test_what_is_not_a_spec_is_refused(tmp_path, text):
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"x\.yaml"):
+        load_spec(file)
+
+
+def test_a_table_is_found_by_name(tmp_path, monkeypatch):
+    write(tmp_path)
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    assert evenkeel.open_table("flights").spec.key == ["dest"]
+    with pytest.raises(InputError, match="there is no table 'fligths'.*Known: flights"):
+        find_spec("fligths")
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).resolve().parents[2] / "tables").glob("*.yaml"))
+)
+def test_the_examples_are_good(file):
+    assert load_spec(file).table == file.stem
+
+
+def test_the_docs_say_what_each_field_means():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "SPEC.md").read_text()
+    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting, Watching):
+        for name, field in model.model_fields.items():
+            assert f"| `{name}` |" in text and str(field.description) in text, name
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path"),
+    [
+        ("/data/lake", "/data/lake/in.parquet"),
+        ("/data/lake/", "file:///data/lake/in.parquet"),
+        ("file:///data/lake", "/data/x/../lake/*.parquet"),
+        ("s3://lake/in", "s3a://lake/in/day"),
+        ("abfs://c@account/", "abfss://c@account/in"),
+    ],
+)
+def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
+    monkeypatch.setenv(allowed_roots.VARIABLE, f" {allowed} ,{tmp_path},")
+    file = write(tmp_path, input={"path": path, "time": "day"})
+    assert load_spec(file).input.path == path
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path"),
+    [
+        ("/data/lake", "/data/lakes/in.parquet"),
+        ("/data/lake", "/data/lake/../other/in.parquet"),
+        ("/data/lake", "s3://data/lake/in"),
+        ("s3://lake/in", "s3://lake/in/../out"),
+        ("s3://lake/in", "s3://lake/inner"),
+        ("s3://lake", "s3://lakes/in"),
+        ("s3://lake", "gs://lake/in"),
+        ("s3://lake", "simplecache::s3://lake/in"),
+    ],
+)
+def test_a_spec_outside_of_the_roots(tmp_path, monkeypatch, allowed, path):
+    monkeypatch.setenv(allowed_roots.VARIABLE, f"{allowed},{tmp_path}")
+    file = write(tmp_path, input={"path": path, "time": "day"})
+    with pytest.raises(InputError, match=r"flights.yaml: input.path: is outside .*EVENKEEL_ROOTS"):
+        load_spec(file)
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("{a,../../etc}/x", "a pattern"),
+        ("o*t/etc", "a pattern"),
+        ("o\\ut", "a pattern"),
+        ("o[ut]t", "outside"),
+        ("o?t", "outside"),
+        ("*.parquet", None),
+    ],
+)
+def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem):
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (lake / "out").symlink_to("/")
+    (lake / "a.parquet").touch()
+    state = {"flights": {"path": f"{lake}/s", "columns": {"n": {"merge": "count"}}}}
+    asked = {"path": f"{lake}/{place}", "time": "day"}
+    file = write(tmp_path, input=asked, registry=f"{lake}/r", state=state)
+    assert load_spec(file).input.path == f"{lake}/{place}"
+    monkeypatch.setenv(allowed_roots.VARIABLE, str(lake))
+    if problem is None:
+        assert load_spec(file).input.path == f"{lake}/{place}"
+        return
+    with pytest.raises(InputError, match=f"input.path: .*{problem}"):
+        load_spec(file)
+
+
+def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "out").symlink_to("/")
+    monkeypatch.setenv(allowed_roots.VARIABLE, str(tmp_path / "lake"))
+    with pytest.raises(InputError, match=r"input.path: is outside"):
+        load_spec(write(tmp_path))
+    inside = {"input": {"path": "lake/in", "time": "day"}, "registry": "lake/registry"}
+    state = {"flights": {"path": "lake/out/state", "columns": {"n": {"merge": "count"}}}}
+    with pytest.raises(InputError, match=r"state.flights.path: is outside"):
+        load_spec(write(tmp_path, **inside, state=state))
+    state["flights"]["path"] = "lake/state"
+    assert load_spec(write(tmp_path, **inside, state=state)).table == "flights"
+    with pytest.raises(InputError, match=r"registry: is outside"):
+        load_spec(write(tmp_path, **{**inside, "registry": "registry"}, state=state))
+    monkeypatch.setenv(allowed_roots.VARIABLE, " ")
+    assert load_spec(write(tmp_path)).table == "flights"

@@ -1,0 +1,331 @@
+"""What the watch keeps in the registry, and light epochs, without Spark or Airflow."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenkeel.pipeline import steps
+from evenkeel.registry.profiles import newest_profile
+from evenkeel.runs.params import Params
+from evenkeel.spec.loading import load_spec
+from evenkeel.watch import mitigation, state, state_file
+from evenkeel.watch.state import Decided, Watched
+from evenkeel.watch.state_file import FILE, to_dict
+from partitioning.errors import DamagedError, FenceError
+from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.watch.controller import Watch
+from partitioning.watch.mitigation import Batch, Limits, Mitigation, Weights
+from tests.evenkeel.pipeline.test_steps import Shop
+
+ROW = KeyColumn("id", "bigint")
+ASKED = {"split": {"by": "id"}, "watch": {"memory": 3}, "strategy": "frontier"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """Under epoch 0, watched; the profile of run r may be split by ROW."""
+    made = Shop(tmp_path)
+    made.respec(**ASKED)
+    return made
+
+
+def heaviest(shop: Shop) -> tuple[int, int]:
+    """The heaviest key, and its channel."""
+    key = int(shop.profile.heavy[shop.profile.heavy_load.argmax()])
+    return key, int(shop.registry.current().function.lookup_hashes(np.array([key]))[0])
+
+
+def folded(
+    shop: Shop, known: Watched, number: int, hot: float, **more: Any
+) -> tuple[Watched, Watched, dict[int, Weights]]:
+    """A batch in which each channel gets 100, and the heaviest key so much beside."""
+    key, home = heaviest(shop)
+    loads = np.full(4, 100.0)
+    loads[home] += hot
+    batch = Batch(number, shop.registry.current().number, loads, np.zeros(4), {key: hot})
+    limits = Limits(eta=1.5, memory=3)
+    return known.folded(batch, shop.registry.current().function, limits, 2.0, **more)
+
+
+def decided(shop: Shop, run: str = "w0") -> Watched:
+    """The watch after a batch at which it has decided to split the heaviest key."""
+    spec = load_spec(shop.spec)
+    assert spec.watch is not None
+    known = state.begun("batches", shop.registry.current(), spec.watch)
+    known, after, weights = folded(shop, known, 0, 400.0)
+    assert weights and known.watch.spread == {} and set(after.watch.spread) == set(weights)
+    owners = mitigation.owners(weights, after.watch)
+    return replace(known, decided=Decided(run, 0, owners, after.watch), told="split")
+
+
+def left(shop: Shop, known: Watched, run: str = "w0") -> None:
+    """What a look leaves in its run."""
+    shop.learn(run)
+    folder = shop.registry.run(run)
+    folder.write_json(
+        "profile.json",
+        {**folder.read_json("profile.json"), "row": {"name": "id", "type": "bigint"}},
+    )
+    assert known.decided is not None
+    mitigation.leave(folder, 0, known.decided.weights, "the watch, batch 0: it is hot")
+
+
+def test_what_waits_is_worked_off_while_nothing_comes(shop: Shop) -> None:
+    spec = load_spec(shop.spec)
+    assert spec.watch is not None
+    known = state.begun("batches", shop.registry.current(), spec.watch)
+    known, *_ = folded(shop, known, 0, 400.0, under_way=True)
+    # 500 came, 400 of a mean of 200 are worked off in the time of a batch.
+    assert known.backlog.max() == 100
+    for number, hot in ((1, 400.0), (2, 400.0)):
+        later, *_ = folded(shop, known, number, hot, under_way=True)
+        assert later.backlog.max() == (200 if number == 1 else 100)
+
+
+def test_it_is_kept_whole(shop: Shop) -> None:
+    known = decided(shop)
+    assert state_file.read(shop.registry) is None
+    state_file.write(shop.registry, known)
+    again = state_file.read(shop.registry)
+    assert again is not None and to_dict(again) == to_dict(known)
+    # It goes on as if it had never been away.
+    one, other = (to_dict(folded(shop, w, 1, 400.0)[0]) for w in (known, again))
+    assert one == other
+    for broken in (b"{", b"[]", json.dumps({**to_dict(known), "digest": "x"}).encode()):
+        shop.registry.store.write(FILE, broken)
+        with pytest.raises(DamagedError, match=r"watch\.json"):
+            state_file.read(shop.registry)
+
+
+def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
+    known, spec = decided(shop), load_spec(shop.spec)
+    assert spec.watch is not None and known.decided is not None
+    epoch = shop.registry.current()
+    # The run that is to carry it out looks again; another one: it was not carried out.
+    assert known.settled(epoch, "w0", spec.watch) == known
+    gone = known.settled(epoch, "w1", spec.watch)
+    assert gone.decided is None and gone.watch.spread == {}
+    # That counts as a move: with two, the key rests for a while.
+    twice, after, weights = folded(shop, gone, 1, 400.0)
+    assert weights
+    twice = replace(twice, decided=Decided("w1", 1, weights, after.watch))
+    rests = twice.settled(epoch, "w2", spec.watch)
+    assert folded(shop, rests, 2, 400.0)[2] == {}
+
+    left(shop, known)
+    run = shop.registry.run("w0")
+    whole = run.read_json("watched.json")
+    for damage in ({"weights": {"a": {}}}, {"weights": {"1": 2}}, {"number": "x"}):
+        run.write_json("watched.json", {**whole, **damage})
+        with pytest.raises(DamagedError, match=r"watched\.json"):
+            steps.plan_watch(shop.spec, "w0")
+    run.write_json("watched.json", whole)
+    digest = steps.plan_watch(shop.spec, "w0")
+    plan = steps.read_plan(shop.registry.run("w0"))
+    assert plan.digest == digest and plan.function.strategy == "watch" and plan.moves
+    assert {m.reason for m in plan.moves} == {"the watch, batch 0: it is hot"}
+    shop.verified("w0")
+    assert steps.publish(shop.spec, "w0") == 1
+    epoch = shop.registry.current()
+    done = known.settled(epoch, "w1", spec.watch)
+    assert done.decided is None and set(done.watch.spread) == set(known.decided.weights)
+    assert done.backlog.tolist() == known.backlog.tolist() and done.epoch == 1
+
+    # A minute's profile is no window's: previews and pages take the newest of a day.
+    assert newest_profile(shop.registry).source == "r"
+    assert shop.registry.kept(1).read_json("watched.json")["number"] == 0
+
+
+def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None:
+    known, spec = decided(shop), load_spec(shop.spec)
+    assert spec.watch is not None
+    shop.respec()
+    shop.publish("daily", force=True)
+    key, _ = heaviest(shop)
+    known = replace(known, watch=replace(known.watch, moved={key: (0,)}))
+    anew = known.settled(shop.registry.current(), "w0", spec.watch)
+    assert anew.watch.moved == {key: (0,)}, "it may move twice as often"
+    assert anew.decided is None and anew.watch.spread == {} and len(anew.watch.sample) == 0
+    assert anew.watch.last == 0 and anew.epoch == 1 and not anew.backlog.any()
+    # What was decided before it cannot be carried out any more.
+    left(shop, known)
+    shop.registry.run("w0").write_json(
+        "profile.json", {"tables": {"counts": 3}, "epoch": 0, "seconds": 1}
+    )
+    with pytest.raises(FenceError, match="epoch 1 was published since"):
+        steps.plan_watch(shop.spec, "w0")
+    assert steps.plan_watch(shop.spec, "w1") is None
+
+
+@pytest.mark.parametrize("fails", [0.0, 0.5, 1.0])
+def test_a_load_that_flips_tries_no_key_more_than_twice_in_twenty(shop: Shop, fails: float) -> None:
+    """Whatever becomes of the runs, and through the file each time."""
+    spec, epoch = load_spec(shop.spec), shop.registry.current()
+    assert spec.watch is not None
+    (key, home), random, tried = heaviest(shop), np.random.default_rng(1), []
+    known = state.begun("batches", epoch, spec.watch)
+    for number in range(120):
+        known = known.settled(epoch, f"w{number}", spec.watch)
+        hot, loads = 400.0 * (number % 2), np.full(4, 100.0)
+        channels, shares = _owned(epoch.function, key)
+        loads[channels or [home]] += hot * np.array(shares or [1.0])
+        batch = Batch(number, epoch.number, loads, np.zeros(4), {key: hot})
+        known, after, weights = known.folded(batch, epoch.function, Limits(eta=1.5, memory=3), 2.0)
+        if weights:
+            assert set(weights) == {key}
+            tried.append(number)
+            owners = mitigation.owners(weights, after.watch)
+            known = replace(known, decided=Decided(f"w{number}", number, owners, after.watch))
+            if random.random() >= fails:
+                function = mitigation.mitigated(epoch.function, owners, number, ROW)
+                epoch = replace(epoch, number=epoch.number + 1, function=function)
+        state_file.write(shop.registry, known)
+        again = state_file.read(shop.registry)
+        assert again is not None
+        known = again
+    assert tried
+    assert all(late - early >= 20 for early, late in zip(tried, tried[2:], strict=False)), tried
+
+
+def test_a_function_with_other_owners_of_some_keys(shop: Shop) -> None:
+    function = shop.registry.current().function
+    (key, home), other = heaviest(shop), int(shop.profile.heavy[0])
+    assert other != key
+    shared = mitigation.mitigated(function, {key: {0: 1.0, 2: 3.0}}, 5, ROW)
+    assert (shared.strategy, shared.options, shared.row) == ("watch", {"batch": 5}, ROW)
+    both = mitigation.mitigated(shared, {other: {1: 1.0, 3: 1.0}}, 6, ROW)
+    parts = dict(zip(*_owned(both, key), strict=True))
+    assert parts == {2: 0.75, 0: 0.25}
+    assert (both.slots == function.slots).all() and both.parent == shared.digest
+    # The spec may allow it no longer: what is split stays so, by the column that it was split by.
+    assert mitigation.mitigated(both, {other: {1: 1.0}}, 7, None).row == ROW
+    # Back: where it was, with no trace; and elsewhere, by name.
+    back = mitigation.mitigated(both, {key: {home: 1.0}, other: {3: 1.0}}, 7, ROW)
+    assert len(back.split) == 0
+    wanted = function.lookup_hashes(shop.profile.heavy)
+    wanted[shop.profile.heavy == other] = 3
+    assert (back.lookup_hashes(shop.profile.heavy) == wanted).all()
+
+
+def _owned(function: PartitioningFunction, key: int) -> tuple[list[int], list[float]]:
+    at = function.split.find(np.array([key]))
+    _, channels, shares = function.split.owners(at[at >= 0])
+    return channels.tolist(), shares.tolist()
+
+
+def test_who_gets_nothing_for_a_while_keeps_its_partial(shop: Shop) -> None:
+    known, (key, home) = decided(shop), heaviest(shop)
+    assert known.decided is not None
+    spread, weights = known.decided.after.spread[key], known.decided.weights[key]
+    assert home not in spread.weights and set(weights) == {home, *spread.helpers}
+    function = mitigation.mitigated(shop.registry.current().function, known.decided.weights, 0, ROW)
+    assert dict(zip(*_owned(function, key), strict=True))[home] < 1e-5
+    # Handed back it has one owner.
+    assert mitigation.owners({key: {home: 1.0}}, known.watch) == {key: {home: 1.0}}
+
+
+def test_what_a_decision_relieves_is_told_of_shared_and_of_whole_keys(shop: Shop) -> None:
+    known, (key, home) = decided(shop), heaviest(shop)
+    assert known.decided is not None
+    function, limits = shop.registry.current().function, Limits(eta=1.5)
+
+    def loads(after: Watch) -> tuple[list[float], list[float]]:
+        found = mitigation.relieved(function, known.watch, after, limits)
+        return found[0].tolist(), found[1].tolist()
+
+    now = [500.0 if c == home else 100.0 for c in range(4)]
+    assert loads(known.decided.after) == (now, pytest.approx([200.0] * 4))
+    whole = replace(known.watch, spread={key: Mitigation(home, (), {(home + 1) % 4: 1.0}, 0)})
+    then = [500.0 if c == (home + 1) % 4 else 100.0 for c in range(4)]
+    assert loads(whole) == (now, then)
+    # It has one owner, and is told as one that went.
+    assert mitigation.owners({key: {(home + 1) % 4: 1.0}}, whole) == {key: {(home + 1) % 4: 1.0}}
+    names = {"channel": str, "key": lambda h: "K"}
+    told = mitigation.reason(7, whole, {key: {(home + 1) % 4: 1.0}}, **names)
+    assert told.endswith(f"K goes to channel {(home + 1) % 4}: its channel has too much")
+    back = mitigation.reason(8, known.watch, {key: {home: 1.0}}, **names)
+    assert back.endswith(f"K goes back to channel {home}: its skew is gone")
+
+
+def test_how_long_it_is_until_the_daily_run(shop: Shop) -> None:
+    spec = load_spec(shop.spec)
+    evening = datetime(2026, 1, 1, 22, 30, tzinfo=UTC)
+
+    def due(schedule: str | None) -> float:
+        return mitigation.batches_left(spec.model_copy(update={"schedule": schedule}), evening, 5)
+
+    assert due("@daily") == 18 and due("45 22 * * *") == 3
+    assert due(None) == due("@once") == due("@continuous") == math.inf
+
+
+def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
+    def planned() -> str | None:
+        told = mitigation.under_way("words", shop.registry, shop.registry.current())
+        assert told in (None, "run r has planned from epoch 0")
+        return told and "r"
+
+    shop.respec()
+    assert planned() is None
+    shop.plan("r", force=True)
+    assert planned() == "r"
+    run = shop.registry.run("r")
+    for file, said in (
+        ("approval.json", {"approved": False, "by": "vic", "when": "now"}),
+        ("gate_plan.json", {"success": False, "suite": "before", "results": [], "docs": None}),
+        ("params.json", Params(dry_run=True).model_dump(mode="json")),
+    ):
+        kept = run.read(file) if run.exists(file) else None
+        run.write_json(file, said)
+        assert planned() is None, file
+        run.remove(file)
+        if kept is not None:
+            run.write(file, kept)
+        assert planned() == "r"
+    digest = steps.read_plan(run).digest
+    for done, name in ((False, "r"), (True, None)):
+        run.write_json("rolled_back.json", {"digest": digest, "done": done})
+        assert planned() == name
+    run.remove("rolled_back.json")
+    shop.verified()
+    steps.publish(shop.spec, "r")
+    assert planned() is None
+
+
+def test_a_run_that_learns_and_may_plan(shop: Shop) -> None:
+    def learns() -> bool:
+        told = mitigation.under_way("words", shop.registry, shop.registry.current())
+        return told == "run r learns at epoch 0"
+
+    shop.respec()
+    run, now = shop.registry.run("r"), datetime.now(UTC)
+    # It learns again: what an earlier attempt has left says nothing of it.
+    shop.plan("r", force=True)
+    profile = run.read("profile.json")
+    run.write_json("decision.json", {"rebalance": False})
+    run.write_json("approval.json", {"approved": False, "by": "vic", "when": "now"})
+    mitigation.begun(run, shop.registry.current())
+    assert learns()
+    run.write("profile.json", profile)
+    assert not learns(), "its plan is what counts from here on"
+    run.remove("plan.json")
+    for said, expected in (({"rebalance": True}, True), ({"rebalance": False}, False)):
+        run.write_json("decision.json", said)
+        assert learns() is expected
+    run.remove("decision.json")
+    # Another epoch's; killed long ago.
+    for epoch, hours, expected in ((1, 0, False), (0, 5, True), (0, 7, False)):
+        at = (now - timedelta(hours=hours)).isoformat()
+        run.write_json("learning.json", {"epoch": epoch, "at": at})
+        assert learns() is expected
+    for torn in ("noon", "2026-01-01"):
+        run.write_json("learning.json", {"epoch": 0, "at": torn})
+        with pytest.raises(DamagedError, match=r"learning\.json: not a time"):
+            learns()

@@ -1,0 +1,329 @@
+"""Merges by property: in any order, grouping and number of windows they give what a Python program
+makes of all events at once, or an error; by Spark's settings on the way as by any others."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.state_view import kinds
+from evenkeel.spec.custom_merges import VARIABLE, merges
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.tables.delta import state
+from partitioning.errors import InputError
+from tests.conftest import World
+from tests.project.test_readme import ROOT
+
+pytestmark = pytest.mark.spark
+
+#: Partials, and so windows, of each example; and examples that are merged in one Spark job.
+PARTS, EXAMPLES = 4, 30
+FLAGS = {"fold": "bit_or({of})", "pair": "{a} | {b}", "every": "bit_or({x})", "types": ["bigint"]}
+decimal.getcontext().prec = 100
+
+
+def decimals(digits: int, scale: int) -> st.SearchStrategy[Decimal]:
+    """Decimals of which a few dozen are no more than their sum's type holds."""
+    most = 10 ** min(digits, 35) - 1
+    return st.integers(-most, most).map(lambda n: Decimal(n).scaleb(-scale))
+
+
+def order(value: Any) -> Any:
+    """By which Spark compares: NaN is the greatest number, strings go by their UTF-8."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def last(rows: list[tuple[Any, Any]]) -> Any:
+    return max(rows, key=lambda r: (r[0], order(r[1])), default=None)
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+moments = st.integers(-(10**15), 10**15).map(lambda us: _EPOCH + datetime.timedelta(0, 0, us))
+#: Column: its type, its values, and the merges that are tried on it.
+COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any], list[str]]] = {
+    "whole": ("bigint", st.integers(-(2**58), 2**58), ["sum", "min", "set", "flags", "theta"]),
+    "small": ("int", st.integers(-(2**31), 2**31 - 1), ["sum", "last", "hll", "copy"]),
+    "d38_18": ("decimal(38,18)", decimals(37, 18), ["sum", "max", "set"]),
+    "d38_36": ("decimal(38,36)", decimals(35, 36), ["sum"]),
+    "d28_18": ("decimal(28,18)", decimals(28, 18), ["sum", "last"]),
+    "d38_6": ("decimal(38,6)", decimals(36, 6), ["sum"]),
+    "d38_0": ("decimal(38,0)", decimals(36, 0), ["sum", "copy"]),
+    "d10_2": ("decimal(10,2)", decimals(10, 2), ["sum", "min"]),
+    "x": ("double", st.floats(-1e6, 1e6) | st.sampled_from([math.nan, -0.0]), ["sum", "max"]),
+    "f": ("float", st.floats(width=32, allow_infinity=True), ["min", "last", "copy"]),
+    "s": ("string", st.text("aAbé ß\U0001f600", max_size=3), ["max", "last", "set", "hll"]),
+    "b": ("binary", st.binary(max_size=2).map(bytes), ["min", "set"]),
+    "yes": ("boolean", st.booleans(), ["max", "set"]),
+    "day": ("date", st.dates(), ["min", "set", "last"]),
+    "zoned": (
+        "timestamp",
+        moments.map(lambda m: m.replace(tzinfo=datetime.UTC)),
+        ["min", "last", "set"],
+    ),
+    "plain": ("timestamp_ntz", moments, ["max", "last", "set"]),
+    "span": (
+        "interval day to second",
+        st.integers(-(10**15), 10**15).map(lambda us: datetime.timedelta(0, 0, us)),
+        ["min", "max", "last"],
+    ),
+}
+CASES = [(c, m) for c, (_, _, names) in COLUMNS.items() for m in names]
+rows = st.lists(
+    st.tuples(
+        st.integers(0, PARTS - 1),
+        st.none() | st.integers(0, 2),
+        *(st.none() | values for _, values, _ in COLUMNS.values()),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@pytest.fixture
+def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "merges.yaml"
+    file.write_text(yaml.safe_dump({"flags": FLAGS}))
+    monkeypatch.setenv(VARIABLE, str(file))
+
+
+@pytest.fixture(params=["true", "false"], ids=["ANSI", "not ANSI"])
+def other(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSession:
+    """A session as readers and writers may have theirs."""
+    made = spark.newSession()
+    made.conf.set("spark.sql.ansi.enabled", request.param)
+    made.conf.set("spark.sql.session.timeZone", "UTC")
+    return made
+
+
+def folded(merge: str, events: list[tuple[Any, Any]]) -> Any:
+    """What one fold of all events (time, value) gives, without SQL."""
+    timed = [(at, v) for at, v in events if at is not None and v is not None]
+    values = [v for _, v in events if v is not None]
+    makers: dict[str, Callable[[], Any]] = {
+        "sum": lambda: sum(values[1:], values[0]),
+        "min": lambda: min(values, key=order),
+        "max": lambda: max(values, key=order),
+        "copy": lambda: max(values, key=order),
+        "last": lambda: last(timed),
+        "set": lambda: sorted(set(values), key=order),
+        "flags": lambda: reduce(or_, values),
+        # To Spark's sketches an empty string is no value.
+        "hll": lambda: len({*values} - {""}),
+        "theta": lambda: len({*values} - {""}),
+    }
+    if not values:
+        return {"set": []}.get(merge)
+    return makers[merge]()
+
+
+def same(found: Any, wanted: Any, inexact: bool) -> bool:
+    if isinstance(found, tuple) and isinstance(wanted, tuple):
+        return len(found) == len(wanted) and all(map(same, found, wanted, [inexact] * len(found)))
+    if isinstance(found, float) and isinstance(wanted, float) and math.isnan(wanted):
+        return math.isnan(found)
+    if inexact and found is not None and wanted is not None:
+        return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-3)
+    if wanted in (None, [], 0) and found in (None, [], 0):
+        return True
+    return bool(found == wanted)
+
+
+def drawn() -> list[tuple[list[tuple[Any, ...]], list[int], list[int]]]:
+    """Examples: rows of events, and two orders of the partials. All are drawn before Spark starts,
+    which would take seconds for each."""
+    found = []
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(rows, st.permutations(range(PARTS)), st.permutations(range(PARTS)))
+    def draw(events: list[tuple[Any, ...]], windows: list[int], leaves: list[int]) -> None:
+        found.append((events, windows, leaves))
+
+    draw()
+    return found
+
+
+def test_any_order_grouping_and_windows_give_what_one_fold_gives(
+    other: SparkSession, registered: None
+) -> None:
+    examples = drawn()
+    # The first are the simplest.
+    _, windows, leaves = examples[-1]
+    assert sum(len(rows) > 2 for rows, _, _ in examples) > EXAMPLES / 4
+    schema = ", ".join(
+        ["example int", "part int", "at int", *(f"{c} {k}" for c, (k, _, _) in COLUMNS.items())]
+    )
+    data = [(i, *row) for i, (rows, _, _) in enumerate(examples) for row in rows]
+    events = other.createDataFrame(data, schema)
+    names = {f"{c} {m}": (c, merges()[m]) for c, m in CASES}
+    folds = [F.expr(m.fold(c, "at")).alias(n) for n, (c, m) in names.items()]
+    partials = events.groupBy("example", "part").agg(*folds).persist()
+    types = {f.name: f.dataType.simpleString() for f in partials.schema}
+    assert kinds(partials.schema)["d28_18 sum"].upper() == "DECIMAL(38,18)"
+
+    def part(name: str, number: int) -> str:
+        return f"`{name} {number}`"
+
+    def pair(name: str, a: str, b: str) -> str:
+        return names[name][1].pair(a, b, types[name])
+
+    wide = partials.groupBy("example").agg(
+        *(
+            F.expr(f"first(`{n}`, true) FILTER (WHERE part = {i})").alias(f"{n} {i}")
+            for n in names
+            for i in range(PARTS)
+        )
+    )
+    (a, b, c, d), applied = leaves, windows
+    ways = {
+        "one fold": events.groupBy("example").agg(*folds),
+        "every": partials.groupBy("example").agg(
+            *(F.expr(m.every(f"`{n}`")).alias(n) for n, (_, m) in names.items())
+        ),
+        "windows": wide.select(
+            "example",
+            *(
+                F.expr(reduce(lambda x, y: pair(n, x, y), (part(n, i) for i in applied))).alias(n)
+                for n in names
+            ),
+        ),
+        "tree": wide.select(
+            "example",
+            *(
+                F.expr(
+                    pair(n, pair(n, part(n, a), part(n, b)), pair(n, part(n, c), part(n, d)))
+                ).alias(n)
+                for n in names
+            ),
+        ),
+    }
+    for way, frame in ways.items():
+        content = [F.expr(m.content(f"`{n}`")).alias(n) for n, (_, m) in names.items()]
+        for found in frame.select("example", *content).collect():
+            for (column, merge), name in zip(CASES, names, strict=True):
+                at = 3 + list(COLUMNS).index(column)
+                mine = [(r[2], r[at]) for r in data if r[0] == found["example"]]
+                wanted, got = folded(merge, mine), found[name]
+                if isinstance(got, datetime.datetime) and column == "zoned":
+                    got = got.astimezone(datetime.UTC)
+                if isinstance(got, bytearray):
+                    got = bytes(got)
+                if merge == "set" and column == "b":
+                    got = [bytes(v) for v in got or []]
+                if column == "zoned" and merge in ("set", "last") and got is not None:
+                    zoned = [
+                        v.astimezone(datetime.UTC) if isinstance(v, datetime.datetime) else v
+                        for v in got
+                    ]
+                    got = zoned if merge == "set" else tuple(zoned)
+                if merge == "last" and got is not None:
+                    got = tuple(got)
+                inexact = merge in ("hll", "theta") or (column, merge) == ("x", "sum")
+                assert same(got, wanted, inexact), (way, name, got, wanted, mine)
+    partials.unpersist()
+
+
+MOST = Decimal(10**19 - 1)
+#: Type, two values whose sum its type does not hold.
+OVERFLOWS = [
+    ("bigint", 2**63 - 1, 1),
+    ("bigint", -(2**63), -1),
+    ("decimal(38,0)", Decimal(10**38 - 1), Decimal(1)),
+    ("decimal(38,18)", MOST, MOST * 10),
+    ("decimal(20,2)", Decimal(10**18 - 1), Decimal(10**18 - 1)),
+]
+
+
+@pytest.mark.parametrize(("kind", "a", "b"), OVERFLOWS)
+def test_an_overflow_is_an_error_whatever_the_sessions_settings(
+    other: SparkSession, kind: str, a: Any, b: Any
+) -> None:
+    one = other.createDataFrame([(a, b)], f"a {kind}, b {kind}")
+    total = merges()["sum"]
+    with pytest.raises(Exception, match="evenkeel cannot merge: a . b is more than"):
+        one.select(F.expr(total.pair("a", "b", kind))).collect()
+    # A sum of decimals has ten digits more, as far as there are any.
+    if ("38" in kind and "18" not in kind) or kind == "bigint":
+        both = one.selectExpr("explode(array(a, b)) AS x")
+        for sql in (total.fold("x", ""), total.every("x")):
+            with pytest.raises(Exception, match="cannot merge: the sum of x is more than"):
+                both.select(F.expr(sql)).collect()
+
+
+def test_the_writers_sql_is_exact(other: SparkSession) -> None:
+    """The text of docs/SPLITTING.md, as it stands there."""
+    text = (ROOT / "docs" / "SPLITTING.md").read_text().partition("## Your own writer\n")[2]
+    found = re.search(r"UPDATE SET units = (.*?)\nWHEN NOT MATCHED", text, re.S)
+    assert found is not None
+    told, casts = found[1], re.findall(r"`(try_cast\([^`]*)`", text)
+    assert len(casts) == 2
+    narrow = told.replace("try_add(s.units, w.units)", f"try_add({', '.join(casts)})")
+    tiny, zero = Decimal("1E-18"), Decimal(0)
+    for sql, kind, cases in (
+        (told, "bigint", [(1, 2, 3), (None, 2, 2), (1, None, 1), (None, None, None)]),
+        (told, "decimal(30,10)", [(tiny * 10**9, tiny * 10**8, Decimal("1.1E-9"))]),
+        (narrow, "decimal(38,18)", [(tiny, tiny, 2 * tiny), (MOST, tiny, MOST + tiny)]),
+        (narrow, "decimal(38,18)", [(None, tiny, tiny), (zero, None, zero)]),
+    ):
+        rows = [((a,), (b,)) for a, b, _ in cases]
+        frame = other.createDataFrame(rows, f"s struct<units {kind}>, w struct<units {kind}>")
+        assert [r[0] for r in frame.select(F.expr(sql)).collect()] == [c for _, _, c in cases]
+    for sql, (kind, a, b) in ((told, OVERFLOWS[0]), (told, OVERFLOWS[2]), (narrow, OVERFLOWS[3])):
+        frame = other.createDataFrame(
+            [((a,), (b,))], f"s struct<units {kind}>, w struct<units {kind}>"
+        )
+        with pytest.raises(Exception, match="units are too many"):
+            frame.select(F.expr(sql)).collect()
+
+
+def test_windows_of_tiny_decimals_add_up_and_an_overflow_writes_nothing(
+    spark: SparkSession, world: World
+) -> None:
+    tiny, big = Decimal("1E-18"), 2**62
+    at = [pd.Timestamp(f"2013-01-0{d}T12", tz="UTC") for d in (1, 2, 3)]
+    world.write_events(
+        pd.DataFrame({"dest": ["A"] * 3, "at": at, "price": [1, 1, 1], "n": [big, 1, big]})
+    )
+    events = spark.read.parquet(f"{world.folder}/events.parquet")
+    prices = events.withColumn("price", F.lit("0.000000000000000001").cast("decimal(38,18)"))
+    prices.write.parquet(f"{world.folder}/prices")
+    columns = {"price": {"merge": "sum", "of": "price"}, "n": {"merge": "sum", "of": "n"}}
+    world.respec(
+        input={"path": "prices", "time": "at"},
+        state={"totals": {"path": "state/totals", "columns": columns}},
+    )
+    caller = spark.newSession()
+    caller.conf.set("spark.sql.ansi.enabled", "false")
+    bootstrap(caller, world.table, datetime.date(2013, 1, 2))
+    apply_window(caller, world.table, datetime.date(2013, 1, 2), datetime.date(2013, 1, 3))
+    path = world.table.spec.state["totals"].path
+    before = state.table_version(spark, path)
+    with pytest.raises(InputError, match="cannot hold a merged value .*`n`.* is more than") as told:
+        apply_window(caller, world.table, datetime.date(2013, 1, 3), datetime.date(2013, 1, 4))
+    assert "\n" not in str(told.value) and "totals" in str(told.value)
+    assert state.table_version(spark, path) == before
+    (row,) = spark.read.format("delta").load(path).select("price", "n").collect()
+    assert tuple(row) == (2 * tiny, big + 1)

@@ -1,0 +1,595 @@
+"""Applying windows: state as pandas has it, exactly once, each channel in its own task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import functions as F
+
+from evenkeel.registry.epochs import Registry, TableVersion
+from evenkeel.registry.state_view import kinds, one_row_a_key
+from evenkeel.spec.parts import StateColumn, StateTable
+from evenkeel_spark.events import applied_windows
+from evenkeel_spark.jobs import apply_window as job
+from evenkeel_spark.jobs.apply_window import apply_window, window_state
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.jobs.bootstrap import main as bootstrap_main
+from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
+from partitioning.errors import FenceError, InputError
+from partitioning.function.function import (
+    KeyColumn,
+    PartitioningFunction,
+    numbered_channels,
+    successor,
+)
+from partitioning.function.hashing import key_hash
+from partitioning.function.split import Split
+from partitioning.function.sql import channel_sql
+from tests.conftest import SPEC, World, compiled
+
+pytestmark = pytest.mark.spark
+
+
+def day(number: int) -> date:
+    return date(2013, 1, number)
+
+
+def versions(spark, world: World) -> dict[str, int]:
+    return {n: state.table_version(spark, s.path) for n, s in world.table.spec.state.items()}
+
+
+def rows(spark, world: World, name: str) -> pd.DataFrame:
+    path = world.table.spec.state[name].path
+    return spark.read.format("delta").load(path).toPandas().set_index("dest").sort_index()
+
+
+def test_state_and_record_are_what_pandas_says(spark, ready: World):
+    events = ready.events
+    # Nulls among the values and in the key, a key seen for the first time, one last seen long ago.
+    events["miles"] = events["miles"].astype("Int32").mask(events.index % 5 == 0)
+    events.loc[events["dest"] == "D001", "miles"] = None
+    events.loc[len(events) - 3 :, "dest"] = "NEW"
+    events.loc[events.index % 70 == 0, "dest"] = None
+    ready.write_events(events).respec(null_keys="keep")
+    before = rows(spark, ready, "totals")
+    apply_window(spark, ready.table, day(8), day(11))
+    record = apply_window(spark, ready.table, day(11), day(15))
+
+    epoch = ready.table.epoch()
+    totals = rows(spark, ready, "totals")
+    assert totals.index.is_unique
+    assert (totals["channel"] == epoch.lookup(totals.index)).all()
+    window = events[events["at"] >= "2013-01-11"]
+    counts = window.groupby(epoch.lookup(window["dest"])).size()
+    assert [c["channel"] for c in record["channels"]] == [0, 1, 2, 3]
+    assert [c["rows"] for c in record["channels"]] == [counts.get(c, 0) for c in range(4)]
+    assert sum(c["seconds"] for c in record["channels"]) > 0
+    stored = json.loads((ready.folder / "registry/windows/2013-01-15.json").read_text())
+    assert stored == record
+    assert (stored["start"], stored["end"]) == ("2013-01-11", "2013-01-15")
+    assert stored["rows"] == len(window)
+
+    totals.index = totals.index.fillna("no key")
+    new = events[events["at"] >= "2013-01-08"].fillna({"dest": "no key"}).groupby("dest")
+    trips = before["trips"].add(new.size(), fill_value=0)
+    assert totals["trips"].to_dict() == trips.to_dict()
+    miles = before["miles"].add(new["miles"].sum(min_count=1).astype("Float64"), fill_value=0)
+    assert (totals["miles"] == miles[totals.index]).all()
+    last = new["at"].max().dt.tz_localize(None)
+    assert (totals.loc[last.index, "last"] == last).all()
+    first = new["at"].min().dt.tz_localize(None)
+    fresh = first.index.difference(before.index)
+    assert {"NEW", "no key"} <= set(fresh)
+    assert (totals.loc[fresh, "first"] == first[fresh]).all()
+    assert (totals.loc[before.index, "first"] == before["first"]).all()
+
+
+@pytest.mark.parametrize("sized", [lambda spark: spark, compiled], ids=["small", "large"])
+def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World, sized):
+    """With adaptive execution, too, which may join small partitions of a shuffle."""
+    spec, function = ready.table.spec, ready.table.epoch().function
+    events = sized(spark).read.parquet(spec.input.path)
+    folded = window_state(events, spec, function)
+    assert folded._jdf.queryExecution().executedPlan().toString().count("Exchange ") == 1
+    tasks = folded.rdd.glom().map(lambda part: {r.channel for r in part}).collect()
+    assert tasks == [{0}, {1}, {2}, {3}]
+
+
+@pytest.mark.slow
+def test_each_channel_has_its_seconds_where_queries_are_compiled(spark, ready: World):
+    record = apply_window(compiled(spark), ready.table, day(8), day(10))
+    window = ready.events[ready.events["at"].between("2013-01-08", "2013-01-09 23:59:59.999999")]
+    assert sum(c["rows"] for c in record["channels"]) == len(window)
+    assert all(c["seconds"] > 0 for c in record["channels"] if c["rows"])
+
+
+def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: World):
+    record = apply_window(spark, ready.table, day(8), day(10))
+    before = versions(spark, ready)
+    assert apply_window(spark, ready.table, day(8), day(10)) == record
+    for start, end, message in (
+        (9, 12, "windows are applied up to 2013-01-10: the one from 2013-01-09"),
+        (9, 10, "would count events twice"),
+        (2, 4, "Go on with --start 2013-01-10"),
+        (12, 12, "has no day"),
+    ):
+        with pytest.raises(InputError, match=message):
+            apply_window(spark, ready.table, day(start), day(end))
+    # Nor does one after a crash just before the record was written.
+    (ready.folder / "registry/windows/2013-01-10.json").unlink()
+    again = apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready) == before
+    assert [c["rows"] for c in again["channels"]] == [c["rows"] for c in record["channels"]]
+
+
+@pytest.mark.slow
+def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatch):
+    table = world.with_seen().table
+    bootstrap(spark, table, day(8))
+    real, done = job.merge_window, []
+
+    def first_only(spark, spec, name, *window):
+        if done:
+            raise KeyboardInterrupt
+        real(spark, spec, name, *window)
+        done.append(name)
+
+    before = versions(spark, world)
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", first_only)
+        with pytest.raises(KeyboardInterrupt):
+            apply_window(spark, table, day(8), day(10))
+    # Even a run that does not look first finds the transaction spent.
+    monkeypatch.setattr(applied_windows, "waiting", lambda *_: list(table.spec.state))
+    apply_window(spark, table, day(8), day(10))
+    assert versions(spark, world) == {n: v + 1 for n, v in before.items()}
+    events = world.events
+    assert rows(spark, world, "totals")["trips"].sum() == (events["at"] < "2013-01-10").sum()
+    for name in ("txnAppId", "txnVersion"):
+        assert spark.conf.get(f"spark.databricks.delta.write.{name}", None) is None
+
+
+def test_bootstrapped_days_are_applied_already(spark, ready: World):
+    with pytest.raises(InputError, match="windows are applied up to 2013-01-08"):
+        apply_window(spark, ready.table, day(5), day(9))
+
+
+def test_days_are_not_left_out_unless_asked_to(spark, ready: World, capsys):
+    """They could never be applied later."""
+    before = versions(spark, ready)
+    arguments = ["--spec", ready.spec_path, "--start", "2013-01-10", "--end", "2013-01-11"]
+    assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "windows are applied up to 2013-01-08: the one from 2013-01-10 to 2013-01-11" in line
+    assert "Go on with --start 2013-01-08, or give --allow-gap" in line
+    assert versions(spark, ready) == before
+    assert job.main([*arguments, "--allow-gap"]) == 0
+    assert versions(spark, ready) == {n: v + 1 for n, v in before.items()}
+
+
+@pytest.mark.slow
+def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World, monkeypatch):
+    """Else what one table lacks of it would be lost. State began empty: any first day will do."""
+    table, real = world.with_seen().table, job.merge_window
+    bootstrap(spark, table)
+
+    def first_only(spark, spec, name, *window):
+        if name == "seen":
+            raise KeyboardInterrupt
+        real(spark, spec, name, *window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", first_only)
+        with pytest.raises(KeyboardInterrupt):
+            apply_window(spark, table, day(4), day(6))
+    with pytest.raises(InputError, match="Run it again first: --start 2013-01-04 --end 2013-01-06"):
+        apply_window(spark, table, day(6), day(7), allow_gap=True)
+    apply_window(spark, table, day(4), day(6))
+    apply_window(spark, table, day(6), day(7))
+
+
+def owners(world: World, key: str, count: int) -> list[int]:
+    """The key's own channel and those that follow it."""
+    (here,) = world.table.epoch().function.unsplit.lookup([key]).tolist()
+    return [(here + i) % 4 for i in range(count)]
+
+
+def split(spark, world: World, shared: dict[str, int]) -> PartitioningFunction:
+    """Publish an epoch in which each of these keys is shared by so many `owners`, by `miles`; of
+    build sides each of them gets a copy."""
+    epoch = world.table.epoch()
+    hashes = key_hash([list(shared)], ["string"]).tolist()
+    has = {key: owners(world, key, count) for key, count in shared.items()}
+    function = replace(
+        epoch.function,
+        split=Split.of(
+            {
+                h: {c: 1.0 + (i == 0) for i, c in enumerate(its)}
+                for h, its in zip(hashes, has.values(), strict=True)
+            }
+        ),
+        row=KeyColumn("miles", "int"),
+        epoch=epoch.number + 1,
+        parent=epoch.function.digest,
+    )
+    versions = {}
+    for name, part in world.table.spec.state.items():
+        rule, path = constraints.rule(function), part.path
+        constraints.drop(spark, path, constraints.epoch_name(epoch.number))
+        constraints.add(spark, path, constraints.epoch_name(function.epoch), rule)
+        for key, its in has.items() if part.copied else ():
+            there = spark.read.format("delta").load(path).where(f"dest = '{key}'")
+            put(spark, path, key, sorted({*its} - {r["channel"] for r in there.collect()}))
+        versions[name] = TableVersion(path, state.table_version(spark, path))
+    world.table.registry.publish(function, versions)
+    return function
+
+
+def put(spark, path: str, key: str, channels: list[int], **values: int) -> None:
+    """Write a key's row to these channels, too, with other values."""
+    there = spark.read.format("delta").load(path).where(f"dest = '{key}'").limit(1)
+    for channel in channels:
+        given = {name: F.lit(v).cast(there.schema[name].dataType) for name, v in values.items()}
+        row = there.withColumns({**given, "channel": F.lit(channel)})
+        row.write.format("delta").mode("append").save(path)
+
+
+@pytest.mark.slow
+def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, ready: World):
+    events = ready.events
+    events["miles"] = events["miles"].astype("Int32").mask(events.index % 3 == 0)
+    events.loc[events["dest"] == "D001", "miles"] = None
+    ready.write_events(events)
+    function = split(spark, ready, {"D000": 2})
+    record = apply_window(spark, ready.table, day(8), day(10))
+    apply_window(spark, ready.table, day(10), day(15))
+    path = ready.table.spec.state["totals"].path
+    found = spark.read.format("delta").load(path).toPandas()
+    per_key = found.groupby("dest")["channel"]
+    assert sorted(found.loc[found["dest"] == "D000", "channel"]) == sorted(
+        function.split.channels.tolist()
+    )
+    assert (per_key.nunique() == per_key.size()).all() and per_key.size().sum() == len(per_key) + 1
+    window = events[(events["at"] >= "2013-01-08") & (events["at"] < "2013-01-10")]
+    routed = ready.table.epoch().lookup(window["dest"], row=window["miles"].astype(object))
+    assert [c["rows"] for c in record["channels"]] == [(routed == c).sum() for c in range(4)]
+    whole = ready.table.state("totals", spark=spark).toPandas().set_index("dest").sort_index()
+    late = events[events["at"] >= "2013-01-08"].groupby("dest")
+    spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW totals AS {ready.table.state_sql('totals', None, spark)}"
+    )
+    assert spark.table("totals").schema == ready.table.state("totals", spark=spark).schema
+    viewed = spark.table("totals").toPandas().set_index("dest").sort_index()
+    pd.testing.assert_frame_equal(viewed, whole)
+    spark.catalog.dropTempView("totals")
+    before = ready.table.state("totals", 1, spark).toPandas().set_index("dest")
+    trips = before["trips"].add(late.size(), fill_value=0).sort_index()
+    assert whole["trips"].tolist() == trips.tolist()
+    with pytest.raises(InputError, match="no state table 'total'. Known: totals"):
+        ready.table.state("total")
+
+
+def test_a_row_column_of_another_type_is_refused(spark, ready: World):
+    """It would split a window that is applied again in another way."""
+    split(spark, ready, {"D000": 2})
+    before = versions(spark, ready)
+    for change, message in (
+        (lambda e: e.assign(miles=e["miles"].astype("int64")), "is bigint, keys are split by it"),
+        (lambda e: e.drop(columns="miles"), "no column 'miles'"),
+    ):
+        ready.write_events(change(ready.events))
+        with pytest.raises(InputError, match=message):
+            apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready) == before
+
+
+def with_columns(**columns) -> dict:
+    return {"totals": {**SPEC["state"]["totals"], "columns": columns}}
+
+
+COLUMNS = SPEC["state"]["totals"]["columns"]
+MAXIMA = {**COLUMNS, "miles": {"merge": "max", "of": "miles"}}
+RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}
+LESS = {name: c for name, c in COLUMNS.items() if name != "miles"}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (MAXIMA, "column 'miles' was made by merge sum, the spec says max"),
+        (RENAMED, "there is no state column 'flown', which the spec makes by sum"),
+        (LESS, "column 'miles' was made by merge sum, the spec has no such column"),
+    ],
+)
+def test_state_columns_are_those_of_bootstrap(spark, ready: World, columns, message, kept):
+    path = ready.table.spec.state["totals"].path
+    if not kept:
+        spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
+    before = versions(spark, ready)
+    ready.respec(state=with_columns(**columns))
+    # A table that was made before the property is known by the names of its columns.
+    if not kept and columns is not RENAMED:
+        check_tables(spark, ready.table.spec)
+        return
+    with pytest.raises(InputError, match=message) as error:
+        apply_window(spark, ready.table, day(8), day(10))
+    assert f"totals ({path})" in str(error.value)
+    assert "State columns are fixed at bootstrap" in str(error.value)
+    assert versions(spark, ready) == before
+    ready.respec(state=with_columns(**COLUMNS))
+    apply_window(spark, ready.table, day(8), day(10))
+
+
+def test_a_state_table_added_after_bootstrap_is_told_what_to_do(spark, ready: World, capsys):
+    """Not to bootstrap, which would say the same."""
+    before, wrong = versions(spark, ready), ready.with_seen().table.spec.state["seen"].path
+    for main, given in (
+        (job.main, ["--start", "2013-01-08", "--end", "2013-01-10"]),
+        (bootstrap_main, ["--end", "2013-01-08"]),
+    ):
+        assert main(["--spec", ready.spec_path, *given]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert f"{wrong}: epoch 0 knows no state table 'seen': they are fixed at bootstrap" in line
+        assert "Take it out of the spec; or bootstrap under another `table`" in line
+    moved = {**SPEC["state"]["totals"], "path": "state/elsewhere"}
+    with pytest.raises(InputError, match=r"elsewhere: holds no state .* epoch 0 has 'totals' at"):
+        check_tables(spark, ready.respec(state={"totals": moved}).table.spec)
+    assert versions(spark, ready.respec(state=SPEC["state"])) == before
+    assert not Path(wrong).exists()
+
+
+def test_a_table_without_deletion_vectors_is_refused_before_anything(spark, ready: World, capsys):
+    path = ready.table.spec.state["totals"].path
+    off = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
+    spark.sql(off)
+    before = versions(spark, ready)
+    arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+    assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"totals ({path}): its deletion vectors are off" in line
+    assert versions(spark, ready) == before
+    # What to do is told as SQL.
+    spark.sql(line[line.index("ALTER TABLE") :])
+    assert job.main(arguments) == 0
+
+
+def no_new_events(world: World) -> None:
+    world.write_events(world.events[world.events["at"] < "2013-01-08"])
+
+
+def null_keys(world: World) -> None:
+    events = world.events
+    events.loc[events.index[-2:], "dest"] = None
+    world.write_events(events)
+
+
+def null_times(world: World) -> None:
+    events = world.events
+    events.loc[events.index[:3], "at"] = None
+    world.write_events(events)
+
+
+def edited_epoch(world: World) -> None:
+    file = world.folder / "registry/epochs/00000000/epoch.json"
+    file.write_text(file.read_text().replace("consistent", "uniform"))
+
+
+@pytest.mark.parametrize(
+    ("change", "end", "message"),
+    [
+        (edited_epoch, "2013-01-20", "epoch.json"),
+        (no_new_events, "2013-02-01", "no events in the window from 2013-01-08 to 2013-02-01"),
+        (null_keys, "2013-02-01", "2 events have a null in the key (dest)"),
+        (null_times, "2013-02-01", "3 events have a null for their time (at)"),
+        (
+            lambda w: w.respec(input={"path": "events.parquet"}),
+            "2013-01-20",
+            "input.time is not set",
+        ),
+        (
+            lambda w: w.write_events(w.events.drop(columns="miles")),
+            "2013-01-20",
+            "no column 'miles'",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change, end, message):
+    change(ready)
+    before = versions(spark, ready)
+    assert job.main(["--spec", ready.spec_path, "--start", "2013-01-08", "--end", end]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert [line.startswith("evenkeel: error: ") for line in lines] == [True]
+    assert message in lines[0]
+    assert versions(spark, ready) == before
+    assert not (ready.folder / "registry" / "windows").exists()
+
+
+def test_refused_while_a_migration_is_under_way(spark, ready: World):
+    function = ready.table.epoch().function
+    path = ready.table.spec.state["totals"].path
+    rule = constraints.rule(function, function)
+    constraints.add(spark, path, constraints.moving_name(1), rule)
+    before = versions(spark, ready)
+    with pytest.raises(FenceError, match="stands under evenkeel_epoch_0, evenkeel_moving_1"):
+        apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready) == before
+    constraints.drop(spark, path, constraints.epoch_name(0))
+    with pytest.raises(FenceError, match="A migration .*is under way"):
+        apply_window(spark, ready.table, day(8), day(10))
+
+
+def turned(spark, world: World) -> None:
+    """Move every slot to the next channel, and publish: a migration as a whole."""
+    old = world.table.epoch().function
+    function = replace(old, slots=(old.slots + 1) % 4, epoch=1, parent=old.digest)
+    versions = {}
+    for name, part in world.table.spec.state.items():
+        both = constraints.rule(old, function)
+        constraints.add(spark, part.path, constraints.moving_name(1), both)
+        constraints.drop(spark, part.path, constraints.epoch_name(0))
+        spark.sql(f"UPDATE delta.`{part.path}` SET channel = {channel_sql(function)}")
+        constraints.add(spark, part.path, constraints.epoch_name(1), constraints.rule(function))
+        constraints.drop(spark, part.path, constraints.moving_name(1))
+        versions[name] = TableVersion(part.path, state.table_version(spark, part.path))
+    world.table.registry.publish(function, versions)
+
+
+WHENS = ["before the check", "right after it"]
+
+
+def hooked(patch: pytest.MonkeyPatch, when: str, tables: int, act: Callable[[], object]) -> None:
+    """Somebody acts as the window is merged into a table, so many tables after the first."""
+    merge, check, seen = job.merge_window, constraints.check_unchanged, []
+
+    def at(this: str) -> None:
+        if when == this:
+            seen.append(this)
+            if len(seen) == tables + 1:
+                act()
+
+    def merging(*args):
+        at(WHENS[0])
+        merge(*args)
+
+    def checking(*args):
+        check(*args)
+        at(WHENS[1])
+
+    patch.setattr(job, "merge_window", merging)
+    patch.setattr(constraints, "check_unchanged", checking)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("after", [0, 1], ids=["first table", "second table"])
+def test_a_migration_from_fold_to_merge_is_one_line(
+    spark, world: World, capsys, monkeypatch, after: int, when: str
+):
+    world.with_seen()
+    bootstrap(spark, world.table, day(8))
+    events = world.events
+    new = events["at"].between("2013-01-08", "2013-01-09") & (events.index % 9 == 0)
+    events.loc[new, "dest"] = [f"NEW{i}" for i in range(new.sum())]
+    world.write_events(events)
+    with monkeypatch.context() as patch:
+        # By another session: this one writes under the transaction id of the window.
+        hooked(patch, when, after, lambda: turned(spark.newSession(), world))
+        arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+        assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert {
+        WHENS[0]: "stands under evenkeel_epoch_1 by now, no longer under epoch 0 alone",
+        WHENS[1]: "epoch 0 was replaced meanwhile: evenkeel_epoch_1 refuses what it routed",
+    }[when] in line
+    assert line.endswith("Run it again: it goes by the current epoch, and counts nothing twice")
+    assert not (world.folder / "registry/windows").exists()
+    assert job.main(arguments) == 0
+    totals, until = rows(spark, world, "totals"), events[events["at"] < "2013-01-10"]
+    assert totals["trips"].to_dict() == until.groupby("dest").size().to_dict()
+    for name in ("totals", "seen"):
+        found = rows(spark, world, name)
+        assert (found["channel"] == world.table.epoch().lookup(found.index)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("when", "after", "new"),
+    [
+        (WHENS[0], 0, "D001"),
+        (WHENS[1], 0, "D001"),
+        (WHENS[0], 1, "D001"),
+        (WHENS[1], 1, "D001"),
+        (WHENS[1], 1, None),
+    ],
+    ids=["partials", "partials after the check", "copies", "copies after", "an owner after"],
+)
+def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
+    spark, world: World, capsys, monkeypatch, when: str, after: int, new: str | None
+):
+    """The constraint admits a split key's row on any owner, whoever wrote it."""
+    events = world.events
+    events["city"] = ("City of " + events["dest"]).where(events["at"] >= "2013-01-08", None)
+    dims = {"path": "state/dims", "columns": {"city": {"merge": "copy", "of": "city"}}}
+    world.write_events(events)
+    world.respec(state={**SPEC["state"], "dims": dims}, split={"by": "miles"})
+    bootstrap(spark, world.table, day(8))
+    split(spark, world, {"D000": 2})
+    path = world.table.spec.state["totals"].path
+    left = {}
+
+    def theirs() -> None:
+        other = spark.newSession()
+        split(other, world, {"D000": 3} | ({new: 2} if new else {}))
+        if new:
+            put(other, path, new, owners(world, new, 2)[1:], trips=1000)
+        left.update(versions(other, world))
+
+    with monkeypatch.context() as patch:
+        hooked(patch, when, after, theirs)
+        arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+        assert job.main(arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "evenkeel_epoch_2" in line and line.endswith("and counts nothing twice")
+    assert versions(spark, world) == left
+    assert job.main(arguments) == 0
+    whole = world.table.state("totals", spark=spark).toPandas().set_index("dest")["trips"]
+    counts = events[events["at"] < "2013-01-10"].groupby("dest").size()
+    assert whole.to_dict() == (counts + 1000 * (counts.index == new)).to_dict()
+    cities = rows(spark, world, "dims").loc["D000"].set_index("channel")["city"].to_dict()
+    assert cities == dict.fromkeys(owners(world, "D000", 3), "City of D000")
+
+
+def test_a_concurrent_write_is_one_line(spark, ready: World, capsys, monkeypatch):
+    path = ready.table.spec.state["totals"].path
+
+    def meddle(*args):
+        # Between Delta's snapshot and its commit there is no hook: its own exception is raised.
+        from delta.exceptions.captured import ConcurrentAppendException
+
+        raise ConcurrentAppendException(f"Files were added to {path}\nmore", "", None)
+
+    monkeypatch.setattr(job, "of_table", meddle)
+    arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+    assert job.main(arguments) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert len(error) == 1
+    assert "somebody else wrote at the same time" in error[0]
+    assert error[0].endswith("Run it again")
+
+
+def test_no_window_before_bootstrap(spark, world: World, capsys):
+    arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
+    assert job.main(arguments) == 2
+    assert "holds no state table. Run bootstrap" in capsys.readouterr().err
+    assert Registry(str(world.folder / "registry")).numbers() == []
+    assert not Path(world.folder / "state").exists()
+
+
+def test_one_row_a_key_whatever_a_struct_names_its_fields(spark):
+    odd = "named_struct('order id', 7L, 'a.b', array('x'))"
+    spark.sql(f"SELECT 0 AS channel, 5 AS slot, 'a' AS `the key`, {odd} AS `the row`").union(
+        spark.sql(f"SELECT 1, 5, 'a', {odd}")
+    ).createOrReplaceTempView("odd")
+    columns = {"the row": {"merge": "copy", "of": "x"}}
+    table = StateTable.model_construct(
+        path="", columns={"the row": StateColumn(**columns["the row"])}
+    )
+    key = (KeyColumn("the key", "string"),)
+    (h,) = key_hash([["a"]], ["string"]).tolist()
+    both = successor(
+        key, None, numbered_channels(2), np.zeros(64, int), "x", split={h: {0: 1, 1: 1}}
+    )
+    rows = spark.table("odd").withColumn("slot", F.lit(h % 64))
+    rows.createOrReplaceTempView("odd")
+    (row,) = spark.sql(one_row_a_key("odd", kinds(rows.schema), table, both)).collect()
+    assert row["the key"] == "a" and row["the row"].asDict() == {"order id": 7, "a.b": ["x"]}
+    spark.catalog.dropTempView("odd")

@@ -1,0 +1,312 @@
+"""Copies: every owner of a split key has the rows of build sides, whatever comes between."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.quality.gates import plan_gate
+from evenkeel_spark.events.state_weights import weigh
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.migration.fence import Migration, approved
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import check, verify
+from evenkeel_spark.tables.delta import state
+from partitioning.errors import FenceError, GateError
+from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.hashing import key_hash
+from partitioning.function.split import Split
+from partitioning.planning.plan import plan_for
+from partitioning.workload.profile import Profile, Sketch
+from tests.conftest import DAYS, SPEC, World, some_events
+from tests.evenkeel_spark.migration.test_split_state import START, parts, split, whole
+from tests.support.placed import (
+    HEAVY,
+    SLOTS,
+    Placed,
+    copied,
+    crashing_at,
+    hashes,
+    meanwhile,
+    placed,
+    planned,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+(HASH,) = hashes([HEAVY]).tolist()
+#: What HEAVY's row has, and so each copy of it.
+VALUE = int(HEAVY[1:])
+THREE = {START: 2.0, 0: 1.0, 1: 1.0}
+
+
+def build_side(spark: SparkSession, home: Placed) -> dict[int, int]:
+    """Channel -> value of HEAVY's copy there."""
+    rows = spark.read.format("delta").load(home.path("ranks")).where(f"key = '{HEAVY}'").collect()
+    assert len({r["channel"] for r in rows}) == len(rows)
+    return {r["channel"]: r["visits"] for r in rows}
+
+
+def delete(spark: SparkSession, home: Placed, channel: int) -> None:
+    spark.sql(
+        f"DELETE FROM {state.sql_name(home.path('ranks'))} "
+        f"WHERE key = '{HEAVY}' AND channel = {channel}"
+    )
+
+
+def weighed(spark: SparkSession, home: Placed) -> Profile:
+    """A profile as `learn` makes it, of a load that is HEAVY's alone."""
+    load = np.zeros(SLOTS)
+    load[HASH % SLOTS] = 100.0
+    sketch = Sketch(load, np.array([HASH]), np.array([100.0]), (HEAVY,), 0.0, 100)
+    function = home.table.epoch().function
+    weight = weigh(spark, home.table.spec, function, np.array([HASH]))
+    return weight.onto(sketch, function.key)
+
+
+def plan_to(
+    spark: SparkSession,
+    home: Placed,
+    run: str,
+    function: PartitioningFunction,
+    budget: float | None = None,
+) -> Migration:
+    """A plan that the gate before lets through."""
+    migration = planned(spark, home, run, function, weighed(spark, home), budget=budget)
+    gate = plan_gate(migration.plan, migration.before, going_back=True)
+    assert gate.success, gate.to_dict()
+    return migration
+
+
+def carried_out(
+    spark: SparkSession, home: Placed, run: str, function: PartitioningFunction
+) -> Migration:
+    migration = plan_to(spark, home, run, function)
+    migrate(spark, migration)
+    verify(spark, migration)
+    publish(spark, migration)
+    return migration
+
+
+def each(spark: SparkSession, home: Placed) -> float:
+    return state.table_bytes_per_row(spark, home.path("ranks"))
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """Partials in `visits` and a build side in `ranks`; HEAVY stands whole on START."""
+    return placed(spark, tmp_path_factory.mktemp("copies"), ("visits", "ranks"), ("ranks",))
+
+
+@pytest.fixture(scope="module")
+def shared(
+    spark: SparkSession, template: Placed, tmp_path_factory: pytest.TempPathFactory
+) -> Placed:
+    """Epoch 1 shares HEAVY by START, 0 and 1."""
+    home = copied(template, tmp_path_factory.mktemp("shared"))
+    assert build_side(spark, home) == {START: VALUE}
+    migration = plan_to(spark, home, "split", split(home.table.epoch().function, THREE))
+    # Two copies come, and nothing else moves.
+    assert migration.plan.bytes == pytest.approx(2 * each(spark, home))
+    assert sum(m.rows for m in migration.plan.moves) == 2
+    tables = migrate(spark, migration)["tables"]
+    assert (tables["visits"]["rows"], tables["visits"]["bytes"]) == (0, 0)
+    assert (tables["ranks"]["rows"], len(tables["ranks"]["commits"])) == (2, 1)
+    assert tables["ranks"]["bytes"] > 0
+    version = home.version(spark, "ranks")
+    # Again, there is nothing to do, and no commit is made.
+    migrate(spark, migration)
+    assert home.version(spark, "ranks") == version
+    verify(spark, migration)
+    publish(spark, migration)
+    told = migration.run.read_json("gate_tables.json")
+    assert told["success"] and told["warnings"] == 0
+    assert "Every owner of a split key has its copy" in json.dumps(told)
+    return home
+
+
+@pytest.fixture
+def home(shared: Placed, tmp_path: Path) -> Placed:
+    return copied(shared, tmp_path)
+
+
+def test_every_owner_gets_its_copy_when_a_key_is_split(spark: SparkSession, home: Placed) -> None:
+    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
+    assert parts(spark, home) == {START: VALUE}
+    rows = home.table.state("ranks", spark=spark).where(f"key = '{HEAVY}'").collect()
+    assert [r["visits"] for r in rows] == [VALUE]
+    again = weighed(spark, home)
+    # Three copies and a partial, by two tables' bytes a row.
+    assert again.heavy_rows.tolist() == [4.0] and again.heavy_copy_rows.tolist() == [1.0]
+    assert again.heavy_copy_bytes[0] == pytest.approx(each(spark, home))
+
+
+def test_owners_come_and_go(spark: SparkSession, home: Placed) -> None:
+    # Somebody has written on one owner alone.
+    spark.sql(
+        f"UPDATE {state.sql_name(home.path('ranks'))} SET visits = visits + 1 "
+        f"WHERE key = '{HEAVY}' AND channel = 1"
+    )
+    before = home.table.epoch().function
+    migration = carried_out(spark, home, "next", split(before, {0: 3.0, 2: 1.0}))
+    assert build_side(spark, home) == dict.fromkeys((0, 2), VALUE + 1)
+    assert parts(spark, home) == {0: VALUE}
+    measured = migration.run.read_json("gate_tables.json")
+    assert measured["success"] and measured["warnings"] == 0
+
+
+@pytest.mark.parametrize("channel", [1, 2])
+def test_whole_again_the_other_copies_go(spark: SparkSession, home: Placed, channel: int) -> None:
+    before = home.table.epoch().function
+    migration = carried_out(spark, home, "whole", whole(before, channel))
+    assert build_side(spark, home) == {channel: VALUE}
+    # To take copies away costs nothing; the one that comes to where none was is written.
+    moved = migration.run.read_json("migration.json")["tables"]["ranks"]
+    assert (moved["bytes"] > 0) == (channel not in THREE)
+    copies = float(channel not in THREE)
+    # And of `visits` the partials of all other owners, each a third of its row.
+    assert sum(m.rows for m in migration.plan.moves) == pytest.approx(copies + (2 + copies) / 3)
+
+
+@pytest.mark.parametrize(
+    ("step", "owners"),
+    [
+        ("loosened", {START: 1.0, 2: 1.0}),
+        ("moved", {START: 1.0, 2: 1.0}),
+        ("moved", {2: 1.0}),
+        ("sealing", {2: 1.0}),
+    ],
+)
+def test_a_crash_anywhere_is_made_good_forward_and_back(
+    spark: SparkSession,
+    home: Placed,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    owners: dict[int, float],
+) -> None:
+    before = home.table.epoch().function
+    target = split(before, owners) if len(owners) > 1 else whole(before, *owners)
+    migration = plan_to(spark, home, "next", target)
+
+    def forward() -> None:
+        migrate(spark, migration)
+        verify(spark, migration)
+
+    with crashing_at(step, monkeypatch):
+        forward()
+    with crashing_at(step, monkeypatch):
+        roll_back(spark, migration)
+    roll_back(spark, migration)
+    for name in home.names:
+        assert home.constraints(spark, name) == {"evenkeel_epoch_1"}
+    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
+    assert sum(parts(spark, home).values()) == VALUE
+    with crashing_at(step, monkeypatch):
+        forward()
+    forward()
+    publish(spark, migration)
+    assert build_side(spark, home) == dict.fromkeys(owners, VALUE)
+
+
+def test_what_comes_late_is_copied_too(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, 2))
+
+    def late() -> None:
+        spark.sql(
+            f"MERGE INTO {state.sql_name(home.path('ranks'))} s "
+            f"USING (SELECT {START} AS channel) w ON s.key = '{HEAVY}' AND s.channel = w.channel "
+            "WHEN NOT MATCHED THEN INSERT (channel, slot, key, visits) "
+            f"VALUES ({START}, {HASH % SLOTS}, '{HEAVY}', {VALUE})"
+        )
+
+    with meanwhile("moved", late, monkeypatch):
+        migrate(spark, migration)
+    with meanwhile("measured", late, monkeypatch):
+        verify(spark, migration)
+    assert build_side(spark, home) == {2: VALUE}
+
+
+def test_an_owner_without_its_copy_fails_the_gate(spark: SparkSession, home: Placed) -> None:
+    function = split(home.table.epoch().function, {START: 1.0, 0: 1.0, 2: 1.0})
+    migration = plan_to(spark, home, "next", function)
+    migrate(spark, migration)
+    delete(spark, home, 2)
+    delete(spark, home, 0)
+    with pytest.raises(GateError, match=r"Every owner of a split key has its copy .*observed 2\)"):
+        check(spark, migration)
+    # The sweep before that brings them back.
+    verify(spark, migration)
+    assert build_side(spark, home) == {START: VALUE, 0: VALUE, 2: VALUE}
+
+
+def test_copies_are_held_to_the_budget(spark: SparkSession, home: Placed) -> None:
+    function = split(home.table.epoch().function, {**THREE, 2: 1.0})
+    size = each(spark, home)
+    tight = planned(spark, home, "tight", function, weighed(spark, home), budget=size / 2)
+    gate = plan_gate(tight.plan, tight.before, going_back=True)
+    failed = [r.what for r in gate.results if not r.success]
+    assert failed == ["The plan moves no more than the budget"]
+    with pytest.raises(FenceError, match="bytes are to move by now, the budget is"):
+        migrate(spark, tight)
+    assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
+    migration = plan_to(spark, home, "paid", function, budget=size + 1)
+    migrate(spark, migration)
+    assert set(build_side(spark, home)) == {*THREE, 2}
+
+
+def test_windows_give_every_owner_what_they_bring(spark: SparkSession, world: World) -> None:
+    """Of a key that had no state when it was split, too, and wherever its events go."""
+    events = some_events()
+    late = pd.DataFrame({**events.tail(1), "dest": ["NEW"]})
+    events = pd.concat([events, late], ignore_index=True).assign(id=range(len(events) + 1))
+    # Few events tell what the key is.
+    told = events.groupby("dest").cumcount() % 5 == 0
+    events["city"] = ("City of " + events["dest"]).where(told, None)
+    dims = {"path": "state/dims", "columns": {"city": {"merge": "copy", "of": "city"}}}
+    world.write_events(events)
+    world.respec(state={**SPEC["state"], "dims": dims}, split={"by": "id"})
+    bootstrap(spark, world.table, date(2013, 1, 8))
+    epoch = world.table.epoch()
+    slots = len(epoch.function.slots)
+    first, new = key_hash([["D000", "NEW"]], ["string"]).tolist()
+    owners = {first: {0: 1.0, 1: 1.0, 3: 1.0}, new: {1: 2.0, 2: 1.0}}
+    function = replace(epoch.function, split=Split.of(owners), row=KeyColumn("id", "bigint"))
+    names, listed = ("D000", "NEW"), np.array(sorted(owners))
+    sketch = Sketch(np.ones(slots), listed, np.full(2, 0.5), names, 0.0, slots)
+    weight = weigh(spark, world.table.spec, epoch.function, listed)
+    profile = weight.onto(sketch, epoch.function.key)
+    plan = plan_for("trips", profile, epoch.function, function, tables=weight.versions)
+    run = world.table.registry.run("split")
+    run.write_json("plan.json", plan.to_dict())
+    run.write("profile.npz", profile.to_bytes())
+    migration = approved(world.table, "split", plan.digest)
+    migrate(spark, migration)
+    verify(spark, migration)
+    publish(spark, migration)
+
+    def cities() -> dict[str, dict[int, str]]:
+        rows = spark.read.format("delta").load(world.table.spec.state["dims"].path)
+        held = rows.where("dest IN ('D000', 'NEW')").toPandas()
+        assert not held.duplicated(["dest", "channel"]).any()
+        return {
+            str(k): dict(zip(g["channel"], g["city"], strict=True)) for k, g in held.groupby("dest")
+        }
+
+    everywhere = dict.fromkeys((0, 1, 3), "City of D000")
+    assert cities() == {"D000": everywhere}
+    apply_window(spark, world.table, date(2013, 1, 8), date(2013, 1, DAYS + 1))
+    assert cities() == {"D000": everywhere, "NEW": dict.fromkeys((1, 2), "City of NEW")}
+    held = world.table.state("dims", spark=spark).toPandas().set_index("dest")["city"]
+    assert held.sort_index().to_dict() == {d: f"City of {d}" for d in sorted(set(events["dest"]))}

@@ -1,0 +1,130 @@
+"""A writer of one's own, as docs/SPLITTING.md has it, that holds an older epoch: what it writes is
+right, or refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.epochs import Epoch
+from evenkeel_spark.tables.delta import constraints
+from partitioning.function.sql import channel_sql
+from tests.conftest import World
+from tests.evenkeel_spark.jobs.test_apply_window import owners, put, split, turned
+from tests.project.test_readme import ROOT
+
+pytestmark = pytest.mark.spark
+
+TEXT = (ROOT / "docs" / "SPLITTING.md").read_text()
+
+
+def told(language: str, world: World) -> str:
+    """The code of the section, for the table of these tests."""
+    section = TEXT.partition("## Your own writer\n")[2]
+    found = re.search(rf"^```{language}\n(.*?)^```", section, re.M | re.S)
+    assert found is not None
+    code = re.sub(r"^epoch = .*\n", "", found[1])
+    path = world.table.spec.state["totals"].path
+    for theirs, ours in (
+        ("INTO sales", f"INTO delta.`{path}`"),
+        ("product", "dest"),
+        ("units", "trips"),
+        ("4096", "64"),
+    ):
+        assert theirs in code or language == "python"
+        code = code.replace(theirs, ours)
+    return code
+
+
+def routed(spark: SparkSession, world: World, epoch: Epoch) -> DataFrame:
+    """Seven events of D000 and one of a key that is new, folded by the function of this epoch."""
+    keys = ["D000"] * 7 + ["NEW"]
+    events = [(key, 1, i) for i, key in enumerate(keys)]
+    names: dict[str, Any] = {
+        "F": F,
+        "epoch": epoch,
+        "events": spark.createDataFrame(events, "dest string, quantity int, miles int"),
+    }
+    exec(compile(told("python", world), "SPLITTING.md", "exec"), names)
+    batch: DataFrame = names["batch"]
+    assert batch.where("split").count() == (2 if len(epoch.function.split) else 0)
+    return batch
+
+
+def trips(spark: SparkSession, world: World) -> dict[str, dict[int, int]]:
+    """Trips by channel, of each of the two keys; one row a channel."""
+    rows = spark.read.format("delta").load(world.table.spec.state["totals"].path)
+    found: dict[str, dict[int, int]] = {"D000": {}, "NEW": {}}
+    for r in rows.where("dest IN ('D000', 'NEW')").collect():
+        assert r["channel"] not in found[r["dest"]]
+        found[r["dest"]][r["channel"]] = r["trips"]
+    return found
+
+
+def shared(spark: SparkSession, world: World) -> None:
+    split(spark, world, {"D000": 2})
+
+
+def shared_and_written(spark: SparkSession, world: World) -> None:
+    shared(spark, world)
+    path = world.table.spec.state["totals"].path
+    put(spark, path, "D000", owners(world, "D000", 2)[1:], trips=1000)
+
+
+def shared_by_three(spark: SparkSession, world: World) -> None:
+    split(spark, world, {"D000": 3})
+
+
+def moving(spark: SparkSession, world: World) -> None:
+    """Rows have moved, and old and new channels are admitted."""
+    old = world.table.epoch().function
+    new = replace(old, slots=(old.slots + 1) % 4, epoch=old.epoch + 1, parent=old.digest)
+    path = world.table.spec.state["totals"].path
+    name = constraints.moving_name(new.epoch)
+    constraints.add(spark, path, name, constraints.rule(old, new))
+    constraints.drop(spark, path, constraints.epoch_name(old.epoch))
+    spark.sql(f"UPDATE delta.`{path}` SET channel = {channel_sql(new)}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "since", "by"),
+    [
+        (None, None, None),
+        (None, shared, None),
+        (None, shared_and_written, "evenkeel_epoch_1"),
+        (None, turned, "evenkeel_epoch_1"),
+        (None, moving, "evenkeel_moving_1"),
+        (shared_and_written, None, None),
+        (shared_and_written, shared_by_three, None),
+    ],
+    ids=["whole", "split", "split and written", "moved", "moving", "shared", "shared by more"],
+)
+def test_what_a_writer_of_an_older_epoch_writes_is_right_or_refused(
+    spark: SparkSession, ready: World, first: Any, since: Any, by: str | None
+) -> None:
+    if first is not None:
+        first(spark, ready)
+    batch = routed(spark, ready, ready.table.epoch())
+    if since is not None:
+        since(spark, ready)
+    before = trips(spark, ready)
+    batch.createOrReplaceTempView("batch")
+    if by is not None:
+        with pytest.raises(Exception, match=f"{constraints.REFUSED}(?s:.*){by}"):
+            spark.sql(told("sql", ready)).collect()
+        assert trips(spark, ready) == before
+        return
+    spark.sql(told("sql", ready)).collect()
+    after = trips(spark, ready)
+    assert sum(after["NEW"].values()) == 1
+    new = {r["channel"]: r["trips"] for r in batch.where("dest = 'D000'").collect()}
+    assert sum(new.values()) == 7 and len(new) == (1 if first is None else 2)
+    assert after["D000"] == {
+        c: before["D000"].get(c, 0) + new.get(c, 0) for c in {*before["D000"], *new}
+    }

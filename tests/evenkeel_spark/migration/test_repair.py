@@ -1,0 +1,146 @@
+"""Repair: from every state that a broken run or a hand can leave, to the epoch in force."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel import cli
+from evenkeel.registry import verdict
+from evenkeel_spark.jobs.repair import main
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import constraints, state
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+from tests.support.placed import KEYS, Placed, copied, crashing_at, placed, planned
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def half_way(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """Rows have moved by the plan of run r1, whose processes are dead."""
+    home = placed(spark, tmp_path_factory.mktemp("placed"))
+    migrate(spark, planned(spark, home))
+    return home
+
+
+@pytest.fixture(scope="module")
+def sealed(
+    spark: SparkSession, half_way: Placed, tmp_path_factory: pytest.TempPathFactory
+) -> Placed:
+    home = copied(half_way, tmp_path_factory.mktemp("sealed"))
+    verify(spark, home.migration("r1"))
+    return home
+
+
+def stands(spark: SparkSession, home: Placed, function: PartitioningFunction) -> None:
+    assert home.constraints(spark) == {constraints.epoch_name(function.epoch)}
+    rows = home.rows(spark)
+    assert rows.keys() >= {f"k{i}" for i in range(KEYS)}
+    assert all(rows[f"k{i}"][1] == i for i in range(KEYS))
+    assert [c for c, _ in rows.values()] == function.lookup(list(rows)).tolist()
+
+
+def by_hand(spark: SparkSession, home: Placed, statement: str) -> None:
+    spark.sql(statement.format(state.sql_name(home.path())))
+
+
+def advised(error: FenceError, monkeypatch: pytest.MonkeyPatch, home: Placed) -> None:
+    """Do what an error says, as far as a process of its own."""
+    monkeypatch.setenv("EVENKEEL_TABLES", str(home.spec_path.parent))
+    (command,) = set(re.findall(r"`evenkeel (repair \S+) --dry-run`", str(error)))
+
+    def submit(arguments: list[str]) -> int:
+        assert Path(arguments[1]).name == "repair.py" and Path(arguments[1]).is_file()
+        return main(arguments[2:])
+
+    monkeypatch.setattr(subprocess, "call", submit)
+    for more in (["--dry-run"], []):
+        with pytest.raises(SystemExit) as ended:
+            cli.app([*command.split(), *more])
+        assert ended.value.code == 0
+
+
+def test_a_constraint_dropped_half_way(
+    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(half_way, tmp_path)
+    migration = home.migration("r1")
+    by_hand(spark, home, f"ALTER TABLE {{}} DROP CONSTRAINT {migration.moving}")
+    for job in (migrate, verify, roll_back):
+        with pytest.raises(FenceError, match="lost its constraint") as error:
+            job(spark, migration)
+    advised(error.value, monkeypatch, home)
+    stands(spark, home, migration.before)
+    newest = verdict.newest_attempt(migration.run, migration.plan.digest)
+    assert newest == verdict.Attempt(1, verdict.ROLL_BACK, True)
+    version = home.version(spark)
+    # What is left of the run stops; a new one goes through.
+    with pytest.raises(FenceError, match="rolled back"):
+        verify(spark, migration)
+    assert repair(spark, home.table) == []
+    assert home.version(spark) == version
+    again = planned(spark, home, "r2", migration.after)
+    migrate(spark, again)
+    verify(spark, again)
+    assert publish(spark, again).number == 1
+
+
+def test_a_dead_run_and_a_dry_run(
+    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(half_way, tmp_path)
+    migration, version = home.migration("r1"), home.version(spark)
+    (finding,) = repair(spark, home.table, dry_run=True)
+    assert migration.moving in finding.wrong
+    assert home.version(spark) == version
+    assert verdict.newest_attempt(migration.run, migration.plan.digest).verdict is None
+    # Killed anywhere, it goes on.
+    for step in ("repairing", "placed", "repaired"):
+        with crashing_at(step, monkeypatch):
+            repair(spark, home.table)
+    repair(spark, home.table)
+    stands(spark, home, migration.before)
+
+
+def test_what_was_decided_to_be_published_goes_forward(
+    spark: SparkSession, sealed: Placed, tmp_path: Path
+) -> None:
+    home = copied(sealed, tmp_path)
+    migration = home.migration("r1")
+    verdict.settle(migration.run, migration.plan.digest, 1, verdict.PUBLISH)
+    by_hand(spark, home, "ALTER TABLE {} DROP CONSTRAINT evenkeel_epoch_1")
+    by_hand(spark, home, "UPDATE {} SET channel = (channel + 1) % 4 WHERE slot < 9")
+    assert len(repair(spark, home.table)) == 1
+    epoch = home.table.epoch()
+    assert (epoch.number, epoch.plan_digest) == (1, migration.plan.digest)
+    assert epoch.tables["visits"].version == home.version(spark)
+    stands(spark, home, migration.after)
+
+
+def test_a_published_table_brought_back_by_hand(
+    spark: SparkSession, sealed: Placed, tmp_path: Path
+) -> None:
+    home = copied(sealed, tmp_path)
+    migration = home.migration("r1")
+    publish(spark, migration)
+    by_hand(spark, home, "RESTORE TABLE {} TO VERSION AS OF 1")
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    repair(spark, home.table)
+    stands(spark, home, migration.after)
+    # A moving constraint left beside the epoch's goes, and nothing else happens.
+    rule = constraints.rule(migration.before, migration.after)
+    constraints.add(spark, home.path(), migration.moving, rule)
+    version = home.version(spark)
+    repair(spark, home.table)
+    assert home.version(spark) == version + 1
+    stands(spark, home, migration.after)

@@ -1,0 +1,450 @@
+"""State of split keys: partials that stay, join, and are conserved, whatever comes between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from evenkeel.quality.gates import plan_gate
+from evenkeel.spec.loading import load_spec
+from evenkeel.table import Table
+from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.checksums import changed, duplicates
+from partitioning.errors import FenceError, GateError, InputError
+from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.split import Split
+from partitioning.function.sql import channel_sql
+from tests.support.placed import (
+    HEAVY,
+    KEYS,
+    Placed,
+    copied,
+    crashing_at,
+    hashes,
+    meanwhile,
+    placed,
+    planned,
+)
+
+pytestmark = pytest.mark.spark
+
+ROW = KeyColumn("id", "bigint")
+(HASH,) = hashes([HEAVY]).tolist()
+
+
+def split(function: PartitioningFunction, owners: dict[int, float]) -> PartitioningFunction:
+    """HEAVY shared by these channels; all else as it is."""
+    others = function.explicit_keys != HASH
+    return replace(
+        function,
+        explicit_keys=function.explicit_keys[others],
+        explicit_channels=function.explicit_channels[others],
+        split=Split.of({HASH: owners}) if len(owners) > 1 else Split(),
+        row=ROW,
+    )
+
+
+def whole(function: PartitioningFunction, channel: int) -> PartitioningFunction:
+    """HEAVY on this channel alone."""
+    return replace(
+        split(function, {}), explicit_keys=np.array([HASH]), explicit_channels=np.array([channel])
+    )
+
+
+def parts(spark: SparkSession, home: Placed, key: str = HEAVY) -> dict[int, int]:
+    """Channel -> visits of a key; one row a channel."""
+    rows = spark.read.format("delta").load(home.path()).where(f"key = '{key}'").collect()
+    assert len({r["channel"] for r in rows}) == len(rows)
+    return {r["channel"]: r["visits"] for r in rows}
+
+
+def others(spark: SparkSession, home: Placed) -> Counter[tuple[str, int]]:
+    rows = spark.read.format("delta").load(home.path()).where(f"key <> '{HEAVY}'").collect()
+    return Counter((r["key"], r["visits"]) for r in rows)
+
+
+def write(spark: SparkSession, home: Placed, visits: dict[int, int]) -> None:
+    """Visits of HEAVY by the channel that they were routed to, as apply_window merges them."""
+    rows = ", ".join(f"({c}, {n})" for c, n in visits.items())
+    (slot,) = {int(s) for s in (hashes([HEAVY]) % 64)}
+    spark.sql(
+        f"MERGE INTO {state.sql_name(home.path())} s "
+        f"USING (SELECT * FROM VALUES {rows} AS v(channel, visits)) AS w "
+        f"ON s.key = '{HEAVY}' AND s.channel = w.channel "
+        "WHEN MATCHED THEN UPDATE SET visits = s.visits + w.visits "
+        "WHEN NOT MATCHED THEN INSERT (channel, slot, key, visits) "
+        f"VALUES (w.channel, {slot}, '{HEAVY}', w.visits)"
+    )
+
+
+def finish(spark: SparkSession, home: Placed, migration: Migration) -> None:
+    verify(spark, migration)
+    assert home.constraints(spark) == {migration.new}
+    publish(spark, migration)
+
+
+def gated(migration: Migration) -> Migration:
+    """A plan that the gate before lets through: its moves are exactly what differs."""
+    gate = plan_gate(migration.plan, migration.before, going_back=True)
+    assert gate.success, gate.to_dict()
+    return migration
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """Epoch 1 has HEAVY on channels 1 to 3, 3 being its home, with visits on each; as epoch 0 left
+    it, it stood on 3."""
+    home = placed(spark, tmp_path_factory.mktemp("split"))
+    before = home.table.epoch().function
+    (start,) = parts(spark, home)
+    assert start == int(before.lookup([HEAVY])[0])
+    shared = split(before, {start: 2.0, (start + 1) % 4: 1.0, (start + 2) % 4: 1.0})
+    migration = gated(planned(spark, home, "split", shared))
+    # It stays where it is: nothing moves, and nothing is written.
+    assert migration.plan.bytes == 0.0 and len(migration.plan.moves) == 2
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert (record["rows"], record["commits"]) == (0, [])
+    finish(spark, home, migration)
+    write(spark, home, {start: 100, (start + 1) % 4: 20, (start + 2) % 4: 3})
+    return home
+
+
+@pytest.fixture
+def home(template: Placed, tmp_path: Path) -> Placed:
+    return copied(template, tmp_path)
+
+
+START = 3
+#: What HEAVY has after `template`, by channel.
+HAD = {START: 107, (START + 1) % 4: 20, (START + 2) % 4: 3}
+
+
+def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Placed) -> None:
+    assert parts(spark, home) == HAD
+    for nowhere in ((START + 3) % 4, -1, constraints.NOWHERE):
+        with pytest.raises(Exception, match="evenkeel_epoch_1"):
+            write(spark, home, {nowhere: 1})
+    # What an older Evenkeel wrote, which admitted -1, is no other epoch's.
+    path, function = home.table.spec.state["visits"].path, home.table.epoch().function
+    sql = constraints.rule(function)
+    older = sql.replace("`channel`, NULL)", "`channel`, -1)")
+    assert older != sql
+    constraints.drop(spark, path, "evenkeel_epoch_1")
+    constraints.add(spark, path, "evenkeel_epoch_1", older)
+    constraints.check_admits(spark, home.table.spec, function)
+
+
+def test_repair_joins_partials_that_stand_on_no_owner(spark: SparkSession, home: Placed) -> None:
+    """And a whole key's that stand on two channels, of which no function that is known says so."""
+    kept, name = others(spark, home), state.sql_name(home.path())
+    constraints.drop(spark, home.path(), "evenkeel_epoch_1")
+    spark.sql(
+        f"UPDATE {name} SET channel = {(START + 3) % 4} WHERE key = '{HEAVY}' AND visits = 20"
+    )
+    spark.sql(
+        f"INSERT INTO {name} SELECT (channel + 1) % 4, slot, key, 8 FROM {name} WHERE key = 'k9'"
+    )
+    repair(spark, home.table)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == {START: 127, (START + 2) % 4: 3}
+    assert others(spark, home) == kept - Counter({("k9", 9): 1}) + Counter({("k9", 17): 1})
+
+
+@pytest.mark.slow
+def test_an_owner_that_leaves_joins_the_home_and_goes_on_being_counted(
+    spark: SparkSession, home: Placed
+) -> None:
+    kept = others(spark, home)
+    leaner = split(home.table.epoch().function, {START: 1.0, (START + 1) % 4: 3.0})
+    migration = gated(planned(spark, home, "leaner", leaner))
+    assert leaner.split.homes.tolist() == [0]
+    # Two shares change; of the state, only the partial of the channel that goes moves.
+    assert sum(m.rows for m in migration.plan.moves) == pytest.approx(1 / 3)
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert record["rows"] == 1 and record["bytes"] > 0 and len(record["commits"]) == 1
+    assert parts(spark, home) == {3: 107, 0: 23}
+    finish(spark, home, migration)
+    measured = migration.run.read_json("gate_tables.json")
+    assert measured["success"] and measured["warnings"] == 0
+    assert "No split key's state changes when its partials are merged" in json.dumps(measured)
+    assert others(spark, home) == kept
+
+
+@pytest.mark.slow
+def test_whole_again_and_split_anew(spark: SparkSession, home: Placed) -> None:
+    migration = gated(planned(spark, home, "whole", whole(home.table.epoch().function, 2)))
+    migrate(spark, migration)
+    finish(spark, home, migration)
+    assert parts(spark, home) == {2: 130}
+    # From a channel that is none of its owners: its one row moves to its home.
+    again = split(home.table.epoch().function, {0: 1.0, 1: 2.0})
+    migration = gated(planned(spark, home, "again", again))
+    migrate(spark, migration)
+    finish(spark, home, migration)
+    assert parts(spark, home) == {1: 130}
+
+
+def test_slots_and_heavy_keys_move_beside_split_ones(spark: SparkSession, home: Placed) -> None:
+    before = home.table.epoch().function
+    slots = before.slots.copy()
+    slots[[0, 1, 7, 23]] = (slots[[0, 1, 7, 23]] + 1) % 4
+    slots[HASH % 64] = (slots[HASH % 64] + 1) % 4
+    kept = others(spark, home)
+    migration = gated(planned(spark, home, "both", replace(whole(before, 0), slots=slots)))
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert len(record["commits"]) == 2
+    finish(spark, home, migration)
+    assert parts(spark, home) == {0: 130} and others(spark, home) == kept
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["loosened", "moved", "sealing"])
+def test_a_crash_anywhere_is_made_good_forward_and_back(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    kept = others(spark, home)
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+
+    def forward() -> None:
+        migrate(spark, migration)
+        verify(spark, migration)
+
+    with crashing_at(step, monkeypatch):
+        forward()
+    roll_back(spark, migration)
+    # What has joined stays joined: a partial on an owner, as the epoch before has it.
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert sum(parts(spark, home).values()) == 130
+    assert set(parts(spark, home)) <= set(HAD)
+    with crashing_at(step, monkeypatch):
+        forward()
+    forward()
+    publish(spark, migration)
+    assert parts(spark, home) == {2: 130} and others(spark, home) == kept
+
+
+@pytest.mark.slow
+def test_partials_that_come_late_are_joined_before_sealing(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    late = lambda: write(spark, home, {START: 1000, (START + 1) % 4: 1})  # noqa: E731
+    with meanwhile("moved", late, monkeypatch):
+        migrate(spark, migration)
+    with meanwhile("measured", late, monkeypatch):
+        verify(spark, migration)
+    assert parts(spark, home) == {2: 130 + 2 * 1001}
+
+
+@pytest.mark.slow
+def test_nothing_that_others_write_while_partials_join_is_lost(
+    spark: SparkSession, home: Placed
+) -> None:
+    """They meet at every point of the MERGE: what Delta lets both of them commit must count."""
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    other, done, added = spark.newSession(), threading.Event(), []
+
+    def writer() -> None:
+        for pause in (0.0, 0.4, 1.2, 0.1, 2.0):
+            if done.wait(pause):
+                return
+            with contextlib.suppress(*commits.CONFLICTS):
+                update = f"UPDATE {state.sql_name(home.path())} SET visits = visits + 1 "
+                added.append(other.sql(f"{update} WHERE key = '{HEAVY}'").first()[0])
+
+    thread = threading.Thread(target=writer)
+    thread.start()
+    try:
+        for _ in range(10):
+            with contextlib.suppress(FenceError):
+                migrate(spark, migration)
+                break
+    finally:
+        done.set()
+        thread.join()
+    migrate(spark, migration)
+    verify(spark, migration)
+    assert added and parts(spark, home) == {2: 130 + sum(added)}
+
+
+def append_partials(spark: SparkSession, home: Placed, visits: dict[int, int]) -> None:
+    """One more row of HEAVY on each of these channels, as a writer leaves it that appends."""
+    path = state.sql_name(home.path())
+    for channel, count in visits.items():
+        spark.sql(
+            f"INSERT INTO {path} (channel, slot, key, visits) "
+            f"VALUES ({channel}, {HASH % 64}, '{HEAVY}', {count})"
+        )
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["forward", "back"])
+@pytest.mark.parametrize(
+    ("on", "owners"),
+    [
+        ((START, 0), {2: 1.0}),
+        ((0,), {START: 1.0, 0: 3.0}),
+        pytest.param((0, 1, START), {START: 1.0, 0: 3.0}, marks=pytest.mark.slow),
+        pytest.param((START,), {START: 1.0, 0: 2.0, 1: 3.0}, marks=pytest.mark.slow),
+    ],
+    ids=["leaving", "home", "everywhere", "staying"],
+)
+def test_appended_partials_are_counted_once(
+    spark: SparkSession, home: Placed, on: tuple[int, ...], owners: dict[int, float], back: bool
+) -> None:
+    """The constraint admits several rows of a split key on one owner; readers add them up."""
+    kept = others(spark, home)
+    append_partials(spark, home, dict.fromkeys(on, 1000))
+    function = home.table.epoch().function
+    after = split(function, owners) if len(owners) > 1 else whole(function, *owners)
+    migration = planned(spark, home, "r", after)
+    migrate(spark, migration)
+    if back:
+        roll_back(spark, migration)
+        assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    else:
+        finish(spark, home, migration)
+    found = parts(spark, home)
+    assert sum(found.values()) == 130 + 1000 * len(on) and others(spark, home) == kept
+    assert set(found) <= (set(HAD) if back else set(owners))
+
+
+@pytest.mark.slow
+def test_in_batches_the_partials_join_at_the_end(spark: SparkSession, home: Placed) -> None:
+    before = home.table.epoch().function
+    slots = before.slots.copy()
+    slots[:8] = (slots[:8] + 1) % 4
+    migration = planned(spark, home, "slow", replace(whole(before, 2), slots=slots))
+    migration.run.write_json("params.json", {"batch": int(migration.plan.bytes / 3)})
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert len(record["commits"]) >= 3
+    finish(spark, home, migration)
+    assert parts(spark, home) == {2: 130}
+
+
+def test_a_column_without_a_merge_is_refused_before_anything_moves(
+    spark: SparkSession, home: Placed
+) -> None:
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    spark.sql(f"ALTER TABLE {state.sql_name(home.path())} ADD COLUMN note STRING")
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    with pytest.raises(InputError, match="has column 'note', of which the spec says no merge"):
+        migrate(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def broken_off(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, owners: dict[int, float]
+) -> Migration:
+    """A migration that was killed as it had just begun."""
+    migration = planned(spark, home, "r", split(home.table.epoch().function, owners))
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    return migration
+
+
+def test_a_column_renamed_half_way_is_named_and_renamed_back(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = broken_off(spark, home, monkeypatch, {START: 1.0, 2: 1.0})
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE {path} RENAME COLUMN visits TO hits")
+    with pytest.raises(InputError, match="expected column 'visits', found .*hits") as error:
+        roll_back(spark, migration)
+    # What to do is told as SQL.
+    said = str(error.value)
+    spark.sql(said[said.index("ALTER TABLE") : said.index("; then")])
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == HAD
+
+
+def test_no_value_of_a_column_added_half_way_is_lost(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = broken_off(spark, home, monkeypatch, {**dict.fromkeys(HAD, 1.0), 2: 4.0})
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
+    write(spark, home, {2: 5})
+    spark.sql(f"UPDATE {path} SET note = 'kept' WHERE key = '{HEAVY}' AND channel = 2")
+    before = home.version(spark)
+    with pytest.raises(InputError, match="has got column 'note'.*values would be lost"):
+        roll_back(spark, migration)
+    assert home.version(spark) == before
+    plain = home.spec_path.read_text()
+    spec = yaml.safe_load(plain)
+    spec["state"]["visits"]["columns"]["note"] = {"merge": "max", "of": "note"}
+    home.spec_path.write_text(yaml.safe_dump(spec))
+    again = Placed(Table(load_spec(home.spec_path)), home.spec_path, home.names)
+    roll_back(spark, again.migration("r"))
+    home.spec_path.write_text(plain)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == {**HAD, START: HAD[START] + 5}
+    rows = spark.sql(f"SELECT note FROM {path} WHERE key = '{HEAVY}' AND channel = {START}")
+    assert rows.first()[0] == "kept"
+
+
+def test_a_merge_that_the_columns_type_cannot_do_is_refused(
+    spark: SparkSession, home: Placed
+) -> None:
+    spec = yaml.safe_load(home.spec_path.read_text())
+    spec["state"]["visits"]["columns"]["visits"] = {"merge": "hll", "of": "id"}
+    home.spec_path.write_text(yaml.safe_dump(spec))
+    again = Placed(type(home.table)(type(home.table.spec).model_validate(spec)), home.spec_path, ())
+    assert again.table.spec.state["visits"].columns["visits"].merge == "hll"
+    broken = copied(home, home.spec_path.parent / "again")
+    migration = planned(spark, broken, "whole", whole(broken.table.epoch().function, 2))
+    with pytest.raises(InputError, match="column 'visits' is bigint, which hll does not merge"):
+        migrate(spark, migration)
+    shutil.rmtree(broken.spec_path.parent)
+
+
+@pytest.mark.slow
+def test_a_value_that_changes_as_partials_join_fails_the_gate(
+    spark: SparkSession, home: Placed
+) -> None:
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    migrate(spark, migration)
+    meta = migration.meta("migrate")
+    update = f"UPDATE {state.sql_name(home.path())} SET visits = visits + 1 WHERE key = '{HEAVY}'"
+    with commits.commit_session(spark, "test", 1, meta) as own:
+        own.sql(update)
+    with pytest.raises(GateError, match="No split key's state changes when its partials"):
+        verify(spark, migration)
+    assert home.constraints(spark) == {migration.moving}
+
+
+def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:
+    rows = spark.read.format("delta").load(home.path())
+    heavy = rows.where(f"key = '{HEAVY}'")
+    spec, function = home.table.spec, home.table.epoch().function
+    assert duplicates(rows, function) == 0
+    assert duplicates(rows.unionAll(heavy.where("channel = 3")), function) == 1
+    assert duplicates(rows, home.table.epoch(0).function) == 1
+    more = heavy.selectExpr("channel", "slot", "key", "visits + IF(channel = 3, 1, 0) AS visits")
+    assert changed(heavy, heavy, spec, "visits") == 0
+    assert changed(heavy, more, spec, "visits") == 1
+    assert changed(heavy, heavy.limit(0), spec, "visits") == 1
+    assert changed(rows.limit(0), heavy, spec, "visits") == 1
+    with pytest.raises(InputError, match="no column of the rows is declared"):
+        channel_sql(replace(function, row=None))
+    assert json.dumps(function.to_dict()["split"]["owners"]) == "[[3, 0, 1]]"
+    assert len(others(spark, home)) == KEYS - 1

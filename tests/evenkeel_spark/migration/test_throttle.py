@@ -1,0 +1,175 @@
+"""A migration held to so many bytes a commit and a second: in batches, each of them resumable."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.runs.record import read_run
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.throttle import Throttle, _tasks, way
+from evenkeel_spark.tables.delta import commits, state
+from partitioning.errors import FenceError
+from tests.support.placed import append, crashing_at, placed, planned, state_rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.slow
+def test_batches_are_resumed_paced_and_undone(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    batch, rate = migration.plan.bytes / 3, migration.plan.bytes / 30
+    migration.run.write_json("params.json", {"batch": round(batch), "rate": round(rate)})
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
+    monkeypatch.setattr("evenkeel_spark.migration.throttle.time", clock)
+    with crashing_at("batch moved", monkeypatch):
+        migrate(spark, migration)
+    (first,) = commits.history_since(spark, home.path(), home.version(spark) - 1)
+    capsys.readouterr()
+    # Meanwhile others write, by either function: what is placed already stays there.
+    append(spark, home, migration.before, {f"old{i}": i for i in range(50)})
+    append(spark, home, migration.after, {f"new{i}": i for i in range(50)})
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert len(record["commits"]) >= 3
+    assert record["commits"][0] == first.version
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
+    assert len(rows) == 2100
+
+    # As many seconds as the bytes written take, at the rate: less what the work itself took.
+    mine = record["bytes"] - first.metrics["numAddedBytes"]
+    assert 0.2 * mine / rate < slept[-1] <= mine / rate
+    said = [line for line in capsys.readouterr().out.splitlines() if "bytes written" in line]
+    assert len(said) == len(record["commits"]) - 1
+    planned_rows = sum(m.rows for m in migration.plan.moves)
+    assert (
+        f"{record['rows']:,} of {planned_rows:,.0f} rows moved, {record['bytes']:,} bytes "
+        "written; about 0 s left"
+    ) in said[-1]
+    told = read_run("bench", home.table.registry, migration.run).progress
+    assert told is not None
+    assert (told["rows"], told["bytes"]) == (record["rows"], record["bytes"])
+    assert (told["planned"], told["left"]) == (planned_rows, 0)
+
+    assert told["back"] is False
+    moved = roll_back(spark, migration)
+    again = read_run("bench", home.table.registry, migration.run).progress
+    assert again is not None and again["back"] is True
+    assert moved["visits"] >= record["rows"] - 50
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
+    back = commits.history_since(spark, home.path(), record["after"])
+    assert sum(c.operation == "UPDATE" for c in back) >= 3
+
+
+@pytest.mark.slow
+def test_commits_keep_to_so_many_files_and_seconds_to_so_many_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    pairs = {(m.source, m.target) for m in migration.plan.moves}
+    assert len(pairs) == 4
+    migration.run.write_json("params.json", {"batch_files": 1, "rate_rows": 4})
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
+    monkeypatch.setattr("evenkeel_spark.migration.throttle.time", clock)
+    record = migrate(spark, migration)["tables"]["visits"]
+    assert len(record["commits"]) == record["files"] >= 4
+    # No time passes by sleeping: each waits for all rows so far, less what the work itself took.
+    assert 0.2 * record["rows"] / 4 < slept[-1] <= record["rows"] / 4
+    roll_back(spark, migration)
+    back = commits.history_since(spark, home.path(), record["after"])
+    assert {c.files for c in back if c.operation == "UPDATE"} == {1}
+
+
+def test_files_are_counted_by_how_much_of_one_a_task_reads(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home, session = placed(spark, tmp_path), spark.newSession()
+    migration = planned(spark, home)
+    files = state.files(spark, home.path()).collect()
+    channels = {f[state.CHANNEL] for f in files}
+    assert [t for t in _tasks(session, migration) if t] == [1] * len(files) == [1] * len(channels)
+    least = min(f["size"] for f in files)
+    session.conf.set("spark.sql.files.maxPartitionBytes", least // 2 + 1)
+    assert min(t for t in _tasks(session, migration) if t) == 2
+
+
+def test_the_budget_is_kept_by_what_was_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small files are larger than they were weighed: the batch after the first would be over, did
+    their footers count. A budget alone makes batches."""
+    monkeypatch.setattr("evenkeel_spark.migration.throttle.FILE_OVERHEAD", 0)
+    home = placed(spark, tmp_path)
+    exact = planned(spark, home).plan.bytes
+    migration = planned(spark, home, budget=exact)
+    with pytest.raises(FenceError, match="the next batch takes"):
+        migrate(spark, migration)
+    history = commits.history_since(spark, home.path(), migration.plan.tables["visits"])
+    written = sum(c.metrics.get("numAddedBytes", 0) for c in history)
+    assert 0 < written <= exact
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+
+
+def test_a_batch_is_never_more_than_a_part_of_the_budget(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home, budget=planned(spark, home).plan.bytes)
+    migration.run.write_json("params.json", {"batch": 10**9})
+    assert len(way(spark, migration)) >= 3
+
+
+def test_a_table_made_anew_stops_nowhere_and_is_rolled_back_unweighed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path)
+    append(spark, home, home.table.epoch().function, {"one": 1})
+    migration = planned(spark, home)
+    migration.run.write_json("params.json", {"batch_files": 1})
+    shutil.rmtree(home.path())
+    placed(spark, tmp_path / "other")
+    shutil.copytree(tmp_path / "other" / "state" / "visits", home.path())
+    assert state.table_version(spark, home.path()) < migration.plan.tables["visits"]
+    # Files that are no more are counted as they stand: an attempt goes on.
+    assert way(spark, migration)
+    # Of a table that is not the plan's nothing is asked.
+    monkeypatch.setattr("evenkeel_spark.jobs.roll_back.way", lambda *_, **__: pytest.fail("asked"))
+    assert roll_back(spark, migration) == {"visits": 0}
+
+
+@pytest.mark.slow
+def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path: Path) -> None:
+    """A wide table has moved, and as many rows of a narrow one are in the budget all the same."""
+    home = placed(spark, tmp_path, ("wide", "narrow"))
+    function, random = home.table.epoch().function, np.random.default_rng(5)
+    for name, key in (("wide", random.bytes(4_000_000).hex()), ("narrow", "key")):
+        width = len(key) // 8_000
+        keys = [f"{key[i * width : (i + 1) * width]}{i}" for i in range(8_000)]
+        rows = state_rows(spark, function, dict.fromkeys(keys, 1))
+        rows.write.format("delta").mode("append").save(home.path(name))
+    migration = planned(spark, home, budget=1e8)
+    written = migrate(spark, migration)["tables"]
+    wide, narrow = (written[name]["bytes"] / written[name]["rows"] for name in ("wide", "narrow"))
+    assert wide > 10 * narrow
+    throttle, batch = Throttle(spark, migration), spark.range(1_000_000).selectExpr("0L AS _width")
+    throttle.admit(batch, "narrow")
+    with pytest.raises(FenceError, match="bytes are written, the next batch takes"):
+        throttle.admit(batch, "wide")

@@ -1,0 +1,296 @@
+"""Verify: what it measures, that it seals what passes and leaves what does not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from evenkeel.pipeline.steps import publish as keep
+from evenkeel_spark.jobs.verify import main
+from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.migration.migrate import migrate, record_of
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.table_migration import Passage
+from evenkeel_spark.migration.verify import content, measure, spans, total, verify
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta.checksums import Content, larger, text_sql
+from partitioning.errors import DamagedError, FenceError, GateError
+from partitioning.function.hashing import slot_of
+from tests.support.placed import (
+    KEYS,
+    SLOTS,
+    Placed,
+    append,
+    copied,
+    crashing_at,
+    hashes,
+    meanwhile,
+    next_function,
+    placed,
+    planned,
+)
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    """A table whose plan is carried out and not verified."""
+    home = placed(spark, tmp_path_factory.mktemp("placed"))
+    migrate(spark, planned(spark, home))
+    return home
+
+
+@pytest.fixture
+def home(template: Placed, tmp_path: Path) -> Placed:
+    return copied(template, tmp_path / "home")
+
+
+@pytest.fixture
+def migration(home: Placed) -> Migration:
+    return home.migration("r1")
+
+
+def assert_sealed(spark: SparkSession, home: Placed, migration: Migration) -> None:
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
+
+
+def test_seals_what_passes_and_the_epoch_can_be_published(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    record = verify(spark, migration)
+    assert_sealed(spark, home, migration)
+    gate = migration.run.read_json("gate_tables.json")
+    assert gate["success"]
+    assert gate["warnings"] == 0
+    version = home.version(spark)
+    assert record["tables"] == {"visits": version}
+    # Again: nothing is committed.
+    assert verify(spark, migration) == record
+    assert home.version(spark) == version
+    assert publish(spark, migration).number == 1
+    assert home.table.epoch().tables["visits"].version == version
+    assert keep(str(home.spec_path), "r1") == 1
+    assert verify(spark, migration) == record
+    with pytest.raises((PySparkException, Py4JJavaError), match="evenkeel_epoch_1"):
+        append(spark, home, migration.before, {f"late{i}": i for i in range(50)})
+    append(spark, home, migration.after, {f"late{i}": i for i in range(50)})
+
+
+def test_where_nobody_wrote_since_migrate_nothing_is_swept(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[str] = []
+    monkeypatch.setattr(Passage, "move", lambda self: swept.append(self.name))
+    with crashing_at("measured", monkeypatch):
+        verify(spark, migration)
+    assert swept == []
+    append(spark, home, migration.after, {"late": 1})
+    with crashing_at("measured", monkeypatch):
+        verify(spark, migration)
+    assert swept == ["visits"]
+
+
+@pytest.mark.slow
+def test_a_row_that_came_as_migrate_found_nothing_to_move_is_swept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No commit tells when that was, and what migrate recorded holds the row already."""
+    home = placed(spark, tmp_path)
+    before = home.table.epoch().function
+    spark.sql(f"DELETE FROM {state.sql_name(home.path())} WHERE {state.SLOT} = 5")
+    migration = planned(spark, home, function=next_function(before, slots=(5,), heavy=None))
+    late = next(k for k in map("late{}".format, range(999)) if slot_of(hashes([k]), SLOTS)[0] == 5)
+    came = lambda: append(spark, home, before, {late: 1})  # noqa: E731
+    # What this attempt has not loosened itself, it looks at before it moves.
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    with meanwhile("moved", came, monkeypatch):
+        record = migrate(spark, migration)["tables"]["visits"]
+    assert record["commits"] == []
+    assert record["after"] == home.version(spark)
+    with crashing_at("measured", monkeypatch):
+        verify(spark, migration)
+    assert home.rows(spark)[late][0] == migration.after.lookup([late])[0]
+
+
+@pytest.mark.slow
+def test_a_crash_anywhere_is_made_good_by_a_second_run(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in ("measured", "sealing"):
+        with crashing_at(step, monkeypatch):
+            verify(spark, migration)
+    verify(spark, migration)
+    assert_sealed(spark, home, migration)
+
+
+@pytest.mark.slow
+def test_rows_of_the_old_epoch_are_swept_before_and_while_sealing(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(spark, home, migration.before, {f"early{i}": i for i in range(100)})
+    late = {f"late{i}": i for i in range(100)}
+    with meanwhile("measured", lambda: append(spark, home, migration.before, late), monkeypatch):
+        verify(spark, migration)
+    assert_sealed(spark, home, migration)
+    assert len(home.rows(spark)) == KEYS + 200
+    # The move, and a sweep each for what came early and late.
+    assert len(migration.run.read_json("migration.json")["tables"]["visits"]["commits"]) == 3
+    assert migration.run.read_json("gate_tables.json")["success"]
+
+
+def test_a_key_in_two_rows_fails_and_leaves_the_table_unsealed(
+    spark: SparkSession,
+    home: Placed,
+    migration: Migration,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    append(spark, home, migration.after, {"k5": 5})
+    arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
+    assert main(arguments) == 1
+    (line,) = [x for x in capfd.readouterr().err.splitlines() if "evenkeel: error" in x]
+    assert "No key stands in two rows" in line
+    assert home.constraints(spark) == {migration.moving}
+    assert not migration.run.exists("verify.json")
+    assert not migration.run.read_json("gate_tables.json")["success"]
+    with pytest.raises(GateError):
+        publish(spark, migration)
+
+
+def test_tables_are_looked_at_as_their_epoch_is_published(
+    spark: SparkSession, home: Placed, migration: Migration, tmp_path: Path
+) -> None:
+    """Between verify and publish somebody restores a table, or drops its constraint."""
+    verify(spark, migration)
+    restored, dropped = (copied(home, tmp_path / name) for name in ("restored", "dropped"))
+    table = state.sql_name(restored.path())
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {home.version(spark) - 1}")
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {home.version(spark)}")
+    spark.sql(f"ALTER TABLE {state.sql_name(dropped.path())} DROP CONSTRAINT evenkeel_epoch_1")
+    for other, wrong in ((restored, "RESTORE, not an ordinary"), (dropped, "lost its constraint")):
+        with pytest.raises(FenceError, match=wrong):
+            publish(spark, other.migration("r1"))
+        assert other.table.registry.numbers() == [0]
+    # A row that comes between is in the version that the epoch names.
+    append(spark, home, migration.after, {"late": 1})
+    assert publish(spark, migration).tables["visits"].version == home.version(spark)
+
+
+def test_nothing_is_verified_before_it_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    with pytest.raises(FenceError, match="Migrate it first"):
+        verify(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+
+
+def test_lost_rows_and_changed_values_are_seen(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    name = state.sql_name(home.path())
+    record = record_of(spark, migration, "visits")
+    good, rows = measure(spark, migration, "visits", record)
+    assert good["rows_before"] == good["rows_after"] == sum(rows.values()) == KEYS
+    assert good["checksum_before"] == good["checksum_after"]
+    assert good["misplaced"] == good["duplicates"] == 0
+    assert good["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
+    # As if our UPDATEs had done it.
+    spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
+    record["commits"] = [home.version(spark)]
+    changed, _ = measure(spark, migration, "visits", record)
+    assert changed["rows_before"] == changed["rows_after"]
+    assert changed["checksum_before"] != changed["checksum_after"]
+    spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
+    record["commits"] = [home.version(spark)]
+    lost, _ = measure(spark, migration, "visits", record)
+    assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
+
+
+@pytest.mark.parametrize(
+    ("commits", "found"),
+    [([], []), ([4], [(3, 4)]), ([4, 5, 6], [(3, 6)]), ([4, 6, 7], [(3, 4), (5, 7)])],
+)
+def test_commits_that_follow_one_another_are_one(
+    commits: list[int], found: list[tuple[int, int]]
+) -> None:
+    assert spans(commits) == found
+
+
+@pytest.mark.slow
+def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    migration.run.write_json("params.json", {"batch": round(migration.plan.bytes / 3)})
+    migrate(spark, migration)
+    record = record_of(spark, migration, "visits")
+    assert len(record["commits"]) >= 3
+    found, _ = measure(spark, migration, "visits", record)
+    assert found["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
+    assert found["checksum_before"] == found["checksum_after"]
+
+
+def test_the_checksum_is_the_sum_of_all_hashes(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    rows = spark.read.format("delta").load(home.path())
+    hashes = rows.selectExpr("xxhash64(slot, key, visits)").collect()
+    found = total(content(rows, migration.after).values())
+    assert (found.rows, found.checksum) == (KEYS, sum(r[0] for r in hashes))
+    elsewhere = rows.withColumn("channel", rows.channel + 1)
+    moved = total(content(elsewhere, migration.after).values())
+    assert (moved.checksum, moved.misplaced) == (found.checksum, KEYS)
+    assert total(content(rows.limit(0), migration.after).values()).checksum == 0
+
+
+def test_one_row_far_larger_than_the_others_may_move(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    roll_back(spark, migration)
+    moves = next(k for k in home.rows(spark) if slot_of(hashes([k]), SLOTS)[0] == 0)
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
+    # Random digits: 3 MB that do not compress to nothing.
+    text = "concat_ws('', transform(sequence(1, 90000), i -> sha2(CAST(i AS STRING), 256)))"
+    spark.sql(f"UPDATE {path} SET note = substr({text}, 1, 3000000) WHERE key = '{moves}'")
+    again = planned(spark, home, "large", next_function(migration.before))
+    record = migrate(spark, again)["tables"]["visits"]
+    assert record["bytes"] > 1_000_000
+    verify(spark, again)
+    assert_sealed(spark, home, again)
+    # Rows that are as large as the others are predicted as before.
+    assert text_sql(spark.table(path).schema, ["note"]) is not None
+    found = content(spark.table(path), again.after, text="octet_length(note)")
+    assert sum(c.text for c in found.values()) == 3_000_000
+    assert larger([Content(9, 0, 0, 0, 10, 1000, 50)], 1) == 0.0
+    assert larger([Content(9, 0, 0, 0, 10, 1000, 250)], 1) == 150.0
+
+
+def test_a_migration_older_than_the_retention_is_one_line_and_can_go_back(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    short = ", ".join(f"'{name}' = 'interval 1 second'" for name in state.RETENTION)
+    with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+        own.sql(f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ({short})")
+    time.sleep(2)
+    with pytest.raises(DamagedError, match="longer ago than the table's versions stay readable"):
+        verify(spark, migration)
+    # The log is cleaned up to the newest checkpoint.
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    log.forTable(spark._jsparkSession, home.path()).checkpoint()
+    for file in (Path(home.path()) / "_delta_log").glob("*.json"):
+        if int(file.stem) < home.version(spark):
+            file.unlink()
+    log.clearCache()
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    rows = home.rows(spark)
+    assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()

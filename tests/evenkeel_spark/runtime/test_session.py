@@ -1,0 +1,93 @@
+"""The session: what it insists on, what conf may override, and one clear error without Delta."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenkeel.demo.local_env import environment
+from evenkeel_spark.migration.move_predicate import LISTED
+from evenkeel_spark.runtime.session import _check_series, _with_delta
+from partitioning.errors import InputError, UnreachableError
+from tests.conftest import World
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("found", ["4.2.0", "4.2.17", "4.2.0-SNAPSHOT"])
+def test_any_release_of_the_tested_series_will_do(found):
+    _check_series("Spark", found, "4.2")
+
+
+@pytest.mark.parametrize("found", ["4.1.9", "4.20.0", "5.0.0", "3.4.2"])
+def test_another_series_is_refused(found):
+    with pytest.raises(InputError, match=rf"Spark {found} is not of the series 4\.2.*Use Spark 4"):
+        _check_series("Spark", found, "4.2")
+
+
+def test_extensions_of_others_stay():
+    delta = "io.delta.sql.DeltaSparkSessionExtension"
+    assert _with_delta("") == delta
+    assert _with_delta("a.B, c.D") == f"a.B,c.D,{delta}"
+    assert _with_delta(f"{delta},a.B") == f"{delta},a.B"
+
+
+@pytest.mark.spark
+def test_the_tests_run_in_the_jobs_own_session(spark):
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    conf = spark.sparkContext.getConf()
+    # A default of ours, and one of ours to which set-up's conf says otherwise.
+    assert conf.get("spark.hadoop.parquet.block.size") == str(1 << 20)
+    assert conf.get("spark.sql.parquet.pushdown.inFilterThreshold") == str(LISTED)
+    if environment():
+        assert conf.get("spark.databricks.delta.snapshotPartitions") == "1"
+
+
+@pytest.mark.spark
+def test_without_delta_on_the_class_path(world: World, tmp_path: Path):
+    bare = tmp_path / "conf"
+    bare.mkdir()
+    (bare / "spark-defaults.conf").write_text("spark.master local[1]\nspark.ui.enabled false\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "evenkeel_spark.jobs.bootstrap", "--spec", world.spec_path],
+        env={**os.environ, **environment(), "SPARK_CONF_DIR": str(bare)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    ours = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error: ")]
+    assert done.returncode == 2
+    assert len(ours) == 1
+    assert "Delta Lake is not on the class path" in ours[0]
+    assert "Traceback" not in done.stderr
+    assert "\tat " not in done.stderr
+    assert not (world.folder / "state").exists()
+
+
+@pytest.mark.spark
+def test_a_cluster_that_is_not_there_is_one_line_that_names_it(world: World):
+    """One without a port, as Spark waits a minute for one that does not answer."""
+    master = "spark://127.0.0.1"
+    done = subprocess.run(
+        [sys.executable, "-m", "evenkeel_spark.jobs.bootstrap", "--spec", world.spec_path],
+        env={
+            **os.environ,
+            **environment(),
+            "PYSPARK_SUBMIT_ARGS": f"--master {master} --driver-memory 512m pyspark-shell",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == UnreachableError.exit_code, done.stderr
+    ours = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error: ")]
+    assert len(ours) == 1
+    assert f"master {master}: Spark could not be started" in ours[0]
+    assert "Traceback" not in done.stderr
+    assert not (world.folder / "state").exists()

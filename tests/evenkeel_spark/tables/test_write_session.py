@@ -1,0 +1,187 @@
+"""Our commits and the threads that share our Spark session: each keeps its writes to itself."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.jobs.maintain import maintain
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta.write_session import (
+    APP_ID,
+    APP_VERSION,
+    USER_METADATA,
+    in_session,
+    own_session,
+)
+from tests.conftest import World
+from tests.project.test_readme import ROOT
+from tests.support.placed import placed, planned
+
+pytestmark = pytest.mark.spark
+
+#: Seconds between two appends of another thread.
+PAUSE = 0.3
+
+
+@dataclass
+class Writer:
+    """Another thread of the session that appends one row after the other to a table of its own."""
+
+    spark: SparkSession
+    path: str
+    appended: int = 0
+    errors: list[Exception] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        try:
+            while not self.ended.wait(PAUSE):
+                one = self.spark.range(self.appended, self.appended + 1)
+                one.write.format("delta").mode("append").save(self.path)
+                self.appended += 1
+        except Exception as error:
+            self.errors.append(error)
+
+    def check(self) -> None:
+        """Every append that reported success is there, and none says that it is ours."""
+        assert not self.errors
+        assert self.appended > 3
+        assert self.spark.read.format("delta").load(self.path).count() == self.appended
+        assert not state.python_dict(
+            self.spark, state.snapshot(self.spark, self.path).transactions()
+        )
+        history = self.spark.sql(f"DESCRIBE HISTORY {state.sql_name(self.path)}")
+        assert history.where("userMetadata IS NOT NULL").count() == 0
+
+
+@contextmanager
+def appending(spark: SparkSession, path: Path) -> Iterator[None]:
+    """Another thread appends while the block runs; then all that it appended must be there."""
+    writer = Writer(spark, str(path))
+    thread = InheritableThread(target=writer.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        writer.ended.set()
+        thread.join()
+    writer.check()
+
+
+def test_another_thread_of_the_session_loses_no_append_while_state_moves(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path / "home")
+    with appending(spark, tmp_path / "theirs"):
+        migration = planned(spark, home)
+        migrate(spark, migration)
+        verify(spark, migration)
+        roll_back(spark, migration)
+
+
+def test_another_thread_of_the_session_loses_no_append_while_windows_are_applied(
+    spark: SparkSession, world: World, tmp_path: Path
+) -> None:
+    with appending(spark, tmp_path / "theirs"):
+        bootstrap(spark, world.table, date(2013, 1, 8))
+        apply_window(spark, world.table, date(2013, 1, 8), date(2013, 1, 15))
+        maintain(spark, world.table)
+
+
+def test_two_of_our_own_commits_at_once_keep_their_ids(spark: SparkSession, tmp_path: Path) -> None:
+    count = 4
+    start, errors = threading.Barrier(2), []
+
+    def commit(name: str) -> None:
+        try:
+            for number in range(count):
+                start.wait(60)
+                with commits.commit_session(spark, name, number, {"by": name}) as own:
+                    start.wait(60)
+                    own.range(1).write.format("delta").mode("append").save(f"{tmp_path}/{name}")
+        except Exception as error:
+            start.abort()
+            errors.append(error)
+
+    threads = [InheritableThread(target=commit, args=[name]) for name in ("one", "other")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    for name in ("one", "other"):
+        path = f"{tmp_path}/{name}"
+        assert spark.read.format("delta").load(path).count() == count
+        assert state.python_dict(spark, state.snapshot(spark, path).transactions()) == {
+            name: count - 1
+        }
+        history = commits.history_since(spark, path, -1)
+        assert [c.meta for c in history] == [{"by": name}] * count
+
+
+def test_a_session_of_our_own_has_the_callers_settings_but_those_that_results_depend_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    theirs = {
+        "spark.sql.shuffle.partitions": "3",
+        "spark.databricks.delta.snapshotPartitions": "7",
+        "spark.sql.session.timeZone": "America/New_York",
+        USER_METADATA: "theirs",
+        APP_ID: "theirs",
+        APP_VERSION: "5",
+    }
+    caller = spark.newSession()
+    for name, value in theirs.items():
+        caller.conf.set(name, value)
+    caller.range(5).createOrReplaceTempView("of_the_caller")
+    own = own_session(caller)
+    assert own.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert own.conf.get("spark.databricks.delta.snapshotPartitions") == "7"
+    assert own.conf.get("spark.sql.session.timeZone") == "UTC"
+    for name in (USER_METADATA, APP_ID, APP_VERSION):
+        assert own.conf.get(name, None) is None
+    path = f"{tmp_path}/table"
+    with commits.commit_session(caller, "app", 7, {"step": "test"}) as writer:
+        # A DataFrame keeps to the session that it was made in, unless it is brought over.
+        rows = in_session(writer, caller.table("of_the_caller").persist())
+        rows.writeTo(state.sql_name(path)).using("delta").create()
+    (commit,) = commits.history_since(spark, path, -1)
+    assert commit.meta == {"step": "test"}
+    assert commits.spent_transaction(spark, path, "app") == 7
+    assert writer.table("of_the_caller").count() == 5
+    assert {name: caller.conf.get(name) for name in theirs} == theirs
+
+
+def test_what_is_left_of_a_commits_session_carries_no_id(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with commits.commit_session(spark, "app", 1, {}) as own:
+        pass
+    for _ in range(2):
+        own.range(1).write.format("delta").mode("append").save(f"{tmp_path}/table")
+    assert spark.read.format("delta").load(f"{tmp_path}/table").count() == 2
+
+
+def test_settings_are_changed_in_sessions_of_our_own_alone() -> None:
+    """No job sets anything in the session that it was given."""
+    found = {
+        file.name
+        for file in (ROOT / "spark_jobs").glob("*.py")
+        if re.search(r"\.conf\.(un)?set\(|sql\(f?\"(RE)?SET ", file.read_text())
+    }
+    assert found == {"session.py", "commits.py"}

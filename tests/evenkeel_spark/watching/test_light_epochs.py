@@ -1,0 +1,466 @@
+"""The watch on real tables: light epochs as skew comes and goes, and what holds them back."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+import time
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.pipeline import steps
+from evenkeel.registry.run_folder import WATCHED
+from evenkeel.registry.store import StoreError
+from evenkeel.runs.params import Params
+from evenkeel.spec.parts import Watching
+from evenkeel.watch.state import Watched
+from evenkeel.watch.state_file import FILE, read, to_dict
+from evenkeel_spark.events.reader import read_events
+from evenkeel_spark.events.sketch_store import Sketches
+from evenkeel_spark.jobs import learn
+from evenkeel_spark.jobs.apply_window import merge_window, window_state
+from evenkeel_spark.jobs.bootstrap import bootstrap, first_function
+from evenkeel_spark.jobs.learn import learn as learn_window
+from evenkeel_spark.jobs.watch import main, watch
+from evenkeel_spark.tables.delta import constraints
+from evenkeel_spark.watching.micro_batch import measure, number_sql, since
+from evenkeel_spark.watching.streaming import carry_out, stream
+from partitioning.errors import DamagedError
+from partitioning.function.function import KeyColumn, canonical_json
+from partitioning.function.hashing import key_hash
+from partitioning.workload.profile import Sketch
+from tests.conftest import FIRST_DAY, World
+from tests.support.placed import crashing_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+CHANNELS, EVERY, FAIR = 4, 5, 50
+HOT = "HOT"
+SPEC: dict[str, Any] = {
+    "table": "trips",
+    "key": ["dest"],
+    "input": {"path": "events", "time": "at"},
+    "window": 7,
+    "state": {
+        "totals": {
+            "path": "state/totals",
+            "columns": {"trips": {"merge": "count"}, "miles": {"merge": "sum", "of": "miles"}},
+        }
+    },
+    "registry": "registry",
+    "channels": CHANNELS,
+    "slots": 256,
+    "split": {"by": "id"},
+    "watch": {"every": EVERY, "memory": 2},
+}
+#: Of a sketch: none is listed.
+NO_KEYS: Any = (np.zeros(0, np.int64), np.zeros(0), ())
+#: Number of the first micro-batch.
+FIRST = int(FIRST_DAY.timestamp()) // (60 * EVERY)
+
+
+@dataclass(frozen=True)
+class Live(World):
+    """A table whose events come a file each micro-batch."""
+
+    def keys(self) -> list[str]:
+        """Ten keys of each channel, as epoch 0 has them."""
+        spec = self.table.spec
+        function = first_function_of(spec)
+        names = np.array([f"D{i}" for i in range(800)])
+        at = function.lookup(names.tolist())
+        return [k for c in range(CHANNELS) for k in names[at == c][:10].tolist()]
+
+    def batch(self, number: int, hot: float, key: str = HOT, **changes: Any) -> Live:
+        """Events of one micro-batch: `FAIR` of each channel, and of one key so many times that."""
+        random = np.random.default_rng(number)
+        dest = np.repeat(self.keys(), FAIR // 10)
+        dest = random.permutation([*dest, *[key] * int(hot * FAIR)])
+        seconds = np.sort(random.integers(0, 60 * EVERY, len(dest)))
+        frame = pd.DataFrame(
+            {
+                "dest": dest,
+                "at": FIRST_DAY + timedelta(minutes=number * EVERY) + pd.to_timedelta(seconds, "s"),
+                "id": number * 10_000 + np.arange(len(dest)),
+                "miles": random.integers(1, 3000, len(dest)).astype(np.int32),
+            }
+        ).assign(**changes)
+        folder = self.folder / "events"
+        folder.mkdir(exist_ok=True)
+        rows = pa.Table.from_pandas(frame, preserve_index=False)
+        pq.write_table(rows, folder / f"{number:04}.parquet", coerce_timestamps="us")
+        return self
+
+    @property
+    def watching(self) -> Watching:
+        asked = self.table.spec.watch
+        assert asked is not None
+        return asked
+
+    @property
+    def known(self) -> Watched:
+        found = read(self.table.registry)
+        assert found is not None
+        return found
+
+    def look(
+        self, spark: SparkSession, number: int, until: datetime | None = None, **more: Any
+    ) -> bool:
+        """The job, once this micro-batch has ended; whether something is decided."""
+        until = until or ended(number)
+        return watch(spark, self.table, f"w{number}", until, **more) is not None
+
+    def turn(self, spark: SparkSession, number: int) -> int | None:
+        """All that the DAG does then; the epoch published."""
+        if not self.look(spark, number):
+            return None
+        return carry_out(spark, self.table, self.spec_path, f"w{number}")
+
+    def apply(self, spark: SparkSession, *numbers: int) -> list[int]:
+        """Fold micro-batches into the state, as the epoch in force has it; events by channel."""
+        spec, function = self.table.spec, self.table.epoch().function
+        window = self.window(spark, *numbers)
+        merge_window(spark, spec, "totals", window, function)
+        return self.loads(spark, *numbers)
+
+    def window(self, spark: SparkSession, *numbers: int) -> DataFrame:
+        """Events of micro-batches, folded and routed."""
+        spec, function = self.table.spec, self.table.epoch().function
+        events = read_events(spark, spec, function.row if len(function.split) else None)
+        its = ", ".join(str(FIRST + n) for n in numbers)
+        events = events.where(f"{number_sql(spec, EVERY)} IN ({its})")
+        return window_state(events, spec, function)
+
+    def loads(self, spark: SparkSession, *numbers: int) -> list[int]:
+        """Events that each channel gets of micro-batches."""
+        rows = self.window(spark, *numbers).groupBy("channel").sum("_events").collect()
+        found = dict.fromkeys(range(CHANNELS), 0) | {r[0]: r[1] for r in rows}
+        return [found[c] for c in range(CHANNELS)]
+
+    def check(self, spark: SparkSession) -> None:
+        """The state, merged, is what one owner would have of all events."""
+        files = sorted((self.folder / "events").glob("*.parquet"))
+        whole = pd.concat([pd.read_parquet(f) for f in files]).groupby("dest")
+        rows = self.table.state("totals", spark=spark).toPandas().set_index("dest").sort_index()
+        assert (rows["trips"] == whole.size()).all() and len(rows) == whole.ngroups
+        assert (rows["miles"] == whole["miles"].sum()).all()
+
+
+def first_function_of(spec: Any) -> Any:
+    return first_function((KeyColumn("dest", "string"),), spec)
+
+
+def hashed(key: str) -> int:
+    (found,) = key_hash([[key]], ["string"]).tolist()
+    return int(found)
+
+
+def ended(number: int) -> datetime:
+    return FIRST_DAY + timedelta(minutes=(number + 1) * EVERY)
+
+
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty state under epoch 0, and a calm micro-batch."""
+    made = Live(tmp_path_factory.mktemp("live"))
+    Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    made.batch(0, 0.1)
+    bootstrap(spark, made.table)
+    assert not made.look(spark, 0) and made.known.watch.last == FIRST
+    return made.folder
+
+
+@pytest.fixture
+def live(template: Path, tmp_path: Path) -> Live:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return Live(tmp_path)
+
+
+def partials(spark: SparkSession, live: Live) -> int:
+    path = live.table.spec.state["totals"].path
+    return spark.read.format("delta").load(path).where(f"dest = '{HOT}'").count()
+
+
+def test_helpers_have_their_copies_before_they_help(spark: SparkSession, tmp_path: Path) -> None:
+    live, cities = (
+        Live(tmp_path),
+        {"path": "cities", "columns": {"city": {"merge": "copy", "of": "city"}}},
+    )
+    spec = {**SPEC, "state": {**SPEC["state"], "cities": cities}}
+    Path(live.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
+    live.batch(0, 0.1, city="C")
+    bootstrap(spark, live.table)
+    assert not live.look(spark, 0)
+    live.batch(2, 4.0, city="C").apply(spark, 0, 2)
+    merge_window(
+        spark, live.table.spec, "cities", live.window(spark, 0, 2), live.table.epoch().function
+    )
+    assert live.turn(spark, 2) == 1
+    (owners,) = live.table.epoch().function.split.to_dict()["owners"]
+    rows = spark.read.format("delta").load(live.table.spec.state["cities"].path)
+    held = {r["channel"]: r["city"] for r in rows.where(f"dest = '{HOT}'").collect()}
+    assert held == dict.fromkeys(owners, "C") and len(owners) > 1
+    plan = steps.read_plan(live.table.registry.run("w2"))
+    assert plan.bytes > 0 and sum(m.rows for m in plan.moves) == len(owners) - 1
+
+
+def test_no_more_share_a_key_than_the_budget_pays_to_hand_back(
+    spark: SparkSession, live: Live, tmp_path: Path
+) -> None:
+    live.batch(2, 4.0).apply(spark, 0, 2)
+    other = Live(tmp_path / "other")
+    shutil.copytree(live.folder, other.folder)
+    live.respec(budget=0)
+    assert not live.look(spark, 2)
+    (size,) = re.findall(r"([0-9,]+) bytes would move to hand it back", live.known.told)
+    assert "hand it back, the budget is 0" in live.known.told
+    # It pays for two helpers of three, and 2% for what Delta adds.
+    other.respec(budget=int(size.replace(",", "")) * 2 * 102 // 300 + 2)
+    assert other.turn(spark, 2) == 1
+    assert len(other.table.epoch().function.split.channels) == 3
+
+
+def test_micro_batches_that_came_while_nobody_looked_wait_too(
+    spark: SparkSession, live: Live
+) -> None:
+    """More than are remembered."""
+    home = int(live.table.epoch().lookup([HOT])[0])
+    begun = live.known
+    for number in range(1, 6):
+        live.batch(number, 8.0)
+    assert not live.look(spark, 5, busy="rebalance_trips is running")
+    assert len(live.known.watch.sample) == live.watching.memory == 2
+    waiting = begun.backlog[home]
+    totals = [FAIR * CHANNELS + int(0.1 * FAIR), *[FAIR * (CHANNELS + 8)] * 5]
+    for number in range(1, 6):
+        # A mean channel's load of those that are remembered, and of the new one.
+        usual = np.mean(totals[max(number - 2, 0) : number + 1]) / CHANNELS
+        waiting += 9 * FAIR - live.watching.speed * usual
+    assert live.known.backlog[home] == pytest.approx(waiting)
+
+
+def test_a_key_turns_hot_is_split_and_handed_back(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = int(live.table.epoch().lookup([HOT])[0])
+    live.batch(2, 4.0)
+    assert live.apply(spark, 0, 2)[home] > 5 * FAIR, "it has turned hot"
+    for step in ("decided", "folded"):
+        with crashing_at(step, monkeypatch):
+            live.look(spark, 2)
+    assert live.look(spark, 2) and len(live.known.watch.sample) == 2
+    told = live.known.told
+    assert told.startswith(f"the watch, batch {FIRST + 2}: HOT goes to channel ")
+    assert f"until {home} has caught up" in told
+
+    # Killed while it verifies; started again, the same look says the same, and it goes on.
+    with crashing_at("measured", monkeypatch):
+        carry_out(spark, live.table, live.spec_path, "w2")
+    assert live.known.watch.spread == {}, "it holds for moved what is not"
+    assert live.turn(spark, 2) == 1
+    function = live.table.epoch().function
+    assert len(function.split) == 1 and home in function.split.channels
+    plan = steps.read_plan(live.table.registry.run("w2"))
+    assert plan.bytes == 0 and {m.reason for m in plan.moves} == {told}
+
+    # The very next batch is as even as it gets while one catches up.
+    live.batch(3, 4.0).batch(4, 4.0)
+    loads = live.apply(spark, 3, 4)
+    assert max(loads) < 1.3 * sum(loads) / CHANNELS and loads[home] == 2 * FAIR
+    assert live.turn(spark, 4) == 2, "the helpers have caught up, and share from now on"
+    assert f"HOT is shared by channel {', '.join(map(str, range(CHANNELS)))}" in live.known.told
+
+    # Calm again. A key moves at most twice in 20 batches; and the job has not run for a while.
+    for number in (22, 23, 24):
+        live.batch(number, 0.1)
+    live.apply(spark, 22, 23, 24)
+    partials = spark.read.format("delta").load(live.table.spec.state["totals"].path)
+    partials = partials.where(f"dest = '{HOT}'")
+    assert partials.count() == CHANNELS
+    live.respec(budget=0)
+    assert not live.look(spark, 23)
+    assert "bytes would move, the budget is 0" in live.known.told
+    live.respec(budget=None)
+    assert live.turn(spark, 24) == 3
+    assert f"HOT goes back to channel {home}" in live.known.told
+    function = live.table.epoch().function
+    assert len(function.split) == 0 and function.lookup([HOT]).tolist() == [home]
+    assert partials.count() == 1
+    live.check(spark)
+    assert live.known.settled(live.table.epoch(), "w25", live.watching).watch.spread == {}
+
+
+def test_what_an_older_epoch_has_routed_tells_nothing(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*given: Any) -> Any:
+        """Somebody publishes while a micro-batch is measured."""
+        found, epoch = measure(*given), live.table.epoch()
+        moved = replace(epoch.function, epoch=1, parent=epoch.function.digest)
+        live.table.registry.publish(moved, epoch.tables, "another's plan")
+        return found
+
+    live.batch(2, 4.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.watching.evaluate.measure", overtaken)
+        assert not live.look(spark, 2)
+    assert "routed by epoch 0: they tell nothing of 1" in live.known.told
+    watch = live.known.watch
+    assert watch.last == FIRST + 2 and len(watch.sample) == 0 and not live.known.backlog.any()
+
+
+def test_what_holds_the_watch_back(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One story of looks at one skew, none of which may act."""
+    live.batch(2, 4.0)
+    # Another run moves state, as Airflow tells, or as the tables do.
+    assert not live.look(spark, 2, busy="rebalance_trips is running")
+    assert live.known.told.endswith("400 events, stepping back: rebalance_trips is running")
+    path, epoch = live.table.spec.state["totals"].path, live.table.epoch()
+    moving = constraints.moving_name(1)
+    constraints.add(spark, path, moving, constraints.rule(epoch.function))
+    live.batch(3, 4.0)
+    assert not live.look(spark, 3)
+    assert "stands under evenkeel_epoch_0, evenkeel_moving_1" in live.known.told
+    constraints.drop(spark, path, moving)
+    # Both batches count, once.
+    assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]
+    known = live.known
+    assert not live.look(spark, 3) and to_dict(live.known) == to_dict(known)
+
+    # Killed as it has decided, and held back when it looks again: nothing of it is left.
+    live.batch(4, 4.0)
+    run = live.table.registry.run("w4")
+    with crashing_at("decided", monkeypatch):
+        live.look(spark, 4)
+    left = ("decision.json", "params.json", "profile.json", "profile.npz", WATCHED)
+    assert all(map(run.exists, left)) and live.known.watch.last == FIRST + 3
+    assert not live.look(spark, 4, busy="rebalance_trips is running")
+    assert not any(map(run.exists, left))
+
+    live.batch(5, 4.0)
+    assert not live.look(spark, 5, until=FIRST_DAY + timedelta(hours=23, minutes=57))
+    assert "stepping back: the daily run is due" in live.known.told
+
+    # Little is lost until the daily run comes, and moving takes long.
+    store = live.table.registry.store
+    work = [{"channel": c, "rows": 1000, "seconds": 0.1} for c in range(CHANNELS)]
+    store.write_json("windows/2013-01-01.json", {"channels": work})
+    tables = {"totals": {"bytes": 1000, "seconds": 200.0}}
+    live.table.registry.kept(0).keep(
+        {"migration.json": canonical_json({"digest": "", "epoch": 0, "tables": tables})}, {}
+    )
+    live.batch(6, 4.0)
+    assert not live.look(spark, 6)
+    assert "not now: the watch, batch" in live.known.told
+    assert "less than the 400.0 s of moving there and back" in live.known.told
+    # Much would be, would it go on so; but that weekday has been quiet from its second hour on.
+    work = [{**channel, "seconds": 1e4} for channel in work]
+    store.write_json("windows/2013-01-01.json", {"channels": work})
+    key, load = epoch.function.key, np.ones(256)
+    week_ago = Sketch(load, *NO_KEYS, 0.0, 256, hours=np.eye(24)[0] * 1e-9)
+    Sketches(live.table.registry, live.table.spec, key).write(date(2012, 12, 25), week_ago)
+    live.batch(7, 4.0)
+    assert not live.look(spark, 7)
+    assert "waiting for the daily run costs 0.0 s, less than the 400.0 s" in live.known.told
+
+    # A run that learns, or has, and one that has planned, and waits for somebody to approve.
+    def meanwhile(*given: Any) -> Any:
+        assert not live.batch(8, 4.0).look(spark, 8)
+        assert "stepping back: run daily learns at epoch 0" in live.known.told
+        return learn_window(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.jobs.learn.learn", meanwhile)
+        assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
+    assert live.known.watch.last == FIRST + 8
+    assert not live.batch(9, 4.0).look(spark, 9)
+    assert "stepping back: run daily learns at epoch 0" in live.known.told
+    steps.plan(live.spec_path, "daily", Params(force=True))
+    assert not live.batch(10, 4.0).look(spark, 10)
+    assert "stepping back: run daily has planned from epoch 0" in live.known.told
+
+    # Nothing of all that was left for any run, and no epoch was published.
+    assert live.table.epoch().number == 0
+    assert steps.plan_watch(live.spec_path, "w10") is None
+    data = json.loads(store.read(FILE))
+    store.write_json(FILE, {**data, "epoch": 7})
+    with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch st"):
+        live.look(spark, 10)
+
+
+def test_the_watch_of_a_stream(
+    spark: SparkSession, live: Live, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.batch(2, 4.0).batch(3, 4.0)
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    assert main(job) == 2
+    assert "a stream needs a folder" in capsys.readouterr().err
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+
+    def killed(*given: Any) -> None:
+        raise RuntimeError("killed")
+
+    def down(*given: Any) -> None:
+        raise StoreError("cannot be written", "registry")
+
+    with monkeypatch.context() as patch:
+        # A store that is down is no reason to roll back, or to pass the micro-batch over.
+        patch.setattr("evenkeel_spark.watching.streaming.verify", down)
+        assert main(job) == StoreError.exit_code and live.table.epoch().number == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel.pipeline.steps._keep", killed)
+        with pytest.raises(StreamingQueryException):
+            main(job)
+    # It had just published; started again, the epoch gets what it is to keep of its run.
+    kept = live.table.registry.kept(1)
+    assert live.table.epoch().number == 1 and not kept.exists("plan.json")
+    assert main(job) == 0
+    assert live.table.epoch().number == 1 and len(live.table.epoch().function.split) == 1
+    for name in ("plan.json", "profile.npz", "decision.json", WATCHED, "report.html"):
+        assert kept.exists(name), name
+    assert live.known.watch.last == 2 and len(live.known.source) == len(f"stream {uuid4()}")
+    # Events of a split key without an id are all one channel's, and count there.
+    live.batch(4, 4.0, id=lambda rows: pd.array([pd.NA] * len(rows), dtype="Int64"))
+    spec, function = live.table.spec, live.table.epoch().function
+    events = since(spark, live.table, FIRST + 3, ended(4))
+    (measured,) = measure(events, spec, function, F.lit(4))
+    assert measured.loads.tolist() == live.loads(spark, 4)
+    assert sorted(measured.loads.tolist()) == [FAIR] * (CHANNELS - 1) + [5 * FAIR]
+
+
+def test_a_stream_goes_on_until_it_is_stopped(spark: SparkSession, live: Live) -> None:
+    """It looks at what is there at once, and then every `watch.every` minutes."""
+    ended_well = threading.Event()
+
+    def run() -> None:
+        stream(spark, live.table, live.spec_path, str(live.folder / "checkpoint"))
+        ended_well.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    end = time.monotonic() + 120
+    while not live.known.source.startswith("stream "):
+        assert thread.is_alive() and time.monotonic() < end
+        time.sleep(0.1)
+    (query,) = spark.streams.active
+    assert thread.is_alive() and query.isActive
+    query.stop()
+    thread.join(60)
+    assert ended_well.is_set() and not spark.streams.active

@@ -1,0 +1,143 @@
+"""The dangers of three in the morning, in a real Chromium on the plugin in Airflow's real API."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.evenkeel_ui.test_triage import DONE, ERROR, PLANNED, broken  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.plugin_site import Site, dag_runs, end_runs, made_site  # noqa: F401  a fixture
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.airflow
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HOME = "/evenkeel/tables/words"
+#: Milliseconds that a page may take on a busy machine.
+PATIENCE = 60_000
+#: A folder for pictures of the pages, light and dark.
+SHOTS = os.environ.get("EVENKEEL_SHOTS")
+
+
+@dataclass
+class Eyes:
+    """A browser on the site, served on a port of this machine."""
+
+    site: Site
+    browser: Browser
+    url: str
+
+    def page(self, user: str, **options: Any) -> Page:
+        """Return a new page on which the user is logged in."""
+        context = self.browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        token = self.site.client(user).cookies["_token"]
+        context.add_cookies([{"name": "_token", "value": token, "url": self.url}])
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        return page
+
+    def open(self, user: str, path: str = HOME, **options: Any) -> Page:
+        """Return a page of that user at an address of ours."""
+        page = self.page(user, **options)
+        page.goto(self.url + path)
+        return page
+
+
+def shot(page: Page, name: str) -> None:
+    """Picture the page in light and in dark, where EVENKEEL_SHOTS asks for it."""
+    for scheme in ("light", "dark") if SHOTS else ():
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.screenshot(path=Path(SHOTS or "") / f"{name}-{scheme}.png", full_page=True)
+
+
+@pytest.fixture(scope="module")
+def eyes(site: Site) -> Iterator[Eyes]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    uvicorn = pytest.importorskip("uvicorn")
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(site.app, "127.0.0.1", port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield Eyes(site, browser, f"http://127.0.0.1:{port}")
+        browser.close()
+    server.should_exit = True
+    thread.join(30)
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["script", "no-script"])
+def test_a_form_that_was_changed_after_its_preview_starts_nothing(
+    eyes: Eyes, scripts: bool
+) -> None:
+    end_runs()
+    page = eyes.open("uma", f"{HOME}/rebalance?max_imbalance=1.05", java_script_enabled=scripts)
+    before = len(dag_runs("rebalance_words"))
+    start = page.get_by_role("button", name="Start this rebalance")
+    assert start.is_enabled()
+    page.get_by_label("Dry run").check()
+    page.get_by_label("Max imbalance").fill("1.5")
+    if scripts:
+        assert start.is_disabled()
+        page.get_by_text("You changed the form").wait_for()
+        shot(page, "stale")
+        page.get_by_label("Dry run").uncheck()
+        page.get_by_label("Max imbalance").fill("1.05")
+        assert start.is_enabled()
+    else:
+        start.click()
+        page.get_by_text("not the ones that were previewed").wait_for()
+        assert page.get_by_label("Dry run").is_checked()
+        assert page.get_by_role("button", name="Start the dry run").is_enabled()
+    assert len(dag_runs("rebalance_words")) == before
+    page.get_by_role("button", name="Start", exact=False).click()
+    page.get_by_text("queued").first.wait_for()
+    conf = dag_runs("rebalance_words")[-1].conf
+    assert conf == ({"max_imbalance": 1.05} if scripts else {"max_imbalance": 1.5, "dry_run": True})
+
+
+def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: str) -> None:  # noqa: F811
+    page = eyes.open("uma", "/evenkeel/")
+    told = f"{DONE} of {PLANNED} rows moved"
+    for name, path in (
+        ("overview", "/evenkeel/"),
+        ("table", HOME),
+        ("run", f"{HOME}/runs/{broken}"),
+    ):
+        page.goto(eyes.url + path)
+        alarm = page.get_by_role("alert", name="Half moved")
+        assert told in alarm.inner_text()
+        assert alarm.get_by_role("button", name="Go on").is_enabled()
+        shot(page, f"half-moved-{name}")
+    # From the overview: what failed and where is one click away, its log another.
+    page.goto(f"{eyes.url}/evenkeel/")
+    page.get_by_role("region", name="Failed, waiting, under way").get_by_text(broken).click()
+    page.get_by_text(ERROR).first.wait_for()
+    assert page.get_by_role("link", name="Log of migrate").get_attribute("href")
+    page.goto(f"{eyes.url}{HOME}/rebalance")
+    assert page.get_by_role("button", name="Start this rebalance").is_disabled()
+    page.get_by_text("No run can start now").wait_for()
+    shot(page, "no-start")
+    page.goto(f"{eyes.url}{HOME}")
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Stop this run").click()
+    page.get_by_role("alert", name="Half moved").get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Stop this run").wait_for()

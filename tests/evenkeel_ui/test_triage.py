@@ -1,0 +1,213 @@
+"""Runs that went wrong: seen on every page, told why, stopped, gone on with, undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evenkeel.inspect.half_moved import half_moved
+from evenkeel.pipeline.steps import read_plan
+from evenkeel.registry.profiles import run_names
+from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.plugin_site import Site, end_runs, made_site, scheduler, start, token  # noqa: F401  a fixture
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy.orm import Session
+
+pytestmark = pytest.mark.airflow
+HOME = "/evenkeel/tables/words"
+DONE, PLANNED = 2, 11
+ERROR = "state/counts: 12 bytes are written, the next batch takes 9, and the budget is 20"
+
+
+def run_called(session: Session, name: str) -> DagRun:
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import select
+
+    from evenkeel.registry.run_folder import safe_name
+
+    (run,) = [r for r in session.scalars(select(DagRun)) if safe_name(r.run_id) == name]
+    return run
+
+
+def states(name: str) -> dict[str, str | None]:
+    """The state of the run, as "", and of each of its tasks."""
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        run = run_called(session, name)
+        tasks = {t.task_id: t.state and str(t.state) for t in run.task_instances}
+        return {**tasks, "": str(run.state)}
+
+
+def failed_at(name: str, task: str, said: str) -> None:
+    """Let the run have failed at that task, whose log says this."""
+    from airflow.configuration import conf
+    from airflow.utils.log.log_reader import TaskLogReader
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        run = run_called(session, name)
+        run.state, run.start_date, run.end_date = "failed", run.queued_at, run.queued_at
+        before = True
+        for instance in sorted(run.task_instances, key=lambda t: _order(t.task_id)):
+            before = before and instance.task_id != task
+            instance.state = "success" if before else "upstream_failed"
+            if instance.task_id == task:
+                instance.state, instance.try_number = "failed", 1
+    with create_session() as session:
+        failed = [t for t in run_called(session, name).task_instances if t.task_id == task]
+        place = TaskLogReader().log_handler._render_filename(failed[0], 1)  # type: ignore[attr-defined]
+    file = Path(conf.get("logging", "base_log_folder")) / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"level": "info", "event": "a line of Spark's"},
+        {"level": "error", "event": f"evenkeel: error: {said}"},
+        {"level": "error", "event": "Task failed with exception"},
+    ]
+    at = {"timestamp": "2013-02-01T00:00:00Z"}
+    file.write_text("".join(json.dumps(at | line) + "\n" for line in lines))
+
+
+def _order(task: str) -> int:
+    from evenkeel_ui.pages.runs import ORDER
+
+    return ORDER.index(task)
+
+
+@pytest.fixture
+def broken(site: Site) -> Iterator[str]:
+    """Name of a run that failed while it moved rows: the table stands half moved."""
+    where = start(site.client("uma"), f"{HOME}/rebalance", {"force": "true"})
+    name = where.headers["location"].rsplit("/", 1)[1]
+    site.shop.learn(name)
+    site.shop.plan(name, force=True)
+    folder = site.registry.run(name)
+    plan = read_plan(folder)
+    told = {"digest": plan.digest, "epoch": plan.function.epoch, "tables": {}}
+    folder.write_json("migration.json", told)
+    told = {"digest": plan.digest, "rows": DONE, "planned": PLANNED, "bytes": 12, "left": 3.0}
+    folder.write_json("progress.json", told)
+    failed_at(name, "migrate", ERROR)
+    yield name
+    end_runs()
+    for file in site.registry.store.names(f"runs/{name}"):
+        folder.remove(file)
+
+
+def press(site: Site, user: str, run: str, decision: str) -> Any:
+    data = {"csrf": token(user), "decision": decision}
+    return site.client(user).post(f"{HOME}/runs/{run}/recover", data=data)
+
+
+def test_a_half_moved_table_is_told_on_every_page(site: Site, broken: str) -> None:
+    half = half_moved(site.registry, run_names(site.registry))
+    assert half and (half.run, half.rows, half.planned) == (broken, DONE, PLANNED)
+    for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
+        text = site.client("uma").get(path).text
+        assert "words is half moved" in text and f"{DONE} of {PLANNED} rows moved" in text, path
+        assert "Writers of both epochs are admitted" in text
+        assert 'value="go_on"' in text and 'value="undo"' in text
+        assert "is moving from" not in text
+        # Who may only look sees it as well, and no button.
+        text = site.client("vic").get(path).text
+        assert "words is half moved" in text and 'value="undo"' not in text
+
+
+def test_a_run_that_failed_is_told_with_its_error_and_its_log(site: Site, broken: str) -> None:
+    client = site.client("vic")
+    overview = client.get("/evenkeel/").text.split('id="pressing"')[1].split("</section>")[0]
+    assert "failed at migrate" in overview and f"/runs/{broken}" in overview
+    for path in (HOME, f"{HOME}/runs/{broken}"):
+        text = unescape(client.get(path).text)
+        assert ERROR in text and "failed at migrate" in text, path
+        assert "/dags/rebalance_words/runs/manual__" in text and "/tasks/migrate" in text
+
+
+def test_nothing_starts_that_cannot_work(site: Site, broken: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    def seen(stale: bool) -> None:
+        with create_session() as session:
+            for dag in ("rebalance_words", "roll_back_words"):
+                session.get(DagModel, dag).is_stale = stale
+
+    client = site.client("uma")
+    folder = site.registry.run(broken)
+
+    def refused(why: str) -> None:
+        for path, asked in (("rebalance", {}), ("rollback", {"epoch": "0"})):
+            text = client.get(f"{HOME}/{path}", params=asked).text
+            assert "No run can start now" in text and why in text, (path, why)
+            assert 'disabled aria-describedby="not-now"' in text
+            data = {**asked, "csrf": token("uma"), "sure": "yes"}
+            if path == "rebalance":
+                del data["sure"]
+            answer = client.post(f"{HOME}/{path}", data=data)
+            assert answer.status_code == 409 and why in answer.text
+
+    refused(f"half moved by run {broken}")
+    folder.remove("migration.json")
+    assert "No run can start now" not in client.get(f"{HOME}/rebalance").text
+    scheduler(alive=False)
+    try:
+        refused("scheduler does not run")
+        assert "scheduler does not run" in client.get("/evenkeel/").text.replace("&#39;", "'")
+    finally:
+        scheduler(alive=True)
+    seen(stale=True)
+    try:
+        refused("does not know the DAG")
+    finally:
+        seen(stale=False)
+    name = start(client, f"{HOME}/rebalance", {}).headers["location"].rsplit("/", 1)[1]
+    refused(f"Run {name} is under way")
+
+
+def test_a_run_is_stopped_gone_on_with_and_undone(site: Site, broken: str) -> None:
+    folder = site.registry.run(broken)
+    for decision in ("stop", "go_on", "undo"):
+        assert press(site, "vic", broken, decision).status_code == 403
+    assert press(site, "uma", broken, "stop").status_code == 409
+    assert press(site, "uma", broken, "undo").status_code == 303
+    now = states(broken)
+    assert now[""] == "queued" and (now["roll_back"], now["report"]) == (None, None)
+    assert now["migrate"] == "failed"
+    # It is under way: no alarm, and nothing to press but to stop it.
+    text = site.client("uma").get(f"{HOME}/runs/{broken}").text
+    assert "is half moved" not in text and "Stop this run" in text
+    assert press(site, "uma", broken, "undo").status_code == 409
+    assert press(site, "uma", broken, "stop").status_code == 303
+    assert states(broken)[""] == "failed"
+    # Once rolling back has begun, it must end first.
+    digest = read_plan(folder).digest
+    folder.write_json("rolled_back.json", {"digest": digest, "done": False})
+    assert press(site, "uma", broken, "go_on").status_code == 409
+    assert 'value="go_on"' not in site.client("uma").get(HOME).text
+    folder.remove("rolled_back.json")
+    assert press(site, "uma", broken, "go_on").status_code == 303
+    now = states(broken)
+    assert now[""] == "queued" and now["plan"] == "success"
+    assert {now[t] for t in ("migrate", "verify", "publish", "roll_back", "report")} == {None}
+    press(site, "uma", broken, "stop")
+    folder.write_json("rolled_back.json", {"digest": digest, "done": True})
+    assert "is half moved" not in site.client("uma").get(HOME).text
+    assert press(site, "uma", broken, "undo").status_code == 409
+
+
+def test_a_run_that_was_stopped_between_two_tasks_can_be_undone(site: Site, broken: str) -> None:
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        for task in run_called(session, broken).task_instances:
+            task.state = "success" if task.task_id == "migrate" else "skipped"
+    assert press(site, "uma", broken, "undo").status_code == 303
+    # roll_back runs where one before it has failed.
+    assert states(broken)["publish"] == "failed" and states(broken)["roll_back"] is None

@@ -1,0 +1,61 @@
+"""What must hold in every state, and after every step of a job."""
+
+from __future__ import annotations
+
+from tests.model.protocols.protocol import Scenario
+from tests.model.rows import placed, sums
+from tests.model.state import State, alone, moving, stands
+
+EXACT = "no row lost or doubled"
+PLACED = "at rest placed by the epoch in force"
+PUBLISHED = "an epoch is published only over tables that stand under it"
+UNDER = "no job takes tables from under a published epoch"
+READERS = "readers see all or none of an epoch"
+WAY_OUT = "some sequence of jobs leads to rest"
+
+
+def violated(scenario: Scenario, state: State) -> str | None:
+    """Name the invariant that a state breaks; None: none."""
+    for table in state.tables:
+        if sums(table.rows) != table.truth:
+            return EXACT
+        rest = not state.procs and stands(state, table) == alone(state.epoch)
+        if rest and not placed(table.rows, scenario.functions[state.epoch]):
+            return PLACED
+    return None
+
+
+def under(state: State) -> bool:
+    """Return whether a constraint on every table admits no row but by the current epoch, or on its
+    way to the next one."""
+    e = state.epoch
+    guards = alone(e) | moving(e + 1) | alone(e + 1)
+    return all(stands(state, t) & guards for t in state.tables)
+
+
+def broken_by(before: State, after: State, fine: bool) -> str | None:
+    """Name the invariant that a job's step breaks; None: none. What hands have broken is for
+    `at_rest` to ask about.
+
+    Parameters
+    ----------
+    fine : whether `under` holds before
+    """
+    if len(after.epochs) > len(before.epochs):
+        if any(not t.constraints & alone(after.epoch) for t in after.tables):
+            return PUBLISHED
+        if any(not t.stood & alone(after.epoch) for t in after.tables):
+            return READERS
+        return None
+    if fine and after.tables != before.tables and not under(after):
+        return UNDER
+    return None
+
+
+def at_rest(scenario: Scenario, state: State) -> bool:
+    """Return whether nothing is under way, and every table admits the current epoch alone."""
+    return (
+        not state.procs
+        and all(stands(state, t) == alone(state.epoch) for t in state.tables)
+        and violated(scenario, state) is None
+    )

@@ -1,0 +1,125 @@
+"""What is explored: the cases that were found by hand, each alone, and all at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.model.checker.invariants import EXACT, PUBLISHED, UNDER, WAY_OUT
+from tests.model.protocols.protocol import Scenario
+from tests.model.rows import FIRST, MOVED, SECOND, SHARED, Function, sums
+from tests.model.state import Table, alone
+
+#: A key is split over two channels; a plan makes it whole and moves another; a third one back.
+SPLIT, WHOLE = Function(0, (0, 1)), Function(1, (0,))
+#: A key is whole; a plan splits it, which moves no row.
+LONE, SPREAD = Function(0, (0,)), Function(0, (0, 1))
+
+_PARTIALS = ((MOVED, 0, FIRST), (SHARED, 0, FIRST), (SHARED, 1, SECOND))
+_ROWS = ((MOVED, 0, FIRST), (SHARED, 0, FIRST))
+JOINING = Scenario((SPLIT, WHOLE), Table(alone(0), _PARTIALS, sums(_PARTIALS)))
+SPLITTING = Scenario((LONE, SPREAD), Table(alone(0), _ROWS, sums(_ROWS)))
+
+
+def scenario_of(case: Case, variant: str) -> Scenario:
+    """Return what takes part in a case: since `before`, verify is the job that publishes."""
+    scenario = case.scenario
+    if variant != "before" and "publish" in scenario.sleepers:
+        return scenario._replace(sleepers=("verify",))
+    return scenario
+
+
+class Case(NamedTuple):
+    """A case that was found, in issue 23 or by the model.
+
+    Parameters
+    ----------
+    number : in the issue; 0: found by the model
+    """
+
+    number: int
+    what: str
+    broken: str
+    scenario: Scenario
+
+
+CASES = {
+    "old run": Case(
+        3,
+        "An old, failed run that is cleared undoes a published epoch",
+        UNDER,
+        JOINING._replace(runs=2, alike=False),
+    ),
+    "one digest": Case(
+        4,
+        "Of two runs with one plan one verifies, the other rolls back, the first publishes",
+        PUBLISHED,
+        JOINING._replace(runs=2),
+    ),
+    "late publish": Case(
+        5,
+        "publish hangs before it creates the epoch; roll_back runs; publish wakes",
+        UNDER,
+        JOINING._replace(at_once=2, sleepers=("publish",)),
+    ),
+    "restore": Case(
+        5,
+        "RESTORE of a table between verify and publish",
+        PUBLISHED,
+        JOINING._replace(hands=("restore",)),
+    ),
+    "partial": Case(
+        6,
+        "An appended partial row is doubled when the key becomes whole",
+        EXACT,
+        JOINING._replace(hands=("partial",)),
+    ),
+    "lost registry": Case(
+        8,
+        "bootstrap with a lost registry adds epoch_0 to a live table",
+        WAY_OUT,
+        SPLITTING._replace(hands=("bootstrap",)),
+    ),
+    "moving dropped": Case(
+        9,
+        "The moving constraint is dropped half-way",
+        WAY_OUT,
+        JOINING._replace(hands=("drop moving",)),
+    ),
+    "epoch dropped": Case(
+        9,
+        "The new epoch's constraint is dropped between verify and publish",
+        PUBLISHED,
+        JOINING._replace(hands=("drop epoch",)),
+    ),
+    "forgotten": Case(
+        7,
+        "A window is applied twice to a table that was put back as a clone",
+        EXACT,
+        JOINING._replace(jobs=("window",), hands=("clone",)),
+    ),
+    "window": Case(
+        0,
+        "A window counts twice in a split key with two partial rows on one channel",
+        EXACT,
+        JOINING._replace(jobs=("window",), hands=("partial",)),
+    ),
+    "late drop": Case(
+        0,
+        "migrate sleeps before it drops a constraint; roll_back runs; the table has none",
+        UNDER,
+        JOINING._replace(at_once=2, sleepers=("migrate",)),
+    ),
+    "late roll_back": Case(
+        0,
+        "roll_back sleeps while its run is migrated again",
+        UNDER,
+        JOINING._replace(at_once=2, sleepers=("roll_back",)),
+    ),
+}
+
+#: More at once than the cases have; hours of them in `before`, which breaks early.
+LARGE = {
+    "two runs": JOINING._replace(
+        runs=2, jobs=("plan", "migrate", "verify", "publish", "roll_back", "window")
+    ),
+}

@@ -1,8 +1,0 @@
-"""The protocols that can be explored, oldest first."""
-
-from __future__ import annotations
-
-from tests.model.before import BEFORE
-from tests.model.now import NOW
-
-VARIANTS = {variant.name: variant for variant in (BEFORE, NOW)}

@@ -1,0 +1,70 @@
+"""What a plan leaves where it is, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from partitioning.function.function import KeyColumn, numbered_channels
+from partitioning.function.hashing import key_hash
+from partitioning.planning.plan import Plan, make_plan
+from partitioning.planning.rejected_moves import rejected
+from partitioning.strategies.hashing import consistent
+from partitioning.workload.metrics import channel_loads
+from partitioning.workload.profile import Profile, profile_of_keys
+
+NAMES = [f"word {i}" for i in range(300)]
+
+
+def world(exponent: float) -> Profile:
+    load = 1e4 / np.arange(1, 301) ** exponent
+    return profile_of_keys(
+        (KeyColumn("word", "string"),),
+        key_hash([NAMES], ["string"]),
+        load,
+        64,
+        state=np.full(300, 100.0),
+        threshold=float(load[20]),
+        names=NAMES,
+    )
+
+
+def plan(profile: Profile, **asked: float) -> Plan:
+    channels = numbered_channels(4)
+    previous = consistent(profile, None, channels)
+    return make_plan("words", profile, previous, channels, **asked)
+
+
+def test_a_key_heavier_than_its_share_stays_as_it_would_only_move_the_problem() -> None:
+    profile = world(2.0)
+    made = plan(profile, max_imbalance=1.02)
+    first = rejected(made, profile)[0]
+    assert (first.kind, first.name) == ("key", "word 0")
+    assert "would carry" in first.reason
+    loads = channel_loads(made.function, profile)
+    assert first.target == int(np.argmin(loads)) and first.source == int(np.argmax(loads))
+    then = (loads.min() + first.load) / (loads.sum() / 4)
+    assert f"{then:.3f}" in first.reason
+
+
+def test_what_is_even_enough_stays() -> None:
+    profile = world(0.8)
+    made = plan(profile, max_imbalance=1.2)
+    assert made.moves and any("even enough" in r.reason for r in rejected(made, profile))
+
+
+def test_what_the_budget_does_not_buy_stays() -> None:
+    profile = world(0.8)
+    made = plan(profile, max_imbalance=1.0, budget=150)
+    told = [r.reason for r in rejected(made, profile)]
+    assert any(f"of the budget {150 - made.bytes:,.0f} are left" in reason for reason in told)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_nothing_that_moves_is_rejected_and_the_heaviest_come_first(exponent: float) -> None:
+    profile = world(exponent)
+    made = plan(profile, max_imbalance=1.02, budget=1000)
+    found = rejected(made, profile, most=7)
+    assert len(found) <= 7
+    assert {(r.kind, r.name) for r in found}.isdisjoint((m.kind, m.name) for m in made.moves)
+    assert [r.load for r in found] == sorted((r.load for r in found), reverse=True)

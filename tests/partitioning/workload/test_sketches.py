@@ -1,0 +1,128 @@
+"""Sketches keep their word, merged or not: no heavy key missed, no count off by over the bound."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partitioning.errors import InputError
+from partitioning.workload.profile import merge, sums_by
+from partitioning.workload.sketches import LossyCounting, SlidingLossyCounting, SpaceSaving
+
+KINDS = [SpaceSaving, LossyCounting]
+# Few distinct keys, some of them much more frequent; cut into batches at random.
+batches = st.lists(
+    st.lists(st.integers(0, 30).map(lambda x: min(x, 12 + x // 3)), max_size=40), max_size=8
+)
+epsilons = st.sampled_from([0.03, 0.1, 0.25, 0.6])
+
+
+def fed(kind, epsilon, parts):
+    sketch = kind(epsilon)
+    for part in parts:
+        sketch.update(np.array(part, dtype=np.int64))
+    return sketch
+
+
+def holds(sketch, truth):
+    total = sum(truth.values())
+    assert sketch.total == sketch.rows == total
+    assert sketch.missed <= sketch.epsilon * total + 1e-9
+    found = dict(zip(sketch.keys.tolist(), sketch.counts.tolist(), strict=True))
+    assert (np.diff(sketch.keys) > 0).all()
+    assert set(found) <= set(truth)
+    for key, times in truth.items():
+        assert found.get(key, 0) <= times <= found.get(key, 0) + sketch.missed
+    keys = np.array([*truth, 999], dtype=np.int64)
+    most = np.array([found.get(k, 0) + sketch.missed for k in keys.tolist()])
+    assert sketch.estimates(keys).tolist() == most.tolist()
+    if isinstance(sketch, SpaceSaving):
+        assert len(found) <= np.ceil(1 / sketch.epsilon)
+    elif total:
+        for delta in (sketch.epsilon, 0.65, 1.0):
+            frequent = set(sketch.frequent(delta).tolist())
+            assert {k for k, n in truth.items() if n > delta * total} <= frequent
+            assert all(truth[k] >= (delta - sketch.epsilon) * total for k in frequent)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(epsilon=epsilons, parts=batches)
+def test_counts_are_within_the_bound(kind, epsilon, parts):
+    holds(fed(kind, epsilon, parts), Counter(k for part in parts for k in part))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(epsilon=epsilons, streams=st.lists(batches, min_size=1, max_size=4))
+def test_merging_keeps_the_bound(kind, epsilon, streams):
+    sketches = [fed(kind, epsilon, parts) for parts in streams]
+    truth = Counter(k for parts in streams for part in parts for k in part)
+    holds(kind.merged(sketches), truth)
+    middle = len(sketches) // 2
+    groups = [g for g in (sketches[:middle], sketches[middle:]) if g]
+    grouped = kind.merged([kind.merged(g) for g in groups])
+    holds(grouped, truth)
+    grouped.update(np.array([3, 3, 40], dtype=np.int64))
+    holds(grouped, truth + Counter([3, 3, 40]))
+
+
+@given(epsilons, batches)
+def test_lossy_counting_forgets_what_is_rare(epsilon, parts):
+    sketch = fed(LossyCounting, epsilon, parts)
+    assert (sketch.counts + sketch.errors > sketch.missed).all()
+    assert (sketch.errors <= sketch.missed).all(), "a key that can have been missed for ever stays"
+
+
+@given(epsilons, batches, st.integers(1, 12))
+def test_sliding_counts_the_last_rows_alone(epsilon, parts, half):
+    sliding = fed(lambda e: SlidingLossyCounting(e, 2 * half), epsilon, parts)
+    stream = [k for part in parts for k in part]
+    rows = sliding.current.rows
+    assert len(sliding.counters) <= 3
+    assert rows == len(stream) if len(stream) < 2 * half else 2 * half <= rows < 3 * half
+    holds(sliding.current, Counter(stream[len(stream) - rows :]))
+
+
+@given(epsilons, st.lists(batches, min_size=1, max_size=4), st.integers(1, 12))
+def test_the_last_rows_of_parts_merge(epsilon, streams, half):
+    last, truth = [], Counter[int]()
+    for parts in streams:
+        sliding = fed(lambda e: SlidingLossyCounting(e, 2 * half), epsilon, parts)
+        stream = [k for part in parts for k in part]
+        truth.update(stream[len(stream) - sliding.current.rows :])
+        last.append(sliding.current)
+    holds(LossyCounting.merged(last), truth)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_count_as_load_and_sketches_merge_with_exact_ones(kind):
+    random = np.random.default_rng(3)
+    keys, load = random.zipf(1.5, 20_000) % 1000, random.random(20_000)
+    sketch = kind(0.01)
+    for part in np.array_split(np.arange(20_000), 7):
+        sketch.update(keys[part], load[part])
+    truth = sums_by(keys, load, 1000)
+    lacks = truth[sketch.keys] - sketch.counts
+    assert (lacks > -1e-9).all() and (lacks <= sketch.missed + 1e-9).all()
+    assert sketch.missed <= 0.01 * load.sum()
+    assert (np.delete(truth, sketch.keys) <= sketch.missed + 1e-9).all()
+    in_slots = sums_by(keys % 16, load, 16)
+    one = sketch.sketch(in_slots, {1: "one"})
+    assert one.heavy_names[one.heavy.tolist().index(1)] == "one"
+    both = merge([one, one])
+    assert both.error == 2 * sketch.missed and both.rows == 40_000
+    assert both.load.tolist() == (2 * in_slots).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_is_refused(kind):
+    for epsilon in (0, 1, -0.1, float("nan")):
+        with pytest.raises(InputError, match="epsilon"):
+            kind(epsilon)
+    with pytest.raises(InputError, match="one epsilon"):
+        kind.merged([kind(0.1), kind(0.2)])
+    with pytest.raises(InputError, match="one epsilon"):
+        kind.merged([])
+    with pytest.raises(InputError, match="no even number"):
+        SlidingLossyCounting(0.1, 7)

@@ -1,0 +1,130 @@
+"""docs/OPERATIONS.md: its example runs, and what it quotes is what the code says."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from evenkeel.runs.params import spec_channels_file
+
+# Before its example imports Airflow, whose folder would be one in the user's home.
+from tests.support.airflow_env import HOME
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs/OPERATIONS.md").read_text()
+SOURCE = "\n".join(
+    file.read_text()
+    for package in ("partitioning", "evenkeel", "spark_jobs", "dags")
+    for file in sorted((ROOT / package).rglob("*.py"))
+)
+
+
+def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    heard: list[dict[str, str]] = []
+
+    class Ear(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Ear)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("ALERT_URL", f"http://127.0.0.1:{server.server_port}")
+    try:
+        made: dict[str, object] = {}
+        exec(code, made)
+        tasks = [SimpleNamespace(dag=SimpleNamespace(tags=t)) for t in ({"evenkeel"}, {"other"})]
+        for task in tasks:
+            made["task_policy"](task)
+        assert not hasattr(tasks[1], "on_failure_callback")
+        (tell,) = tasks[0].on_failure_callback
+        failed = SimpleNamespace(dag_id="rebalance_t", task_id="verify")
+        tell({"task_instance": failed, "run_id": "r1", "exception": ValueError("why")})
+        asyncio.run(made["late"]({"dag_run": {"dag_id": "rebalance_t", "dag_run_id": "r2"}}))
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert heard == [
+        {"dag": "rebalance_t", "run": "r1", "task": "verify", "error": "why"},
+        {"dag": "rebalance_t", "run": "r2", "error": "late"},
+    ]
+
+
+@pytest.mark.airflow
+def test_the_example_gives_a_rebalance_two_hours() -> None:
+    """That Airflow takes the deadline; a triggerer does what it says two hours later."""
+    sdk = pytest.importorskip("airflow.sdk")
+    from airflow.configuration import AIRFLOW_HOME
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    assert str(HOME) == AIRFLOW_HOME
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    made: dict[str, object] = {}
+    exec(code, made)
+    for name, count in (("rebalance_t", 1), ("maintain_t", 0)):
+        dag = sdk.DAG(name, schedule=None, tags=["evenkeel"])
+        made["dag_policy"](dag)
+        stored = DagSerialization.to_dict(dag)["dag"].get("deadline") or []
+        assert len(stored) == count
+        assert all("airflow_local_settings.late" in str(one) for one in stored)
+
+
+def test_what_it_quotes_is_said_somewhere() -> None:
+    """Errors in the table of faults; N, STEP and dots stand for what differs."""
+    table = TEXT[TEXT.index("## Recover") : TEXT.index("## Slow it down")]
+    quoted = [q for q in re.findall(r"`([^`]+)`", table) if " " in q and "spark-submit" not in q]
+    assert len(quoted) >= 6
+    code = re.sub(r'"\s*\n\s*f?"', "", SOURCE)
+    for quote in quoted:
+        for part in re.split(r"\.\.\.| N |N$", quote.replace('"done": false', "done")):
+            assert part.strip() in code, quote
+
+
+def test_jobs_take_what_its_commands_give_them(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [
+        command
+        for text in (TEXT, (ROOT / "README.md").read_text())
+        for command in re.findall(r"spark_jobs/(\w+)\.py((?:\s+--?[\w.-]+\s+[\w.:/-]+)+)", text)
+    ]
+    assert {"bootstrap", "learn", "migrate", "maintain"} <= {job for job, _ in commands}
+    for job, given in commands:
+        with pytest.raises(SystemExit):
+            importlib.import_module(f"evenkeel_spark.jobs.{job}").main(["--help"])
+        usage = re.findall(r"(\[?)(--[\w-]+)", capsys.readouterr().out.split("\n\n")[0])
+        options = set(re.findall(r"--[\w-]+", given))
+        assert options <= {name for _, name in usage}, job
+        assert {name for way, name in usage if not way} <= options, job
+
+
+def test_jobs_by_hand_get_the_secret_of_the_composed_cluster() -> None:
+    assert "deploy/entry.sh" in (ROOT / "deploy/Dockerfile").read_text()
+    inside = re.findall(r"docker compose exec (\S+ \S+) spark-submit --master (\S+)", TEXT)
+    assert inside == [("scheduler deploy/entry.sh", "spark://spark-master:7077")]
+    assert TEXT.index("spark_jobs/bootstrap.py") < TEXT.index("### Stores")
+
+
+def test_what_cannot_be_made_again_is_backed_up() -> None:
+    backup = TEXT[TEXT.index("## Back up") : TEXT.index("## Recover")]
+    for file in (spec_channels_file("x"), "epochs/x"):
+        assert f"`{file.split('/')[0]}/`" in backup
+
+
+def test_files_and_settings_that_it_names_are_there() -> None:
+    for name in re.findall(r"`((?:deploy|tests|partitioning|spark_jobs|docs)/[\w./]+)`", TEXT):
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"\]\((\w+\.md)\)", TEXT):
+        assert (ROOT / "docs" / name).exists(), name
+    assert "spark.evenkeel.oneDriver" in SOURCE

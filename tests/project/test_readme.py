@@ -1,0 +1,86 @@
+"""The README's own commands and code, run as they stand."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenkeel.registry.epochs import Registry, TableVersion
+from evenkeel.spec.loading import load_spec
+from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "README.md").read_text()
+
+
+def block(language):
+    """The first fenced block of a language, indented or not."""
+    found = re.search(rf"^( *)```{language}\n(.*?)^ *```", TEXT, re.M | re.S)
+    indent = len(found[1])
+    return "".join(line[indent:] for line in found[2].splitlines(keepends=True))
+
+
+@pytest.fixture
+def sales(tmp_path, monkeypatch):
+    """The README's table, its registry on this disk, with an epoch."""
+    text = re.sub(r"registry: .*", "registry: registry", block("yaml"))
+    (tmp_path / "sales.yaml").write_text(text)
+    function = PartitioningFunction(
+        (KeyColumn("product", "string"),), numbered_channels(16), np.arange(4096) % 16
+    )
+    Registry(str(tmp_path / "registry")).publish(function, {"sales": TableVersion("state", 1)})
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    return tmp_path
+
+
+def test_the_spec_is_good(tmp_path):
+    file = tmp_path / "sales.yaml"
+    file.write_text(block("yaml"))
+    assert load_spec(file).channels == 16
+
+
+@pytest.mark.spark
+def test_the_python_runs(sales, spark):
+    names = {"rows": spark.createDataFrame([("teapot", 1), ("kettle", 2)], "product string, n int")}
+    exec(compile(block("python"), "README.md", "exec"), names)
+    routed = {r["product"]: r["channel"] for r in names["rows"].collect()}
+    expected = names["epoch"].lookup(["teapot", "kettle"]).tolist()
+    assert [routed["teapot"], routed["kettle"]] == expected
+    assert names["rows"].rdd.getNumPartitions() == 16
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"evenkeel (?:check|epochs|show|locate)\b[^\n`]*?(?=  |$|`)", TEXT, re.M)
+)
+def test_the_console_commands_run(sales, command):
+    command = re.sub(r"\(.*", "", command)
+    values = {"SPEC": str(sales / "sales.yaml"), "TABLE": "sales", "[EPOCH]": "0", "KEY...": "tea"}
+    words = [values.get(w, w.replace("tables/", f"{sales}/")) for w in command.split()[1:]]
+    done = subprocess.run(
+        [sys.executable, "-c", "from evenkeel.cli import main; main()", *words, "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_make_targets_are_there():
+    wanted = set(re.findall(r"make (\w+)", TEXT))
+    assert {"run", "test", "bench"} <= wanted
+    for target in wanted:
+        done = subprocess.run(
+            [shutil.which("make"), "-n", "-o", "setup", target], cwd=ROOT, capture_output=True
+        )
+        assert done.returncode == 0, target
+
+
+def test_files_that_it_points_to_are_there():
+    for file in re.findall(r"\]\(([^)#:]+)\)", TEXT):
+        assert (ROOT / file).exists(), file
+    for file in re.findall(r"spark_jobs/\w+\.py", TEXT):
+        assert (ROOT / file).is_file(), file

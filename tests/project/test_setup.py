@@ -1,0 +1,125 @@
+"""Set-up: which Java it takes, what it says where there is none, that it runs once, and what an
+audit of its pins tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What the script needs besides Java; apt is not among them.
+TOOLS = ("bash", "sed", "id", "true")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder of commands without Java, and one of Javas that is empty."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "jvms").mkdir()
+    for tool in TOOLS:
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or tool)
+    return tmp_path
+
+
+def install(machine: Path, version: str, name: str) -> Path:
+    """A java that tells its version and home as a real one does; returns its home."""
+    home = machine / name
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text(
+        "#!/bin/sh\n"
+        f"echo '    java.home = {home}' >&2\n"
+        f"echo '    java.specification.version = {version}' >&2\n"
+    )
+    java.chmod(0o755)
+    return home
+
+
+def found(machine: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ROOT / "setup" / "java.sh")],
+        env={"PATH": str(machine / "bin"), "JVMS": str(machine / "jvms"), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_first_java_that_is_new_enough_is_taken(machine: Path) -> None:
+    other = install(machine, "21", "jvms/java-21")
+    assert found(machine).stdout.strip() == str(other)
+    old = install(machine, "1.8", "old")
+    (machine / "bin" / "java").symlink_to(old / "bin" / "java")
+    assert found(machine).stdout.strip() == str(other)
+    own = install(machine, "17", "own")
+    assert found(machine, JAVA_HOME=str(own)).stdout.strip() == str(own)
+    assert found(machine, JAVA_HOME=str(old)).stdout.strip() == str(other)
+
+
+def test_without_java_or_apt_one_line_says_what_to_install(machine: Path) -> None:
+    old = install(machine, "11", "jvms/java-11")
+    (machine / "bin" / "java").symlink_to(old / "bin" / "java")
+    done = found(machine)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("Spark needs Java 17 or newer: install one")
+
+
+def audited(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ROOT / "setup" / "audit.sh")],
+        env={**os.environ, "OSV_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_an_audit_names_what_is_vulnerable_and_says_when_nobody_answers() -> None:
+    known: dict[str, Any] = {}
+
+    class Advisories(BaseHTTPRequestHandler):
+        """Tells of one package what `known` holds, as OSV does."""
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            found = known if asked["package"]["name"] == "numpy" else {}
+            body = json.dumps(found).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Advisories) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1/query"
+        clean = audited(url)
+        affected = {"package": {"name": "numpy", "ecosystem": "PyPI"}, "versions": [np.__version__]}
+        known["vulns"] = [{"id": "PYSEC-2026-1", "modified": "2026-01-01T00:00:00Z"}]
+        known["vulns"][0] |= {"details": "It overflows.", "affected": [affected]}
+        bad = audited(url)
+        server.shutdown()
+    assert (clean.returncode, clean.stderr) == (0, "No known vulnerabilities found\n")
+    assert bad.returncode == 1 and "PYSEC-2026-1" in bad.stdout and "numpy" in bad.stdout
+    nobody = audited(url)
+    assert nobody.returncode == 2 and nobody.stderr.startswith("audit: no advisories: ")
+
+
+@pytest.mark.skipif(not (ROOT / ".jars" / ".ready").exists(), reason="installed without set-up")
+def test_a_second_set_up_has_nothing_to_do() -> None:
+    done = subprocess.run(
+        ["make", "-q", "setup"], cwd=ROOT, env={**os.environ, "MAKEFLAGS": ""}, timeout=60
+    )
+    assert done.returncode == 0
