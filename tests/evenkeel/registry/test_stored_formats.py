@@ -1,0 +1,96 @@
+"""A registry and its state, written by release 0.1.0 and what was broken off in it: all opens.
+
+The archive has two epochs after the first (keys are split), a run that was rolled back, one that
+was broken off after migrate, sketches, windows and gates.
+"""
+
+import tarfile
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from evenkeel.inspect.status import standing
+from evenkeel.pipeline import steps
+from evenkeel.registry.profiles import epoch_plan, newest_profile
+from evenkeel.spec.loading import load_spec
+from evenkeel.table import Table
+from evenkeel_spark.jobs.learn import learn
+from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import constraints
+
+ARCHIVE = Path(__file__).resolve().parents[2] / "fixtures" / "registry_0.1.0.tar.xz"
+KEYS = ["HOT", "D000", "D001", "D002"]
+
+
+@pytest.fixture
+def spec_path(tmp_path: Path) -> str:
+    """The old table, in a folder of its own."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return str(tmp_path / "trips" / "trips.yaml")
+
+
+@pytest.fixture
+def old(spec_path: str) -> Table:
+    return Table(load_spec(spec_path))
+
+
+def test_its_epochs_plans_and_profiles_open(old: Table) -> None:
+    registry = old.registry
+    assert registry.numbers() == [0, 1, 2]
+    assert registry.current().function.digest.startswith("f462ec68")
+    assert [len(registry.epoch(n).function.split) for n in registry.numbers()] == [0, 1, 1]
+    rows = list(range(len(KEYS)))
+    routed = [registry.epoch(n).lookup(KEYS, row=rows).tolist() for n in registry.numbers()]
+    assert routed == [[0, 1, 3, 1], [2, 3, 3, 1], [2, 3, 3, 1]]
+    for number in (1, 2):
+        plan = epoch_plan(registry, number)
+        assert plan is not None
+        assert plan.digest == registry.epoch(number).plan_digest
+        assert registry.published(number, plan.digest)
+    assert newest_profile(old.registry).profile.events == 1510
+
+
+def test_its_runs_open(old: Table, spec_path: str) -> None:
+    runs = {name: old.registry.run(name) for name in ("first", "second", "third", "fourth")}
+    plans = {name: steps.read_plan(run) for name, run in runs.items()}
+    assert [p.function.epoch for p in plans.values()] == [1, 2, 3, 3]
+    marks = {name: steps.read_rolled_back(run, plans[name].digest) for name, run in runs.items()}
+    assert [bool(mark) for mark in marks.values()] == [False, False, True, False]
+    for name in runs:
+        page = steps.report(spec_path, name)
+        assert page is not None
+        assert "trips" in Path(page).read_text()
+
+
+def test_how_it_stands_is_told(old: Table) -> None:
+    found = standing(old)
+    assert found.problems == ()
+    assert found.imbalance == pytest.approx(1.0781456953642383)
+
+
+@pytest.mark.spark
+def test_its_broken_run_is_rolled_back_and_the_next_one_goes_on(spark, old, spec_path) -> None:
+    digest = steps.read_plan(old.registry.run("fourth")).digest
+    path = old.spec.state["totals"].path
+    assert constraints.of(spark, path).keys() == {"evenkeel_moving_3"}
+    before = spark.read.format("delta").load(path).groupBy().sum("trips").first()[0]
+    roll_back(spark, approved(old, "fourth", digest))
+    assert constraints.of(spark, path).keys() == {"evenkeel_epoch_2"}
+    profile, versions = learn(spark, old, date(2013, 1, 15))
+    run = old.registry.run("next")
+    run.write("profile.npz", profile.to_bytes())
+    row = {"name": "id", "type": "bigint"}
+    run.write_json("profile.json", {"tables": versions, "epoch": 2, "seconds": 1.0, "row": row})
+    params = steps.Params(force=True, max_imbalance=1.01)
+    steps.decide(spec_path, "next", params)
+    digest = steps.plan(spec_path, "next", params)
+    steps.validate_plan(spec_path, "next")
+    migrate(spark, approved(old, "next", digest))
+    verify(spark, approved(old, "next", digest))
+    assert steps.publish(spec_path, "next") == 3
+    assert spark.read.format("delta").load(path).groupBy().sum("trips").first()[0] == before
