@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from evenkeel.registry.consistent_read import Snapshot, snapshot, standing
+from evenkeel.registry.consistent_read import Snapshot, constraint_names, snapshot
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.state_view import kinds, one_row_a_key
 from evenkeel.spec.loading import find_spec, load_spec
@@ -79,7 +79,7 @@ class Table:
         if part.copied and self.spec.split is not None:
             # Copies come before their epoch is published, which a view does not see.
             return True
-        ours = {name for name in standing(spark, part.path) if name.startswith(OURS)}
+        ours = {name for name in constraint_names(spark, part.path) if name.startswith(OURS)}
         return ours != {epoch_name(epoch.number)}
 
     def snapshot(self, spark: SparkSession | None = None) -> Snapshot:

@@ -34,9 +34,9 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs import learn
-from evenkeel_spark.jobs.apply_window import measure, merge_window, window_state
+from evenkeel_spark.jobs.apply_window import measure_channels, merge_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
@@ -90,7 +90,7 @@ class Side:
         table = self.table
         spec, function = table.spec, table.epoch().function
         window = window_state(batch, spec, function).persist()
-        work = measure(spark, window, spec, CHANNELS)
+        work = measure_channels(spark, window, spec, CHANNELS)
         self.rows.append([c.rows for c in work])
         self.seconds.append([c.seconds for c in work])
         app, meta = f"stream {self.name}", {"batch": number}
@@ -106,7 +106,7 @@ class Side:
         if steps.decide(self.spec, run, Params()).rebalance:
             digest = steps.plan(self.spec, run, Params())
             steps.validate_plan(self.spec, run)
-            migration = approved(self.table, run, digest)
+            migration = approved_migration(self.table, run, digest)
             migrate(spark, migration)
             verify(spark, migration)
             publish(spark, migration)
@@ -116,7 +116,7 @@ class Side:
         """Return the number of epochs published, and the bytes that they moved."""
         registry, size = self.table.registry, 0
         for number in registry.numbers()[1:]:
-            tables = registry.kept(number).read_json("migration.json")["tables"]
+            tables = registry.archive(number).read_json("migration.json")["tables"]
             size += sum(t["bytes"] for t in tables.values())
         return registry.numbers()[-1], size
 

@@ -30,8 +30,8 @@ from benchmarks.spark.pairs import seconds
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved
-from evenkeel_spark.migration.migrate import forward, record_of
+from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.migration.migrate import forward_migration, table_record
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
@@ -121,7 +121,7 @@ def fresh(
     after = moved(before, how, percent)
     plan = plan_for("bench", profile, before, after, tables={"visits": version})
     copy.registry.run("bench").write_json("plan.json", plan.to_dict())
-    return approved(copy, "bench", plan.digest)
+    return approved_migration(copy, "bench", plan.digest)
 
 
 def rewrite(spark: SparkSession, migration: Migration) -> None:
@@ -164,8 +164,8 @@ def main() -> None:
         warm = fresh(spark, table, folder, options.rows, "random", 10)
         rewrite(spark, warm)
         clustered = zordered(spark, warm, folder, options.runs)
-        passage = forward(spark, warm, "visits", "migrate")
-        passage.move(untouched=passage.loosen())
+        passage = forward_migration(spark, warm, "visits", "migrate")
+        passage.move(untouched=passage.open_constraint())
         print(f"OPTIMIZE ZORDER BY (channel, slot): {clustered:.1f} s", flush=True)
         for percent, how in product((10, 1), ("random", "neighbouring")):
             runs, written = [], 0.0
@@ -173,10 +173,10 @@ def main() -> None:
                 migration = fresh(spark, table, folder, options.rows, how, percent)
                 full = seconds(lambda: rewrite(spark, migration))  # noqa: B023
                 each = state.table_bytes_per_row(spark, migration.path("visits"))
-                passage = forward(spark, migration, "visits", "migrate")
-                loosen = seconds(passage.loosen)
+                passage = forward_migration(spark, migration, "visits", "migrate")
+                loosen = seconds(passage.open_constraint)
                 update = seconds(lambda: passage.move(untouched=True))  # noqa: B023
-                record = record_of(spark, migration, "visits")
+                record = table_record(spark, migration, "visits")
                 runs.append((update, loosen + update, full))
                 shutil.rmtree(Path(migration.path("visits")).parent)
                 written = max(written, record["bytes"] / (record["rows"] * each))

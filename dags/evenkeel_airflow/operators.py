@@ -222,7 +222,7 @@ def plan_watch(spec: str, *, run_id: Any = None) -> str:
     with one_line():
         digest = steps.plan_watch(spec, run_id)
         if digest is None:
-            raise AirflowSkipException(steps.told_by_watch(spec))
+            raise AirflowSkipException(steps.watch_message(spec))
     return digest
 
 
@@ -260,11 +260,11 @@ def report(spec: str, *, run_id: Any = None, ti: Any = None) -> str | None:
     from airflow.sdk.observability import stats
 
     from evenkeel.pipeline import steps
-    from evenkeel.pipeline.metrics import measures
+    from evenkeel.pipeline.metrics import run_metrics
 
     with one_line():
         page = steps.report(spec, run_id)
-        whose, numbers = measures(spec, run_id)
+        whose, numbers = run_metrics(spec, run_id)
     print(f"Report: {page}")
     print(f"evenkeel: measures: {json.dumps({**whose, **numbers}, sort_keys=True)}")
     for name, value in numbers.items():

@@ -17,7 +17,7 @@ from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: The fields of a `Score` that say what a strategy did.
-Outcome = dict[str, Any]
+StrategyRun = dict[str, Any]
 
 
 class Planned:
@@ -37,7 +37,7 @@ class Planned:
         """Keys that the function places by name: a profile must tell them from their slot."""
         return None if self.function is None else self.function.explicit_keys
 
-    def step(self, profile: Profile, window: Window, unseen: Window) -> Outcome:
+    def step(self, profile: Profile, window: Window, unseen: Window) -> StrategyRun:
         """Learn `window`, as `profile` has it, and score on `unseen`."""
         before, began = self.function, time.perf_counter()
         try:
@@ -76,13 +76,13 @@ class Streamed:
         except InputError as error:
             raise _named(name, error) from error
         self.hashes, self.capacities = series.hashes, self.router.capacities
-        self.last: Outcome | None = None
+        self.last: StrategyRun | None = None
 
     @property
     def listed(self) -> None:
         """A router looks at no profile."""
 
-    def step(self, profile: Profile, window: Window, unseen: Window) -> Outcome:
+    def step(self, profile: Profile, window: Window, unseen: Window) -> StrategyRun:
         """Let `unseen` go by, after `window`."""
         before = self.last or self._route(window)
         self.last = self._route(unseen)
@@ -91,7 +91,7 @@ class Streamed:
             "plan_seconds": before["plan_seconds"],
         }
 
-    def _route(self, window: Window) -> Outcome:
+    def _route(self, window: Window) -> StrategyRun:
         began = time.perf_counter()
         number = np.searchsorted(self.hashes, window.hashes)
         routed = self.router.route(number[window.stream], window.weights)

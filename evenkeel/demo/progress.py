@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table as Grid
 
-from evenkeel.demo.table_run import Lane, Round
+from evenkeel.demo.table_run import Round, TableRun
 from partitioning.strategies.hashing import uniform
 from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads, imbalance
@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TableSummary:
     """What came of a table's replay; `passed`: every run and every gate. `whole` is the floor of
     the last window where no key is split, if the spec allows to split them."""
 
@@ -61,7 +61,7 @@ class Outcome:
     whole: float | None = None
 
 
-def outcome(lane: Lane) -> Outcome:
+def summarize(lane: TableRun) -> TableSummary:
     """The lines of a lane's rounds."""
     unseen = [_decided(r)["imbalance"] for r in lane.rounds[1:]]
     lines = tuple(
@@ -72,10 +72,10 @@ def outcome(lane: Lane) -> Outcome:
     whole = None
     if lane.rounds and lane.table.spec.split is not None:
         whole = floor(_profile(lane, lane.rounds[-1]), lane.table.spec.channel_list())
-    return Outcome(lane.name, lines, passed, whole)
+    return TableSummary(lane.name, lines, passed, whole)
 
 
-def _line(lane: Lane, run: Round, following: float | None) -> Line:
+def _line(lane: TableRun, run: Round, following: float | None) -> Line:
     parts, decision = run.parts, _decided(run)
     plan, moved = parts.plan, parts.migration
     tables = moved["tables"].values() if moved else ()
@@ -104,18 +104,18 @@ def _decided(run: Round) -> Mapping[str, Any]:
     return run.parts.decision
 
 
-def _profile(lane: Lane, run: Round) -> Profile:
+def _profile(lane: TableRun, run: Round) -> Profile:
     left = lane.table.registry.run(run.parts.run)
     return Profile.from_bytes(left.read("profile.npz"), left.url)
 
 
-def _hashing(lane: Lane, profile: Profile) -> float:
+def _hashing(lane: TableRun, profile: Profile) -> float:
     """Imbalance that hashing alone would have on a run's window."""
     function = uniform(profile, None, lane.table.spec.channel_list())
     return imbalance(channel_loads(function, profile), function.capacities)
 
 
-def print_json(found: list[Outcome], seconds: float) -> None:
+def print_json(found: list[TableSummary], seconds: float) -> None:
     """All of it for machines."""
     value = {"seconds": round(seconds, 1), "tables": [asdict(o) for o in found]}
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
@@ -138,7 +138,7 @@ _COLUMNS: dict[str, Callable[[Line], str]] = {
 }
 
 
-def print_tables(found: list[Outcome], seconds: float) -> None:
+def print_tables(found: list[TableSummary], seconds: float) -> None:
     """A table for people, for each table; then where the reports are."""
     console = Console()
     if not console.is_terminal:

@@ -28,10 +28,10 @@ from pathlib import Path
 
 from evenkeel.demo.flights import write_flights
 from evenkeel.demo.local_env import environment
-from evenkeel.demo.progress import View, outcome, print_json, print_tables
+from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
-from evenkeel.demo.spark_worker import Writer
-from evenkeel.demo.table_run import Lane, StepFailed
+from evenkeel.demo.spark_worker import SparkWorker
+from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.table import Table, open_table
 from partitioning.errors import EvenkeelError, InputError
@@ -132,11 +132,11 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     for table in tables:
         clear(table, folder)
     variables = airflow_environment(folder, specs[0].parent)
-    writer, stop = Writer(ROOT / "spark_jobs", variables), threading.Event()
+    writer, stop = SparkWorker(ROOT / "spark_jobs", variables), threading.Event()
     with ThreadPoolExecutor(max_workers=1) as beside:
         empty = beside.submit(empty_database, folder, variables, view)
         lanes = [
-            Lane(
+            TableRun(
                 table=table,
                 spec=spec,
                 home=beside.submit(_airflow_home, folder, table.spec.table, empty),
@@ -153,7 +153,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
             _run_all(lanes, [span[0] for span in spans], fitting, view)
         finally:
             writer.close()
-    found = [outcome(lane) for lane in lanes]
+    found = [summarize(lane) for lane in lanes]
     seconds = time.monotonic() - began
     (print_json if options.format == "json" else print_tables)(found, seconds)
     for lane in lanes:
@@ -169,7 +169,7 @@ def _own_spec(options: argparse.Namespace, days: int, folder: Path) -> Path:
 
 
 def _run_all(
-    lanes: list[Lane], starts: list[date], fitting: list[tuple[int, int]], view: View
+    lanes: list[TableRun], starts: list[date], fitting: list[tuple[int, int]], view: View
 ) -> None:
     threads = [
         threading.Thread(target=lane.run, args=(start, *fits), daemon=True)

@@ -55,7 +55,7 @@ def _send(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-class Writer:
+class SparkWorker:
     """Runs jobs by evenkeel_spark's worker; starts with the first, and again after one has died.
 
     Parameters

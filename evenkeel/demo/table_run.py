@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.demo.spark_worker import Writer, end_process, start_process
+from evenkeel.demo.spark_worker import SparkWorker, end_process, start_process
 from evenkeel.runs.record import RunParts, read_run
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
@@ -48,7 +48,7 @@ class Round:
 
 
 @dataclass
-class Lane:
+class TableRun:
     """A table on its way.
 
     Parameters
@@ -67,7 +67,7 @@ class Lane:
     spec: Path
     home: Future[Path]
     logs: Path
-    writer: Writer
+    writer: SparkWorker
     environment: Mapping[str, str]
     force: bool
     say: Callable[[str, str, float | None], None]
@@ -145,7 +145,7 @@ class Lane:
         report = f"{run.url}/report.html" if run.exists("report.html") else None
         if parts.published is not None:
             # The epoch's copy outlives the run's.
-            kept = registry.kept(parts.published)
+            kept = registry.archive(parts.published)
             report = kept.path("report.html") if kept.exists("report.html") else report
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 

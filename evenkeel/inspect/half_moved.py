@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.registry.store import shaped
 from partitioning.errors import EvenkeelError
 
@@ -62,7 +62,7 @@ def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
     return None
 
 
-def half_moved_in(registry: Registry, run: Run) -> HalfMoved | None:
+def half_moved_in(registry: Registry, run: RunFolder) -> HalfMoved | None:
     """Tell whether this run has begun to move rows and has not ended; errors as above."""
     if not run.exists("migration.json"):
         return None
@@ -85,7 +85,7 @@ def half_moved_in(registry: Registry, run: Run) -> HalfMoved | None:
     return HalfMoved(run.name, digest, epoch, rows, planned, mark is not None)
 
 
-def _of(run: Run, file: str, plan: str, **shape: Any) -> dict[str, Any] | None:
+def _of(run: RunFolder, file: str, plan: str, **shape: Any) -> dict[str, Any] | None:
     """What a file says of the plan of that digest."""
     if not run.exists(file):
         return None

@@ -27,7 +27,7 @@ LOOKED_AT = 64
 
 
 @dataclass(frozen=True)
-class Standing:
+class TableStatus:
     """What a table is like now; None: not there, or not to be read (then `problems` says so).
 
     Parameters
@@ -89,7 +89,7 @@ class Standing:
         return None if shares is None else max(range(len(shares)), key=shares.__getitem__)
 
 
-def standing(table: Table) -> Standing:
+def table_status(table: Table) -> TableStatus:
     """Read how a table stands; never raises our errors, tells them."""
     registry = table.registry
     problems: list[str] = []
@@ -102,7 +102,7 @@ def standing(table: Table) -> Standing:
             return None
 
     epoch = _readable(registry, problems)
-    return Standing(
+    return TableStatus(
         table=table,
         epoch=epoch,
         plan=tried(lambda: epoch_plan(registry, epoch.number)) if epoch else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from evenkeel.pipeline.steps import open_run, read_plan
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.registry.store import shaped
 from partitioning.errors import FenceError
 
@@ -87,7 +87,7 @@ def record(
     )
 
 
-def _check_asked(run: Run, digest: str) -> None:
+def _check_asked(run: RunFolder, digest: str) -> None:
     about = shaped(run.read_json(ASKED), run.url, digest=str) if run.exists(ASKED) else {}
     if about.get("digest", digest) != digest:
         raise FenceError(

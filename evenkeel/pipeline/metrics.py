@@ -9,7 +9,7 @@ from evenkeel.pipeline.steps import open_run
 from evenkeel.runs.record import RunParts, read_run
 
 
-def measures(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, float]]:
+def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, float]]:
     """Whose they are (table, run, epoch, plan), and the numbers that the run has so far.
 
     imbalance_before, imbalance_after, floor : predicted by the plan

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from evenkeel.registry import verdict
 from evenkeel.registry.epochs import Epoch, Registry, TableVersion
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.runs.params import spec_channels, spec_channels_file
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import FenceError, GateError
@@ -16,7 +16,7 @@ from partitioning.planning.plan import Plan
 def publish_checked(
     spec: TableSpec,
     registry: Registry,
-    run: Run,
+    run: RunFolder,
     made: Plan,
     number: int,
     look: Callable[[], dict[str, int]],
@@ -49,7 +49,7 @@ def publish_checked(
     return registry.publish(made.function, tables, made.digest)
 
 
-def check_passed(run: Run, made: Plan) -> None:
+def check_passed(run: RunFolder, made: Plan) -> None:
     """Refuse a run whose tables were not verified for this plan, or that was rolled back.
 
     Raises

@@ -12,7 +12,7 @@ from dataclasses import replace
 from evenkeel.pipeline.publish import check_passed, publish_checked
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.profiles import learned_from
-from evenkeel.registry.run_folder import WATCHED, Run
+from evenkeel.registry.run_folder import WATCHED, RunFolder
 from evenkeel.registry.store import shaped
 from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.runs.params import Params, goes_back
@@ -41,8 +41,8 @@ __all__ = [
     "read_plan",
     "read_rolled_back",
     "report",
-    "told_by_watch",
     "validate_plan",
+    "watch_message",
 ]
 
 #: What an epoch keeps of the run that led to it, and what of it is made anew later.
@@ -71,7 +71,7 @@ def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     FenceError : an epoch was published since the profile was learned
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, *_ = _learned(registry, run)
+    epoch, profile, *_ = _read_profile(registry, run)
     decision = decision_for(spec, registry, epoch, profile, params)
     run.write_json("params.json", params.model_dump(mode="json"))
     run.write_json("decision.json", decision.to_dict())
@@ -89,13 +89,13 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     DamagedError : what was decided is torn
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, tables, row = _learned(registry, run)
+    epoch, profile, tables, row = _read_profile(registry, run)
     worth = None
     if run.exists("decision.json"):
         decided = shaped(run.read_json("decision.json"), run.path("decision.json"), **DECISION)
         worth = decided.get("worth")
     made = plan_next(spec, registry, epoch, profile, params, tables, row, worth)
-    return _leave(registry, run, made)
+    return _write_plan(registry, run, made)
 
 
 def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
@@ -108,14 +108,14 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     FenceError : as for `plan`
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, tables, _ = _learned(registry, run)
+    epoch, profile, tables, _ = _read_profile(registry, run)
     if to_epoch == epoch.number:
         raise InputError(
             f"epoch {to_epoch} is the current one", spec.registry, "Name an earlier one"
         )
     target = registry.epoch(to_epoch)
     made = plan_back(spec, epoch, profile, target, tables)
-    digest = _leave(registry, run, made)
+    digest = _write_plan(registry, run, made)
     run.write_json("params.json", {"to_epoch": to_epoch})
     return digest
 
@@ -131,11 +131,11 @@ def plan_watch(spec_path: str, run_id: str) -> str | None:
     spec, registry, run = open_run(spec_path, run_id)
     if not run.exists(WATCHED):
         return None
-    epoch, profile, tables, row = _learned(registry, run)
-    return _leave(registry, run, plan_mitigation(spec, epoch, profile, run, tables, row))
+    epoch, profile, tables, row = _read_profile(registry, run)
+    return _write_plan(registry, run, plan_mitigation(spec, epoch, profile, run, tables, row))
 
 
-def told_by_watch(spec_path: str) -> str:
+def watch_message(spec_path: str) -> str:
     """What came of the newest micro-batch, in words."""
     known = read_watch(Registry(load_spec(spec_path).registry))
     return known.told if known is not None else "the watch has not looked yet"
@@ -153,7 +153,7 @@ def validate_plan(spec_path: str, run_id: str) -> None:
 
     _, registry, run = open_run(spec_path, run_id)
     made = read_plan(run)
-    epoch, profile, *_ = _learned(registry, run)
+    epoch, profile, *_ = _read_profile(registry, run)
     gate = plan_gate(
         made,
         epoch.function,
@@ -194,7 +194,7 @@ def publish(spec_path: str, run_id: str) -> int:
             run.url,
             "Clear the task verify of this run",
         )
-    _keep(registry, run, number)
+    _archive_run(registry, run, number)
     return number
 
 
@@ -211,25 +211,25 @@ def report(spec_path: str, run_id: str) -> str | None:
         made = read_plan(run)
         number = made.function.epoch
         if registry.published(number, made.digest):
-            _keep(registry, run, number)
-            where = registry.kept(number).path("report.html")
+            _archive_run(registry, run, number)
+            where = registry.archive(number).path("report.html")
     return where
 
 
-def read_plan(run: Run) -> Plan:
+def read_plan(run: RunFolder) -> Plan:
     """The run's plan; InputError where there is none, DamagedError where it is torn."""
     return Plan.from_dict(run.read_json("plan.json"), f"{run.url}/plan.json")
 
 
-def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, Run]:
+def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, RunFolder]:
     """What every step starts from."""
     spec = load_spec(spec_path)
     registry = Registry(spec.registry)
     return spec, registry, registry.run(run_id)
 
 
-def _learned(
-    registry: Registry, run: Run
+def _read_profile(
+    registry: Registry, run: RunFolder
 ) -> tuple[Epoch, Profile, dict[str, int], KeyColumn | None]:
     """Current epoch, profile, the version of each table that the profile was weighed at, and the
     column by which keys may be split."""
@@ -246,7 +246,7 @@ def _learned(
     return epoch, profile, meta["tables"], meta["row"]
 
 
-def _leave(registry: Registry, run: Run, made: Plan) -> str:
+def _write_plan(registry: Registry, run: RunFolder, made: Plan) -> str:
     """Leave the plan, but not over one that tables are on their way by: only that plan can
     bring them on, or back. The plan names the run: two runs never share a digest."""
     made = replace(made, run=run.name)
@@ -268,9 +268,9 @@ def _leave(registry: Registry, run: Run, made: Plan) -> str:
     return made.digest
 
 
-def _keep(registry: Registry, run: Run, number: int) -> None:
+def _archive_run(registry: Registry, run: RunFolder, number: int) -> None:
     """Copy what the epoch keeps of its run; an epoch is complete without it."""
     files, changing = (
         {name: run.read(name) for name in names if run.exists(name)} for names in (_KEPT, _REMADE)
     )
-    registry.kept(number).keep(files, changing)
+    registry.archive(number).keep(files, changing)

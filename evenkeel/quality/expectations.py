@@ -60,7 +60,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExpectationResult:
     """What came of a check. observed is the aggregate's value or "n of m rows fail";
     examples are the first rows that do."""
 
@@ -85,7 +85,7 @@ class GateResult:
     """
 
     suite: str
-    results: tuple[Outcome, ...]
+    results: tuple[ExpectationResult, ...]
     docs: str | None = None
     raw: Mapping[str, ExpectationSuiteValidationResult] = field(default_factory=dict, repr=False)
 
@@ -146,7 +146,7 @@ def validate(suite: str, frames: Mapping[str, pd.DataFrame], checks: Sequence[Ch
         ),
     )
     source = context.data_sources.add_pandas("evenkeel")
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, ExpectationResult] = {}
     raw = {}
     for name, frame in frames.items():
         mine = {i: c for i, c in enumerate(checks) if c.frame == name}
@@ -188,7 +188,7 @@ def _expectation(place: int, check: Check) -> Any:
     return kind(**check.kwargs, severity=check.severity, notes=notes, meta={"evenkeel": place})
 
 
-def _outcome(check: Check, result: Mapping[str, Any], frame: pd.DataFrame) -> Outcome:
+def _outcome(check: Check, result: Mapping[str, Any], frame: pd.DataFrame) -> ExpectationResult:
     values = result["result"]
     success = bool(result["success"])
     examples: tuple[Mapping[str, Any], ...] = ()
@@ -202,7 +202,7 @@ def _outcome(check: Check, result: Mapping[str, Any], frame: pd.DataFrame) -> Ou
         names = [str(n) for n in check.kwargs.values() if isinstance(n, str)]
         columns = [c for c in frame.columns if c in _IDENTITY or c in names]
         examples = tuple(plain(frame.loc[i, columns].to_dict()) for i in rows[:_EXAMPLES])
-    return Outcome(
+    return ExpectationResult(
         frame=check.frame,
         expectation=result["expectation_config"]["type"],
         what=check.what,
@@ -216,7 +216,7 @@ def _outcome(check: Check, result: Mapping[str, Any], frame: pd.DataFrame) -> Ou
     )
 
 
-def _seen(outcome: Outcome) -> str:
+def _seen(outcome: ExpectationResult) -> str:
     observed = outcome.observed
     if isinstance(observed, str):
         return f"{observed} fail" if " of " in observed else observed

@@ -52,7 +52,7 @@ def over_epochs(registry: Registry, numbers: Sequence[int]) -> tuple[list[Histor
     rows: dict[tuple[str, str], list[Mapping[str, Any] | None]] = {}
     for place, number in enumerate(numbers):
         try:
-            left = gates(registry.kept(number))
+            left = gates(registry.archive(number))
         except EvenkeelError as error:
             problems.append(str(error))
             continue

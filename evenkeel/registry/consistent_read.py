@@ -85,7 +85,7 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     """`newest_under` of a table on Delta."""
     for _ in range(_LOOKS):
         before = _changes(spark, path, 1)[0].version
-        stand = standing(spark, path)
+        stand = constraint_names(spark, path)
         limit = _FEW
         while True:
             changes = _changes(spark, path, limit)
@@ -106,7 +106,7 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     raise FenceError("changes its constraints all the time", path, "Read it again later")
 
 
-def standing(spark: SparkSession, path: str) -> set[str]:
+def constraint_names(spark: SparkSession, path: str) -> set[str]:
     """Names of the CHECK constraints of a table on Delta, ours and others'."""
     found = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
     names = (row["key"] for row in found)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from evenkeel.registry.run_folder import Kept, Run
+from evenkeel.registry.run_folder import EpochArchive, RunFolder
 from evenkeel.registry.store import RESTORE, Store, parsed_json
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, canonical_json, digest
@@ -211,13 +211,13 @@ class Registry:
         there = bool(known) and number <= known[-1]
         return there and self.epoch(number).plan_digest == plan_digest
 
-    def run(self, name: str) -> Run:
+    def run(self, name: str) -> RunFolder:
         """The folder of a run, whether or not anything is in it yet."""
-        return Run(self.store, name)
+        return RunFolder(self.store, name)
 
-    def kept(self, number: int) -> Kept:
+    def archive(self, number: int) -> EpochArchive:
         """What epoch `number` keeps of the run that led to it."""
-        return Kept(self.store, number)
+        return EpochArchive(self.store, number)
 
 
 def _file(number: int) -> str:

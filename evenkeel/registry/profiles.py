@@ -50,7 +50,7 @@ def newest_profile(registry: Registry) -> Learned:
     DamagedError : it is torn
     """
     folders: list[tuple[str, Folder]] = [(n, registry.run(n)) for n in run_names(registry)]
-    folders += [(f"{n:08d}", registry.kept(n)) for n in reversed(registry.numbers())]
+    folders += [(f"{n:08d}", registry.archive(n)) for n in reversed(registry.numbers())]
     for name, folder in folders:
         if not folder.exists("profile.npz") or not folder.exists("profile.json"):
             continue
@@ -89,7 +89,7 @@ def epoch_plan(registry: Registry, number: int) -> Plan | None:
     ------
     DamagedError : it is torn, or not the plan whose digest the epoch carries
     """
-    kept = registry.kept(number)
+    kept = registry.archive(number)
     if not kept.exists("plan.json"):
         return None
     where = kept.path("plan.json")

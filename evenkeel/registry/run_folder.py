@@ -51,7 +51,7 @@ class Folder:
         return f"{self._store.url.rstrip('/')}/{self._folder}"
 
 
-class Run(Folder):
+class RunFolder(Folder):
     """The folder of one run: what its steps leave for each other and for people."""
 
     def __init__(self, store: Store, name: str) -> None:
@@ -76,7 +76,7 @@ class Run(Folder):
         self._store.remove(f"{self._folder}/{file}")
 
 
-class Kept(Folder):
+class EpochArchive(Folder):
     """What an epoch keeps of the run that led to it, beside its epoch.json.
 
     A manifest holds the digest of every file that does not change any more. An epoch whose keeping

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.registry.store import shaped
 
 #: How far rolling back has come: the plan's digest, the attempt, and whether it has ended.
@@ -32,7 +32,7 @@ class Attempt:
     ended: bool
 
 
-def newest_attempt(run: Run, digest: str) -> Attempt:
+def newest_attempt(run: RunFolder, digest: str) -> Attempt:
     """Read the newest attempt of the run at the plan of that digest; DamagedError where a file is
     torn: whether this run may go on, nobody knows."""
     number = _number(run, digest)
@@ -46,7 +46,7 @@ def newest_attempt(run: Run, digest: str) -> Attempt:
     return Attempt(number, verdict, back is not None and bool(back["done"]))
 
 
-def settle(run: Run, digest: str, number: int, verdict: str) -> str:
+def settle(run: RunFolder, digest: str, number: int, verdict: str) -> str:
     """Decide an attempt, unless it is decided; returns the verdict that holds."""
     try:
         run.create_json(
@@ -58,19 +58,19 @@ def settle(run: Run, digest: str, number: int, verdict: str) -> str:
     return verdict
 
 
-def mark(run: Run, digest: str, number: int, *, done: bool) -> None:
+def mark(run: RunFolder, digest: str, number: int, *, done: bool) -> None:
     """Say how far rolling back has come."""
     run.write_json(ROLLED_BACK, {"digest": digest, "attempt": number, "done": done})
 
 
-def next_attempt(run: Run, digest: str, number: int) -> None:
+def next_attempt(run: RunFolder, digest: str, number: int) -> None:
     """Begin the attempt after attempt `number`, which was rolled back to its end."""
     run.write_json(_attempt(digest), {"digest": digest, "attempt": number + 1})
     # Of the attempt before, and so read by nobody who knows of attempts.
     run.remove(ROLLED_BACK)
 
 
-def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
+def read_rolled_back(run: RunFolder, digest: str) -> dict[str, Any] | None:
     """The mark that roll_back leaves on the plan of that digest before it touches a table:
     `done` says whether it has ended. None: not rolled back, or begun anew since. What is left of
     an attempt that has ended may leave its mark late: it says nothing of a newer one.
@@ -87,7 +87,7 @@ def read_rolled_back(run: Run, digest: str) -> dict[str, Any] | None:
     return mark
 
 
-def _number(run: Run, digest: str) -> int:
+def _number(run: RunFolder, digest: str) -> int:
     file = _attempt(digest)
     if not run.exists(file):
         return 1

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.registry.store import RESTORE, shaped
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import DamagedError, InputError
@@ -165,7 +165,7 @@ class Throttling(NamedTuple):
         return [0.0, *(done / rate for done, rate in given if rate is not None)]
 
 
-def throttle_for(spec: TableSpec, run: Run) -> Throttling:
+def throttle_for(spec: TableSpec, run: RunFolder) -> Throttling:
     """What a run's migration is held to: as the run asks, else as the spec says."""
     asked = _asked(run)
     given = ((asked.get(name), getattr(spec, name)) for name in Throttling._fields)
@@ -178,12 +178,12 @@ def throttle_asked(spec: TableSpec, params: Params) -> Throttling:
     return Throttling(*(said if one is None else one for one, said in given))
 
 
-def goes_back(run: Run) -> bool:
+def goes_back(run: RunFolder) -> bool:
     """Whether a run brings back an earlier epoch, by the Params that it has kept."""
     return "to_epoch" in _asked(run)
 
 
-def _asked(run: Run) -> dict[str, Any]:
+def _asked(run: RunFolder) -> dict[str, Any]:
     """The Params that a run has kept, by name; DamagedError where they are none."""
     if not run.exists("params.json"):
         return {}

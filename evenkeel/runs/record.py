@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from evenkeel.quality.history import checked
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.profiles import learned_from
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.registry.store import shaped
 from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.render.formatting import bytes_text, imbalance_text, percent_text, seconds_text
@@ -63,7 +63,7 @@ class RunParts:
 
 
 def read_run(
-    table: str, registry: Registry, run: Run, problems: list[str] | None = None
+    table: str, registry: Registry, run: RunFolder, problems: list[str] | None = None
 ) -> RunParts:
     """Gather what the run has left; what is wrong goes to `problems`, if there are any to fill.
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from evenkeel.quality.budgets import write_budget
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.render.charts import NARROW, WIDE, curve_svg, loads_svg
 from evenkeel.render.formatting import bytes_text, imbalance_text, percent_text, template
 from evenkeel.runs.record import RunParts, headline, read_run
@@ -26,7 +26,7 @@ LISTED, FIRST = 200, 20
 _HOME = "../../"
 
 
-def render(spec: TableSpec, registry: Registry, run: Run) -> str:
+def render(spec: TableSpec, registry: Registry, run: RunFolder) -> str:
     """The page of a run, as HTML; what the run has not left is left out.
 
     Raises

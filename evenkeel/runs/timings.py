@@ -65,7 +65,7 @@ def _migrations(registry: Registry, before: int | None) -> list[tuple[float, flo
     for number in reversed(known[-LOOKED_AT:]):
         if len(found) == NEWEST:
             break
-        kept = registry.kept(number)
+        kept = registry.archive(number)
         if kept.exists("migration.json"):
             moved = migrated(kept.read_json("migration.json"), kept.path("migration.json"))
             tables = moved["tables"].values()

@@ -11,7 +11,7 @@ from croniter import croniter
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.run_folder import WATCHED, Run
+from evenkeel.registry.run_folder import WATCHED, RunFolder
 from evenkeel.registry.store import RESTORE, shaped
 from evenkeel.runs.record import read_run
 from evenkeel.spec.table_spec import TableSpec
@@ -93,7 +93,7 @@ def relieved(
     return now / speeds(function), then / speeds(function)
 
 
-def leave(run: Run, number: int, weights: Mapping[int, Weights], reason: str) -> None:
+def leave(run: RunFolder, number: int, weights: Mapping[int, Weights], reason: str) -> None:
     """Leave a decision for `plan_watch`."""
     run.write_json("params.json", {"watch": number})
     run.write_json(WATCHED, {"number": number, "weights": weights_dict(weights), "reason": reason})
@@ -103,7 +103,7 @@ def plan_mitigation(
     spec: TableSpec,
     epoch: Epoch,
     profile: Profile,
-    run: Run,
+    run: RunFolder,
     tables: Mapping[str, int],
     row: KeyColumn | None,
 ) -> Plan:
@@ -172,7 +172,7 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
     return (due - now).total_seconds() / 60 / minutes
 
 
-def begun(run: Run, epoch: Epoch) -> None:
+def begun(run: RunFolder, epoch: Epoch) -> None:
     """Leave a mark that a run begins to learn at this epoch, for `under_way` to find. What an
     earlier attempt of the run has learned and decided goes."""
     for left in ("decision.json", "profile.json"):
@@ -198,7 +198,7 @@ def under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:
     return None
 
 
-def _may_plan(run: Run, epoch: Epoch) -> bool:
+def _may_plan(run: RunFolder, epoch: Epoch) -> bool:
     """Whether a run that has no plan may make one from this epoch."""
     where = run.path(LEARNING)
     mark = shaped(run.read_json(LEARNING), where, epoch=int, at=str)
@@ -213,7 +213,7 @@ def _may_plan(run: Run, epoch: Epoch) -> bool:
     return mark["epoch"] == epoch.number and since < FORGOTTEN and not against
 
 
-def _may_move(table: str, registry: Registry, epoch: Epoch, run: Run) -> bool:
+def _may_move(table: str, registry: Registry, epoch: Epoch, run: RunFolder) -> bool:
     """Whether a run that has a plan may still carry it out from this epoch."""
     # Told by a small file, for most runs.
     if run.exists("profile.json") and run.read_json("profile.json").get("epoch") != epoch.number:

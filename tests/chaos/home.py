@@ -66,7 +66,7 @@ def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
     """One task of the DAG, in a session that is there already."""
     if name in ("verify", "publish"):
         # The job does both; a table that is sealed and not yet published is a stage of its own.
-        migration = fence.approved(
+        migration = fence.approved_migration(
             world.table, run, steps.read_plan(world.table.registry.run(run)).digest
         )
         if name == "verify":

@@ -12,7 +12,7 @@ import pytest
 from evenkeel.inspect.epoch_charts import epochs_svg, moved_svg
 from evenkeel.inspect.epoch_diff import compare
 from evenkeel.inspect.key_history import owner_names, past, stays
-from evenkeel.inspect.status import standing
+from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.quality.history import over_epochs
 from evenkeel.registry.profiles import epoch_plan, newest_profile, run_names
@@ -59,7 +59,7 @@ def test_an_epochs_profile_serves_where_runs_are_gone(shop: Shop) -> None:
 def test_standing_tells_what_is_missing_and_goes_on(shop: Shop) -> None:
     shop.registry.store.write("epochs/00000002/plan.json", b"{")
     shop.registry.run("manual__2013-02-02T00-00-00").write("profile.npz", b"torn")
-    found = standing(open_table(shop.spec))
+    found = table_status(open_table(shop.spec))
     assert found.epoch is not None and found.epoch.number == 2
     assert found.plan is None and found.learned is None and found.imbalance is None
     assert len(found.problems) == 2 and "plan.json" in found.problems[0]
@@ -67,7 +67,7 @@ def test_standing_tells_what_is_missing_and_goes_on(shop: Shop) -> None:
 
 def test_a_torn_epoch_leaves_the_last_that_can_be_read(shop: Shop) -> None:
     shop.registry.store.write("epochs/00000002/epoch.json", b"{}")
-    found = standing(open_table(shop.spec))
+    found = table_status(open_table(shop.spec))
     assert found.epoch is not None and found.epoch.number == 1 and found.shares
     assert "epochs/00000002/epoch.json" in found.problems[0]
     assert "what is told here is of epoch 1" in found.problems[1]

@@ -20,7 +20,7 @@ import pytest
 from fastapi import Request
 from markupsafe import escape
 
-from evenkeel.inspect.status import Standing, standing
+from evenkeel.inspect.status import TableStatus, table_status
 from evenkeel.pipeline import steps
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.quality.data_docs import Page
@@ -180,7 +180,7 @@ def test_every_page_escapes_and_asks_no_other_host(site: Site) -> None:
 def test_overview_tells_how_tables_stand(site: Site) -> None:
     text = site.client("vic").get("/evenkeel/").text
     assert 'href="/evenkeel/tables/words"' in text
-    now = standing(open_table(site.shop.spec))
+    now = table_status(open_table(site.shop.spec))
     assert now.epoch and now.plan and now.learned and now.hottest is not None and now.shares
     body = text.split('aria-label="Tables"')[1].split("<tbody>")[1]
     cells = [re.sub(r"<[^>]*>", "", c).strip() for c in re.findall(r"<td.*?</td>", body, re.S)]
@@ -236,10 +236,10 @@ def test_tables_sort_by_their_next_run_and_their_gates(site: Site) -> None:
 
     spec = open_table(site.shop.spec).spec
 
-    def row(table: str, *passed: bool) -> Standing:
+    def row(table: str, *passed: bool) -> TableStatus:
         gates = tuple(Page("a.html", datetime.now(UTC), "r", "before", p) for p in passed)
         named = Table(spec.model_copy(update={"table": table}))
-        return Standing(named, None, None, None, gates, ())
+        return TableStatus(named, None, None, None, gates, ())
 
     rows = [row("a", True, True), row("b", True, False), row("c"), row("d", True)]
     first, later = (datetime(2031, 5, day, tzinfo=UTC) for day in (1, 2))

@@ -20,7 +20,7 @@ from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved
+from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
@@ -49,7 +49,7 @@ class Placed:
 
     def migration(self, run: str) -> Migration:
         """The plan that `planned` left."""
-        return approved(self.table, run, read_plan(self.table.registry.run(run)).digest)
+        return approved_migration(self.table, run, read_plan(self.table.registry.run(run)).digest)
 
     def rows(self, spark: SparkSession, name: str = "visits") -> dict[str, tuple[int, int]]:
         """key -> (channel, visits)."""
@@ -213,7 +213,7 @@ def planned(
     plan = replace(plan, run=run, **changes)
     store(home, run, plan)
     home.table.registry.run(run).write("profile.npz", profile.to_bytes())
-    return approved(home.table, run, plan.digest)
+    return approved_migration(home.table, run, plan.digest)
 
 
 def one_row_a_key(spark: SparkSession, home: Placed) -> Profile:

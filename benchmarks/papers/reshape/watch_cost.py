@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.pipeline.watch_effect import CHANNELS, DAY, EVERY, START, Side, made, write_events
-from evenkeel_spark.jobs.apply_window import measure, merge_window, window_state
+from evenkeel_spark.jobs.apply_window import measure_channels, merge_window, window_state
 from evenkeel_spark.runtime.session import session
-from evenkeel_spark.watching.evaluate import look
+from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import number_sql
 
 #: Batches timed, and rows of each; keys of the stream.
@@ -38,7 +38,7 @@ def folded(spark: SparkSession, side: Side, file: Path) -> float:
     """Return the seconds that it takes to fold a batch into the state."""
     began, spec, function = time.perf_counter(), side.table.spec, side.table.epoch().function
     window = window_state(spark.read.parquet(str(file)), spec, function).persist()
-    measure(spark, window, spec, CHANNELS)
+    measure_channels(spark, window, spec, CHANNELS)
     merge_window(spark, spec, "totals", window, function)
     window.unpersist()
     return time.perf_counter() - began
@@ -49,7 +49,7 @@ def looked(spark: SparkSession, side: Side, file: Path, number: int) -> float:
     began, table = time.perf_counter(), side.table
     ended = START + timedelta(minutes=EVERY * (number + 1))
     numbers = F.expr(number_sql(table.spec, EVERY))
-    decided = look(
+    decided = evaluate(
         spark, table, spark.read.parquet(str(file)), numbers, f"watch-{number}", "files", ended
     )
     if decided is not None:

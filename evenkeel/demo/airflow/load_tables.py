@@ -12,8 +12,8 @@ from pathlib import Path
 
 from evenkeel.demo.progress import View
 from evenkeel.demo.replay import ROOT, clear, write_missing_flights
-from evenkeel.demo.spark_worker import Writer
-from evenkeel.demo.table_run import Lane, StepFailed
+from evenkeel.demo.spark_worker import SparkWorker
+from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days
 from evenkeel.registry.profiles import learned_from
 from evenkeel.table import Table
@@ -53,10 +53,10 @@ def made_whole(
     ------
     EvenkeelError : a job failed
     """
-    lanes: list[Lane] = []
+    lanes: list[TableRun] = []
     threads: list[threading.Thread] = []
     stop = threading.Event()
-    writer, home = Writer(ROOT / "spark_jobs", environment), Future[Path]()
+    writer, home = SparkWorker(ROOT / "spark_jobs", environment), Future[Path]()
     for spec, table in specs.items():
         name, missing = table.spec.table, incomplete(table)
         if missing is None:
@@ -67,7 +67,7 @@ def made_whole(
             write_missing_flights([table], view)
             clear(table, folder)
             view.note(f"{name}: making its state and epoch 0")
-            lane = Lane(
+            lane = TableRun(
                 table=table,
                 spec=spec,
                 home=home,
@@ -105,7 +105,7 @@ def _inside(table: Table, folder: Path) -> bool:
     return all("://" not in p and Path(p).is_relative_to(folder) for p in places)
 
 
-def _raise_first(lanes: Sequence[Lane]) -> None:
+def _raise_first(lanes: Sequence[TableRun]) -> None:
     for lane in lanes:
         if isinstance(lane.error, StepFailed):
             raise lane.error

@@ -25,7 +25,7 @@ ROUNDS = 8
 RECEIVERS = 8
 
 
-def thriftier(
+def cheaper_shedding(
     load: Floats, charged: Floats, home: Ints, at: Ints, limit: Floats, loose: Indices
 ) -> Ints:
     """Where each item goes, such that no channel has more than its limit and no more bytes move.

@@ -24,7 +24,7 @@ EFFORT = 1600
 LEAST_PART = 1e-6
 
 
-def spread(
+def even_out_resources(
     state: Assignment,
     measures: Floats,
     totals: Floats,

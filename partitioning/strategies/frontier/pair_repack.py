@@ -20,7 +20,7 @@ FEW = 512
 LEAST_STEPS, CELLS = 1024, 1 << 16
 
 
-def pairwise(
+def repack_pairs(
     load: Floats,
     charged: Floats,
     home: Ints,

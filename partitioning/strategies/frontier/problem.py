@@ -15,7 +15,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels
 from partitioning.strategies.frontier.assignment import Assignment, Ints, evacuate
 from partitioning.strategies.frontier.local_search import Step, descend
-from partitioning.strategies.frontier.multi_resource import spread
+from partitioning.strategies.frontier.multi_resource import even_out_resources
 from partitioning.strategies.hashing import check_slots, ring_slots
 from partitioning.workload.bounds import floor
 from partitioning.workload.profile import Floats, Profile
@@ -56,7 +56,7 @@ class Path:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Problem:
     """The items of one planning: slot tails, then heavy keys.
 
     measures is float64 (R, n), what each item has of each resource, as parts of the total; the
@@ -114,7 +114,8 @@ class Task:
         sure = len(surprises) == 0
         return self._walk(
             lambda state: chain.from_iterable(
-                spread(state, measures, totals, price, budget, dense=sure) for price in prices
+                even_out_resources(state, measures, totals, price, budget, dense=sure)
+                for price in prices
             )
         )
 
@@ -161,14 +162,14 @@ class Task:
 
 
 @lru_cache(maxsize=4)  # profiles and functions never change, and hash by identity
-def task_of(
+def problem_of(
     profile: Profile,
     previous: PartitioningFunction | None,
     channels: tuple[Channel, ...],
     resources: str = "L",
     pinned: tuple[tuple[int, int], ...] = (),
     excluded: tuple[int, ...] = (),
-) -> Task:
+) -> Problem:
     """The items of a profile, from where `previous` has them; parameters as in `frontier`, but for
     `pinned`, (hash, channel number) each, and `excluded`, hashes.
 
@@ -211,7 +212,7 @@ def task_of(
         start[profile.slots + int(np.searchsorted(profile.heavy, h))] = channel
     fixed = np.zeros(len(now), dtype=np.bool_)
     fixed[profile.slots :] = np.isin(profile.heavy, [*put, *excluded])
-    return Task(
+    return Problem(
         profile=profile,
         load=load,
         sizes=sizes,
@@ -247,9 +248,9 @@ def _squares(load: Floats, rows: Floats) -> Floats:
         excess = over[filled] ** 4 - 3 * (n[filled] * second) ** 2
         fourth = max(float((excess / n[filled]).mean()), third**2 / second)
         by_over, by_square = third + 2 * mean * second, fourth + 2 * second**2 + 2 * mean * third
-        spread = fourth + 2 * n * second**2
-        determinant = second * spread - third**2
-        expected += (by_over * spread - by_square * third) / determinant * over
+        even_out_resources = fourth + 2 * n * second**2
+        determinant = second * even_out_resources - third**2
+        expected += (by_over * even_out_resources - by_square * third) / determinant * over
         curved = (by_square * second - by_over * third) / determinant
         expected += curved * (np.square(over) - n * second)
     least: Floats = np.square(load) / n

@@ -16,9 +16,9 @@ from partitioning.function.hashing import Hashes
 from partitioning.moves.moves import moves_between
 from partitioning.strategies.frontier.assignment import Ints, gathered
 from partitioning.strategies.frontier.pinned_keys import hashes_of, places_of
-from partitioning.strategies.frontier.problem import Task, task_of
+from partitioning.strategies.frontier.problem import Problem, problem_of
 from partitioning.strategies.frontier.split_keys.splitting import Shared, shared_plan
-from partitioning.strategies.frontier.tradeoff import CLOSE, lowest, picked
+from partitioning.strategies.frontier.tradeoff import CLOSE, best_state, lowest
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
 
@@ -105,9 +105,9 @@ def frontier(
     stay = hashes_of(profile.key, excluded or (), "excluded").tolist()
     until = np.inf if seconds is None else time.monotonic() + seconds
 
-    def items(profile: Profile, previous: PartitioningFunction | None) -> Task:
+    def items(profile: Profile, previous: PartitioningFunction | None) -> Problem:
         named = tuple(put.items()), tuple(stay)
-        task = task_of(profile, previous, tuple(channels), resources, *named)
+        task = problem_of(profile, previous, tuple(channels), resources, *named)
         return task if seconds is None else replace(task, deadline=until)
 
     # Without a previous function nothing moves.
@@ -115,9 +115,9 @@ def frontier(
     known = np.setdiff1d(profile.heavy, [*put, *stay])
     count = profile.slots
 
-    def whole(task: Task) -> tuple[Task, Ints]:
+    def whole(task: Problem) -> tuple[Problem, Ints]:
         """As few bytes, or as even, as whole keys get; light ones may go back to their slots."""
-        at = picked(task, max_imbalance, limit)
+        at = best_state(task, max_imbalance, limit)
         light = _light(task, previous, at, known)
         if previous is None or not len(light):
             return task, at
@@ -132,7 +132,7 @@ def frontier(
         fewer = items(task.profile.without(light), without)
         if fewer.forced > rest:
             return task, at
-        again = picked(fewer, max_imbalance, rest)
+        again = best_state(fewer, max_imbalance, rest)
         best = task.floor * (1 + CLOSE) if budget is None else 1.0
         worse = fewer.worst(again) > max(task.worst(at), max_imbalance or best)
         return (task, at) if worse else (fewer, again)
@@ -148,7 +148,7 @@ def frontier(
     options |= {} if worth == WORTH else {"worth": worth}
 
     def filled(
-        task: Task, at: Ints, shared: Mapping[int, Mapping[int, float]]
+        task: Problem, at: Ints, shared: Mapping[int, Mapping[int, float]]
     ) -> PartitioningFunction:
         if not len(task.surprises) and len(task.measures):
             kinds = np.vstack([task.measures, task.sizes])[:, :count]
@@ -217,7 +217,7 @@ def _copies(shared: Shared) -> int:
 
 
 def _joined(
-    task: Task, previous: PartitioningFunction | None, function: PartitioningFunction
+    task: Problem, previous: PartitioningFunction | None, function: PartitioningFunction
 ) -> float:
     """Bytes that move to a function of whole keys from one that splits some; 0 from any other: of
     them the search itself has kept count."""
@@ -226,7 +226,7 @@ def _joined(
     return sum(m.bytes for m in moves_between(previous, function, task.profile))
 
 
-def _light(task: Task, previous: PartitioningFunction | None, at: Ints, known: Hashes) -> Hashes:
+def _light(task: Problem, previous: PartitioningFunction | None, at: Ints, known: Hashes) -> Hashes:
     """Explicit keys, of those whose load is known, that could as well go with their slot, where
     anything moves at all: of load and of bytes they have no more than LIGHT of a mean slot."""
     if previous is None or (at == task.home).all():

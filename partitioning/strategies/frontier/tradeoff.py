@@ -13,10 +13,10 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.strategies.frontier.assignment import Ints
-from partitioning.strategies.frontier.cheapest_shedding import packed, thriftier
+from partitioning.strategies.frontier.cheapest_shedding import cheaper_shedding, packed
 from partitioning.strategies.frontier.local_search import ROUNDING
-from partitioning.strategies.frontier.pair_repack import FEW, pairwise
-from partitioning.strategies.frontier.problem import PRICES, Path, Task, task_of
+from partitioning.strategies.frontier.pair_repack import FEW, repack_pairs
+from partitioning.strategies.frontier.problem import PRICES, Path, Problem, problem_of
 from partitioning.workload.bounds import least_bytes
 from partitioning.workload.profile import Floats, Profile
 
@@ -54,7 +54,7 @@ class Curve:
 
 
 @lru_cache(maxsize=4)
-def whole_path(task: Task) -> Path:
+def whole_path(task: Problem) -> Path:
     """The path to as even as it gets, such that planning again from there finds nothing."""
     path = _searched(task)
     for _ in range(PASSES):
@@ -69,7 +69,7 @@ def whole_path(task: Task) -> Path:
     return path
 
 
-def _searched(task: Task) -> Path:
+def _searched(task: Problem) -> Path:
     """A search to as even as it gets; of few items, packed at its end."""
     path = task.search(task.floor, task.floor * (1 + CLOSE))
     end = path.pareto()[-1]
@@ -79,7 +79,7 @@ def _searched(task: Task) -> Path:
     return task.replay([*path.moves[: end + 1], step]) if step else path
 
 
-def _packed(task: Task, path: Path, at: Ints, budget: float, stop: float) -> Ints:
+def _packed(task: Problem, path: Path, at: Ints, budget: float, stop: float) -> Ints:
     """The most even state, to `stop`, for a budget that pairs of channels get to from `at`, or from
     what of a path is near it; `at` where there are too many items, or other things to be even."""
     loose = np.flatnonzero(~task.fixed)
@@ -91,7 +91,7 @@ def _packed(task: Task, path: Path, at: Ints, budget: float, stop: float) -> Int
     for start in (at, *map(path.at, kept), task.start):
         if task.worst(best) <= stop or time.monotonic() > task.deadline:
             break
-        found = pairwise(task.load, charged, task.home, start, task.fair, loose, budget, stop)
+        found = repack_pairs(task.load, charged, task.home, start, task.fair, loose, budget, stop)
         best = min(best, found, key=lambda at: (task.worst(at), task.moved(at)))
     return best
 
@@ -114,7 +114,7 @@ def trace(
     ------
     InputError : unusable channels, or a previous function with another S
     """
-    task = task_of(profile, previous, tuple(channels))
+    task = problem_of(profile, previous, tuple(channels))
     path = whole_path(task)
     kept = path.pareto()
     grid = np.linspace(max(float(path.imbalance[0]), task.floor), task.floor, GRID)
@@ -127,7 +127,7 @@ def trace(
     )
 
 
-def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
+def best_state(task: Problem, max_imbalance: float | None, budget: float) -> Ints:
     """Where each item goes: of the whole path, and of searches made for this very target or
     budget where that path does not end inside both, the best state."""
     several = len(task.measures) > 1
@@ -164,7 +164,7 @@ def picked(task: Task, max_imbalance: float | None, budget: float) -> Ints:
     return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
 
 
-def _affordable(task: Task, aim: float, level: float, budget: float) -> Ints | None:
+def _affordable(task: Problem, aim: float, level: float, budget: float) -> Ints | None:
     """The most even state within a budget that ended the whole path at `level`; None: that one.
 
     Which items are worth their bytes depends on how far down the budget will take every channel,
@@ -209,7 +209,7 @@ def lowest(
     return best
 
 
-def cleared(task: Task, goal: float, budget: float, exact: bool) -> Ints | None:
+def cleared(task: Problem, goal: float, budget: float, exact: bool) -> Ints | None:
     """Where each item goes, such that `goal` is kept for `budget` bytes where many items must make
     room for fixed ones; None where no such state is found. `exact` is as in `packed`."""
     stays = task.fixed & (task.start == task.home)
@@ -224,11 +224,11 @@ def cleared(task: Task, goal: float, budget: float, exact: bool) -> Ints | None:
     return None if at is None or task.moved(at) > budget * (1 + ROUNDING) else at
 
 
-def _thrifty(task: Task, at: Ints, goal: float) -> Ints:
+def _thrifty(task: Problem, at: Ints, goal: float) -> Ints:
     """A state no less even than `goal`, for fewer bytes if that can be."""
     charged = task.sizes * (task.home >= 0)
     loose, limit = np.flatnonzero(~task.fixed), goal * task.fair
-    return thriftier(task.load, charged, task.home, at, limit, loose)
+    return cheaper_shedding(task.load, charged, task.home, at, limit, loose)
 
 
 def check_forced(forced: float, budget: float) -> None:

@@ -37,10 +37,10 @@ from partitioning.strategies.published.gedik_readjust import readjust
 from partitioning.strategies.published.gedik_task import (
     SAME,
     UTILITIES,
+    GedikTask,
     Ints,
-    Task,
     Utility,
-    task_of,
+    gedik_task,
 )
 from partitioning.workload.profile import Profile
 
@@ -126,7 +126,7 @@ def readj(
 
 def _placed(
     name: str,
-    algorithm: Callable[[Task, Utility], Ints],
+    algorithm: Callable[[GedikTask, Utility], Ints],
     profile: Profile,
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
@@ -135,22 +135,22 @@ def _placed(
     resources: str,
     utility: str,
 ) -> PartitioningFunction:
-    task = task_of(profile, previous, channels, alpha, sigma, resources, utility)
+    task = gedik_task(profile, previous, channels, alpha, sigma, resources, utility)
     at = algorithm(task, UTILITIES[utility])
     options = {"alpha": alpha, "sigma": sigma, "resources": resources, "utility": utility}
     placed = dict(zip(task.hashes.tolist(), at.tolist(), strict=True))
     return successor(profile.key, previous, channels, task.ring, name, options, placed)
 
 
-def _scanned(task: Task, utility: Utility) -> Ints:
+def _scanned(task: GedikTask, utility: Utility) -> Ints:
     return _distribute(task, utility, 1)
 
 
-def _redistributed(task: Task, utility: Utility) -> Ints:
+def _redistributed(task: GedikTask, utility: Utility) -> Ints:
     return _distribute(task, utility, len(task.shares))
 
 
-def _distribute(task: Task, utility: Utility, ahead: int) -> Ints:
+def _distribute(task: GedikTask, utility: Utility, ahead: int) -> Ints:
     """Algorithms 2 and 3: from nothing, the best of the first `ahead` keys still to place and all
     channels is placed, until none is left. int32 (R,)."""
     at = np.full(len(task.shares), -1, dtype=np.int32)

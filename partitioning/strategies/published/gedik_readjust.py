@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.strategies.published.gedik_task import SAME, Ints, Task, Utility
+from partitioning.strategies.published.gedik_task import SAME, GedikTask, Ints, Utility
 from partitioning.workload.profile import Floats
 
 Indices = npt.NDArray[np.integer[Any]]
 
 
-def readjust(task: Task, utility: Utility) -> Ints:
+def readjust(task: GedikTask, utility: Utility) -> Ints:
     """Channel of each key, int32 (R,): Algorithm 4's main loop, all candidates of a round at once.
 
     Parameters

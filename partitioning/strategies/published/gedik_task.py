@@ -36,7 +36,7 @@ UTILITIES: dict[str, Utility] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class GedikTask:
     """What the algorithms place: R tracked keys, heaviest first, on the open channels.
 
     hashes, shares : (R,): keys and their share of the load
@@ -84,7 +84,7 @@ class Task:
         return penalty
 
 
-def task_of(
+def gedik_task(
     profile: Profile,
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
@@ -92,7 +92,7 @@ def task_of(
     sigma: float,
     resources: str,
     utility: str,
-) -> Task:
+) -> GedikTask:
     """What is to be placed, with the options checked; parameters as in `gedik.readj`.
 
     Raises
@@ -129,7 +129,7 @@ def task_of(
     order = order[np.argsort(-share[order], kind="stable")]
     kinds = sorted(set(resources))
     loads = np.array([RESOURCES[r](share[order]) for r in kinds]).reshape(len(kinds), -1)
-    return Task(
+    return GedikTask(
         hashes=profile.heavy[order],
         shares=share[order],
         loads=loads,

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
-from evenkeel.inspect.status import Standing, standing
+from evenkeel.inspect.status import TableStatus, table_status
 from evenkeel.table import Table
 from evenkeel_ui.access import REBALANCE, User, catalog, form_token, may
 from evenkeel_ui.pages import triage
@@ -28,7 +28,7 @@ def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
     """Every table that the user may read: epoch, balance, last rebalance, next run, gates."""
     found = catalog()
     rows = [
-        standing(Table(spec))
+        table_status(Table(spec))
         for spec in found.specs.values()
         if may(user, "GET", f"{REBALANCE}{spec.table}")
     ]
@@ -53,7 +53,7 @@ def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
 
 
 #: By what tables sort.
-COLUMNS: dict[str, Callable[[Standing], Any]] = {
+COLUMNS: dict[str, Callable[[TableStatus], Any]] = {
     "table": lambda row: row.table.spec.table,
     "epoch": lambda row: row.epoch and row.epoch.number,
     "imbalance": lambda row: row.imbalance,
@@ -68,10 +68,10 @@ COLUMNS: dict[str, Callable[[Standing], Any]] = {
 }
 
 
-def columns(following: Mapping[str, datetime | str]) -> dict[str, Callable[[Standing], Any]]:
+def columns(following: Mapping[str, datetime | str]) -> dict[str, Callable[[TableStatus], Any]]:
     """By what tables sort, their next runs too: moments first, then what comes by no clock."""
 
-    def run(row: Standing) -> tuple[bool, Any] | None:
+    def run(row: TableStatus) -> tuple[bool, Any] | None:
         told = following.get(row.table.spec.table)
         return None if told is None else (isinstance(told, str), told)
 

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from evenkeel.inspect.half_moved import HalfMoved, half_moved_in
 from evenkeel.pipeline import steps
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.runs.params import Throttling, throttle_for
 from evenkeel.runs.record import RunParts, headline, read_run
 from evenkeel.runs.report import channel_names, pictures, plan_facts
@@ -172,7 +172,7 @@ def told(
     }
 
 
-def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> Run:
+def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> RunFolder:
     """The run's folder; 404 unless it is there, or Airflow has such a run (it may have left
     nothing yet). The name is compared, never used as a path."""
     if known is None and run not in found.registry.store.names("runs"):
@@ -180,7 +180,7 @@ def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> Run:
     return found.registry.run(run)
 
 
-def _limits(found: Table, folder: Run, problems: list[str]) -> Throttling:
+def _limits(found: Table, folder: RunFolder, problems: list[str]) -> Throttling:
     try:
         return throttle_for(found.spec, folder)
     except EvenkeelError as error:
@@ -191,7 +191,7 @@ def _limits(found: Table, folder: Run, problems: list[str]) -> Throttling:
 def _shown(
     request: Request,
     found: Table,
-    folder: Run,
+    folder: RunFolder,
     plan: Plan | None,
     problems: list[str],
     most: int,
@@ -217,7 +217,7 @@ def _written(parts: RunParts) -> dict[str, float] | None:
     return {n: sum(float(t.get(n) or 0) for t in tables) for n in ("rows", "bytes", "seconds")}
 
 
-def _half(found: Table, folder: Run, problems: list[str]) -> HalfMoved | None:
+def _half(found: Table, folder: RunFolder, problems: list[str]) -> HalfMoved | None:
     try:
         return half_moved_in(found.registry, folder)
     except EvenkeelError as error:
@@ -225,7 +225,7 @@ def _half(found: Table, folder: Run, problems: list[str]) -> HalfMoved | None:
         return None
 
 
-def _profile(folder: Run, problems: list[str]) -> Profile | None:
+def _profile(folder: RunFolder, problems: list[str]) -> Profile | None:
     try:
         if folder.exists("profile.npz"):
             return Profile.from_bytes(folder.read("profile.npz"), f"{folder.url}/profile.npz")

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from evenkeel.inspect.epoch_charts import epochs_svg, moved_svg
 from evenkeel.inspect.key_history import Past, Stay, owner_names, past, stays
-from evenkeel.inspect.status import Standing, standing
+from evenkeel.inspect.status import TableStatus, table_status
 from evenkeel.quality.data_docs import pages
 from evenkeel.registry.profiles import run_names
 from evenkeel.render.charts import NARROW, WIDE
@@ -60,7 +60,7 @@ def table_page(
     every: bool = False,
 ) -> HTMLResponse:
     """Load per channel, epochs over time, what balance costs, heavy keys, search of a key."""
-    now = standing(found)
+    now = table_status(found)
     registry = found.registry
     # Since when a key lives where it does may be told by any epoch; of keys that are listed, not
     # asked for, the newest epochs tell it, or that it was before them.
@@ -138,7 +138,7 @@ EPOCHS_BY: dict[str, Callable[[Past], Any]] = {
 }
 
 
-def _channels(now: Standing) -> list[dict[str, Any]]:
+def _channels(now: TableStatus) -> list[dict[str, Any]]:
     if now.epoch is None:
         return []
     function = now.epoch.function
@@ -159,7 +159,7 @@ def _channels(now: Standing) -> list[dict[str, Any]]:
     ]
 
 
-def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
+def _heavy(now: TableStatus, epochs: list[Past]) -> list[HeavyKey]:
     """The profile's keys with most load, as many as one page shows, and every split key."""
     if now.epoch is None:
         return []
@@ -185,7 +185,7 @@ def _heavy(now: Standing, epochs: list[Past]) -> list[HeavyKey]:
     return found
 
 
-def _search(now: Standing, epochs: list[Past], key: str) -> dict[str, Any]:
+def _search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
     """Where a key lives, since when and why; what is wrong with it where it cannot be one."""
     assert now.epoch is not None
     function = now.epoch.function
@@ -217,7 +217,7 @@ def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
     return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
 
 
-def _pictures(now: Standing) -> dict[str, dict[str, Markup]] | None:
+def _pictures(now: TableStatus) -> dict[str, dict[str, Markup]] | None:
     """Of the last rebalance; where there was none, of staying as it is on the newest profile."""
     if now.plan is not None:
         return pictures(now.plan)

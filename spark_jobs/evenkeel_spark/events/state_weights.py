@@ -13,7 +13,7 @@ from evenkeel.registry.state_view import width_sql
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.daily_sketches import HASH, hash_frame
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.row_size import Price, price
+from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
 from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -132,9 +132,9 @@ def weigh(
     size = np.zeros(len(rows))
     for i, table in enumerate(spec.state.values()):
         every, own = total & (table_of == i), ~total & (table_of == i)
-        priced = Price(written[every].sum() / max(rows[every].sum(), 1.0))
+        priced = RowSize(written[every].sum() / max(rows[every].sum(), 1.0))
         if width_sql(table) is not None:
-            priced = price(spark, table)
+            priced = size_rows(spark, table)
         size[own] = rows[own] * priced.row + width[own] * priced.byte
     listed = found[HASH].is_valid().to_numpy()
     at = np.searchsorted(hashes, hashed[listed])

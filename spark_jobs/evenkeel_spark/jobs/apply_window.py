@@ -36,7 +36,7 @@ from evenkeel_spark.events.reader import (
     refuse_null_times,
     without_null_keys,
 )
-from evenkeel_spark.migration.split_state import Joining, check_nothing_lost
+from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.task_metrics import job_group, stages
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -134,7 +134,7 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     """
     if not len(function.split):
         return
-    joining = Joining(spec, name, function, function.split.keys)
+    joining = PartialMerge(spec, name, function, function.split.keys)
     if spark.sql(joining.left()).isEmpty():
         return
     path = spec.state[name].path
@@ -183,7 +183,7 @@ def apply_window(
     window = window_state(events, spec, function).persist()
     try:
         say(f"window {start} to {end}: routing to {len(function.channels)} channels")
-        channels = measure(spark, window, spec, len(function.channels))
+        channels = measure_channels(spark, window, spec, len(function.channels))
         rows = sum(c.rows for c in channels)
         if not rows:
             raise InputError(
@@ -218,7 +218,7 @@ def apply_window(
     return record
 
 
-def measure(
+def measure_channels(
     spark: SparkSession, window: DataFrame, spec: TableSpec, channels: int
 ) -> list[ChannelWork]:
     """Fold the persisted window, and say what each channel had to do for it.

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import asked
+from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.runtime.command import parser, run_job, say
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    record = migrate(spark, asked(table, options))
+    record = migrate(spark, requested_migration(table, options))
     rows = sum(t["rows"] for t in record["tables"].values())
     size = sum(t["bytes"] for t in record["tables"].values())
     say(f"{rows:,} rows moved, {size:,} bytes written for epoch {record['epoch']}")

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import asked
+from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.runtime.command import parser, run_job
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    roll_back(spark, asked(table, options))
+    roll_back(spark, requested_migration(table, options))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import asked
+from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.runtime.command import parser, run_job, say
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    migration = asked(table, options)
+    migration = requested_migration(table, options)
     record = verify(spark, migration)
     say(f"verified for epoch {record['epoch']}")
     publish(spark, migration)

@@ -20,7 +20,7 @@ from evenkeel.table import Table
 from evenkeel.watch.state import Decided
 from evenkeel.watch.state_file import read
 from evenkeel_spark.runtime.command import parser, run_job
-from evenkeel_spark.watching.evaluate import look
+from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch, number_sql, since
 from evenkeel_spark.watching.streaming import stream
 from partitioning.errors import InputError
@@ -50,7 +50,7 @@ def watch(
     last = known.watch.last if known is not None and known.source == source else -1
     events = since(spark, table, last, until)
     number = F.expr(number_sql(table.spec, every))
-    return look(spark, table, events, number, run, source, until, busy=busy)
+    return evaluate(spark, table, events, number, run, source, until, busy=busy)
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:

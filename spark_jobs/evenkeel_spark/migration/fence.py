@@ -14,7 +14,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import read_plan
-from evenkeel.registry.run_folder import Run
+from evenkeel.registry.run_folder import RunFolder
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import about
@@ -47,7 +47,7 @@ class Migration:
     either side of it."""
 
     table: Table
-    run: Run
+    run: RunFolder
     plan: Plan
     before: PartitioningFunction
     after: PartitioningFunction
@@ -95,7 +95,7 @@ class Migration:
         }
 
 
-def approved(table: Table, run: str, digest: str) -> Migration:
+def approved_migration(table: Table, run: str, digest: str) -> Migration:
     """The run's plan, if it is the one that was approved.
 
     Raises
@@ -128,9 +128,9 @@ def approved(table: Table, run: str, digest: str) -> Migration:
     return Migration(table, folder, plan, before, plan.function, number)
 
 
-def asked(table: Table, options: Namespace) -> Migration:
+def requested_migration(table: Table, options: Namespace) -> Migration:
     """The plan that a job was started for, as `approved`; its lines of progress name its epoch."""
-    migration = approved(table, options.run, options.digest)
+    migration = approved_migration(table, options.run, options.digest)
     about(epoch=migration.after.epoch)
     return migration
 
@@ -156,7 +156,7 @@ def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
     return commits.owner(spark, migration.path(name), since) == migration.plan.digest
 
 
-def standing(spark: SparkSession, migration: Migration, name: str) -> set[str]:
+def standing_constraints(spark: SparkSession, migration: Migration, name: str) -> set[str]:
     """Which of the migration's three constraints stand on a state table, by name.
 
     Raises
@@ -213,7 +213,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     attempt = newest_attempt(migration.run, plan.digest)
     if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
         raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
-    stands = standing(spark, migration, name)
+    stands = standing_constraints(spark, migration, name)
     current = migration.table.registry.current()
     if current.function.digest != plan.parent_digest:
         raise FenceError(
@@ -245,7 +245,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     return version, stands
 
 
-def ours(spark: SparkSession, migration: Migration, name: str) -> list[commits.Commit]:
+def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[commits.Commit]:
     """The commits that moved rows of a state table for this plan since it was last rolled back,
     oldest first."""
     moved: list[commits.Commit] = []
@@ -258,7 +258,7 @@ def ours(spark: SparkSession, migration: Migration, name: str) -> list[commits.C
     return moved
 
 
-def reached(step: str) -> None:
+def crash_point(step: str) -> None:
     """A named point between two commits, at which a test can end the process as a crash would."""
     if os.environ.get("EVENKEEL_CRASH_AT") == step:
         os._exit(137)

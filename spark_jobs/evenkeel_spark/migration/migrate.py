@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt, next_attempt
-from evenkeel_spark.migration.fence import Migration, fence, ours, published, reached
+from evenkeel_spark.migration.fence import Migration, crash_point, fence, our_commits, published
 from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
-from evenkeel_spark.migration.table_migration import Passage
-from evenkeel_spark.migration.throttle import Throttle, way
+from evenkeel_spark.migration.table_migration import TableMigration
+from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_comparable
@@ -39,7 +39,7 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     """
     names = list(migration.table.spec.state)
     if not published(migration):
-        migration = begin_anew(migration)
+        migration = clear_rolled_back(migration)
         stands = {name: fence(spark, migration, name)[1] for name in names}
         check_comparable(spark, migration.table.spec)
         if len(shared_keys(migration.before, migration.after)):
@@ -50,25 +50,25 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         migration.table.registry.store.check_exclusive()
         for name in names:
             filesystem.check_writable(spark, migration.path(name))
-        reached("weighed")
-        begun(migration)
-        stops = way(spark, migration)
+        crash_point("weighed")
+        mark_started(migration)
+        stops = batch_stops(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
-                passage = forward(spark, migration, name, STEP, throttle)
+                passage = forward_migration(spark, migration, name, STEP, throttle)
                 passage = replace(passage, stops=stops)
-                passage.move(untouched=passage.loosen())
+                passage.move(untouched=passage.open_constraint())
     record = {
         "digest": migration.plan.digest,
         "epoch": migration.after.epoch,
-        "tables": {name: record_of(spark, migration, name) for name in names},
+        "tables": {name: table_record(spark, migration, name) for name in names},
     }
     migration.run.write_json("migration.json", record)
-    reached("written")
+    crash_point("written")
     return record
 
 
-def begin_anew(migration: Migration) -> Migration:
+def clear_rolled_back(migration: Migration) -> Migration:
     """Make a run that was rolled back one that may move again: the next attempt.
 
     An attempt that was under way when roll_back began stops at its next fence, for its number is
@@ -91,7 +91,7 @@ def begin_anew(migration: Migration) -> Migration:
     return replace(migration, attempt=newest.number + 1)
 
 
-def begun(migration: Migration) -> None:
+def mark_started(migration: Migration) -> None:
     """Leave a migration.json without tables before the first is touched: `plan` then keeps its
     hands off a plan that only itself can finish."""
     run, digest = migration.run, migration.plan.digest
@@ -102,15 +102,15 @@ def begun(migration: Migration) -> None:
     )
 
 
-def forward(
+def forward_migration(
     spark: SparkSession,
     migration: Migration,
     name: str,
     step: str,
     throttle: Throttle | None = None,
-) -> Passage:
+) -> TableMigration:
     """The way of one state table to the plan's epoch."""
-    return Passage(
+    return TableMigration(
         spark,
         migration,
         name,
@@ -134,7 +134,7 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
         return
     size = 0.0
     for name in migration.table.spec.state:
-        writes = forward(spark, migration, name, STEP).writes()
+        writes = forward_migration(spark, migration, name, STEP).writes()
         size += sum(throttle.weigh(spark.sql(left).where(WRITTEN), name) for left, _ in writes)
     say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
     # Half a byte: the plan's own sum of floats may differ in its last digits.
@@ -147,7 +147,7 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
         )
 
 
-def record_of(
+def table_record(
     spark: SparkSession, migration: Migration, name: str, known: float | None = None
 ) -> dict[str, Any]:
     """What the table's own history says of our UPDATEs and MERGEs: versions before and after
@@ -158,7 +158,7 @@ def record_of(
     known : bytes per row; None: as the table's files tell
     """
     path = migration.path(name)
-    commits = ours(spark, migration, name)
+    commits = our_commits(spark, migration, name)
     version = state.table_version(spark, path)
     return {
         "path": path,

@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.migration.fence import reached
-from evenkeel_spark.migration.split_state import Joining
+from evenkeel_spark.migration.fence import crash_point
+from evenkeel_spark.migration.split_state import PartialMerge
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.runtime.retry import persistently
+from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from partitioning.errors import FenceError
@@ -36,7 +36,7 @@ _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 
 
 @dataclass(frozen=True, eq=False)
-class Placing:
+class Placement:
     """One state table, to be placed by a function.
 
     Parameters
@@ -67,11 +67,11 @@ class Placing:
         stands = constraints.of(self.spark, self.path)
         if wanted not in stands or not constraints.same_sql(stands[wanted], rule):
             self._add(REPAIRING, f"{state.CHANNEL} >= 0")
-            reached("repairing")
+            crash_point("repairing")
             self._drop_all_but(REPAIRING)
             for _ in range(SWEEPS):
                 self._place()
-                reached("placed")
+                crash_point("placed")
                 if self._add(wanted, rule):
                     break
             else:
@@ -80,7 +80,7 @@ class Placing:
                     f"{self.name} ({self.path})",
                     "Pause the writers, then run this again",
                 )
-        reached("repaired")
+        crash_point("repaired")
         self._drop_all_but(wanted)
 
     def _place(self) -> None:
@@ -96,7 +96,7 @@ class Placing:
             where += f" AND NOT {of_keys_sql(f, shared)}"
         self._write(f"UPDATE {table} SET {state.CHANNEL} = {owner}", where)
         if len(shared):
-            joining = Joining(self.spec, self.name, f, shared)
+            joining = PartialMerge(self.spec, self.name, f, shared)
             self._run(joining.left(), joining.merge())
 
     def _several(self) -> Hashes:
@@ -123,7 +123,7 @@ class Placing:
                     own.sql(statement)
                 say(f"{self.name}: {found:,} rows placed")
 
-        persistently(self.spark, once, f"{self.name} ({self.path})")
+        retry_on_conflict(self.spark, once, f"{self.name} ({self.path})")
 
     def _add(self, name: str, rule: str) -> bool:
         """Add a constraint; False where rows violate it."""
@@ -140,16 +140,16 @@ class Placing:
                 return False
             return True
 
-        return persistently(self.spark, once, f"{self.name} ({self.path})")
+        return retry_on_conflict(self.spark, once, f"{self.name} ({self.path})")
 
     def _drop_all_but(self, kept: str) -> None:
-        for name in sorted(constraints.ours(self.spark, self.path) - {kept}):
+        for name in sorted(constraints.our_constraints(self.spark, self.path) - {kept}):
 
             def once(name: str = name) -> None:
                 with self._commit() as own:
                     constraints.drop_beside(own, self.path, name, kept)
 
-            persistently(self.spark, once, f"{self.name} ({self.path})")
+            retry_on_conflict(self.spark, once, f"{self.name} ({self.path})")
 
     def _commit(self) -> AbstractContextManager[SparkSession]:
         meta = {"step": self.step, "epoch": self.function.epoch}

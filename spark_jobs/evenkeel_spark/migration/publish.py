@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import newest_attempt
-from evenkeel_spark.migration.fence import Migration, fence, published, reached
+from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
 from evenkeel_spark.runtime.command import say
 from partitioning.errors import FenceError
 
@@ -32,7 +32,7 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
     migration = replace(migration, attempt=newest_attempt(run, plan.digest).number)
 
     def look() -> dict[str, int]:
-        reached("publishing")
+        crash_point("publishing")
         return sealed(spark, migration)
 
     try:

@@ -15,8 +15,8 @@ from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved
-from evenkeel_spark.migration.placement import Placing
+from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.migration.placement import Placement
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
@@ -75,7 +75,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Fin
         else:
             mark(migration.run, migration.plan.digest, number, done=False)
     for finding in findings:
-        Placing(spark, table.spec, finding.name, function, STEP).bring()
+        Placement(spark, table.spec, finding.name, function, STEP).bring()
     if forward is not None:
         _publish(spark, table, forward)
     for migration in runs:
@@ -129,7 +129,7 @@ def _migration(table: Table, run: str, digest: str) -> Migration | None:
     try:
         if read_plan(table.registry.run(run)).digest != digest:
             return None
-        return approved(table, run, digest)
+        return approved_migration(table, run, digest)
     except (DamagedError, FenceError, InputError) as error:
         say(f"run {run}: its plan cannot be used, and the tables go back: {error}")
         return None

@@ -14,10 +14,16 @@ from functools import cache
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
-from evenkeel_spark.migration.fence import Migration, owned, published, reached, standing
+from evenkeel_spark.migration.fence import (
+    Migration,
+    crash_point,
+    owned,
+    published,
+    standing_constraints,
+)
 from evenkeel_spark.migration.publish import publish
-from evenkeel_spark.migration.table_migration import SWEEPS, Passage
-from evenkeel_spark.migration.throttle import Throttle, way
+from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
+from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import FenceError
@@ -50,9 +56,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     moved = {}
     throttle = Throttle(spark, migration, back=True)
     # Not before a table is known to be ours.
-    stops = cache(lambda: way(spark, migration, back=True))
+    stops = cache(lambda: batch_stops(spark, migration, back=True))
     for name in migration.table.spec.state:
-        moved[name] = _back(spark, migration, name, stops, throttle)
+        moved[name] = _roll_back_table(spark, migration, name, stops, throttle)
         say(f"{name}: {moved[name]:,} rows moved back")
     mark(run, digest, number, done=True)
     return moved
@@ -68,14 +74,14 @@ def decided(migration: Migration) -> bool:
     return True
 
 
-def _back(
+def _roll_back_table(
     spark: SparkSession,
     migration: Migration,
     name: str,
     stops: Callable[[], Sequence[PartitioningFunction]],
     throttle: Throttle,
 ) -> int:
-    passage = Passage(
+    passage = TableMigration(
         spark,
         migration,
         name,
@@ -85,21 +91,21 @@ def _back(
         fence=lambda: _fence(spark, migration, name),
         throttle=throttle,
     )
-    if not (stands := constraints.ours(spark, passage.path)):
+    if not (stands := constraints.our_constraints(spark, passage.path)):
         # Says what to do.
-        standing(spark, migration, name)
+        standing_constraints(spark, migration, name)
     if not owned(spark, migration, name):
         if stands != {migration.old}:
             say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
         return 0
-    standing(spark, migration, name)
+    standing_constraints(spark, migration, name)
     passage = replace(passage, stops=stops())
-    passage.loosen()
+    passage.open_constraint()
     rows = 0
     for _ in range(SWEEPS):
         rows += passage.move()
-        reached("moved back")
-        if passage.tighten():
+        crash_point("moved back")
+        if passage.seal():
             return rows
     raise FenceError(
         f"rows still arrive by epoch {migration.after.epoch}'s function after {SWEEPS} sweeps",
@@ -119,4 +125,4 @@ def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, s
             migration.run.url,
             "Nothing: leave it to that one",
         )
-    return version, standing(spark, migration, name)
+    return version, standing_constraints(spark, migration, name)

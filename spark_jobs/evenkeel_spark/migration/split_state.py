@@ -34,13 +34,13 @@ WRITTEN = "_written"
 _STAYS, _ANEW = "_stays", "_anew"
 
 
-def selected(table: StateTable, written: str = "true") -> str:
+def selected_columns(table: StateTable, written: str = "true") -> str:
     """The SELECT of a row that is left to move: WRITTEN and WIDTH."""
     return f"SELECT {written} AS {WRITTEN}, {width_sql(table) or '0L'} AS {WIDTH}"
 
 
 @dataclass(frozen=True, eq=False)
-class Joining:
+class PartialMerge:
     """How the rows of some keys of a state table come to their owners.
 
     Parameters
@@ -64,7 +64,7 @@ class Joining:
         ----------
         version : of the state table; None: the newest
         """
-        select = selected(self.spec.state[self.name], _STAYS)
+        select = selected_columns(self.spec.state[self.name], _STAYS)
         return f"{select} FROM ({self._source(version)})"
 
     def merge(self) -> str:

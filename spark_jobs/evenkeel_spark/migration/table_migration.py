@@ -19,18 +19,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.events.aggregate import exact
-from evenkeel_spark.migration.fence import Migration, reached
+from evenkeel_spark.migration.fence import Migration, crash_point
 from evenkeel_spark.migration.move_predicate import moved_sql
 from evenkeel_spark.migration.split_state import (
     WRITTEN,
-    Joining,
+    PartialMerge,
     check_nothing_lost,
-    selected,
+    selected_columns,
     unmerged_columns,
 )
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.runtime.retry import persistently
+from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
@@ -46,7 +46,7 @@ _EXISTS = "DELTA_CONSTRAINT_ALREADY_EXISTS"
 _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What one statement moved: rows (None: its transaction id was spent), and the table's version
     before and after."""
 
@@ -56,7 +56,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Passage:
+class TableMigration:
     """One state table on its way from one placement to the other.
 
     Parameters
@@ -89,7 +89,7 @@ class Passage:
         """The table as errors name it."""
         return f"{self.name} ({self.path})"
 
-    def loosen(self) -> bool:
+    def open_constraint(self) -> bool:
         """Let the table admit both functions, and no longer the source's alone. True: it has
         come to do so only now, so that no row has moved yet.
 
@@ -109,12 +109,12 @@ class Passage:
                     self.where,
                     constraints.mend(self.migration.table.spec.table),
                 )
-            reached("loosening")
+            crash_point("loosening")
             with self._commit() as own:
                 return constraints.drop_beside(own, self.path, closing, moving)
 
-        done = persistently(self.spark, once, self.where)
-        reached("loosened")
+        done = retry_on_conflict(self.spark, once, self.where)
+        crash_point("loosened")
         return done
 
     def move(self, untouched: bool = False) -> int:
@@ -137,19 +137,19 @@ class Passage:
         for stop in self.stops:
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
                 write = partial(self._write, *self._update(part), look)
-                rows = persistently(self.spark, write, self.where).rows
+                rows = retry_on_conflict(self.spark, write, self.where).rows
                 look, total = True, total + (rows or 0)
-                reached("batch moved")
+                crash_point("batch moved")
             at = stop
         writes = self.writes()
         for _ in range(SWEEPS if writes else 0):
             made = []
             for left, statement in writes:
                 write = partial(self._write, left, statement, look)
-                made.append(persistently(self.spark, write, self.where))
+                made.append(retry_on_conflict(self.spark, write, self.where))
                 look, total = True, total + (made[-1].rows or 0)
-                reached("moved")
-            if _alone(made):
+                crash_point("moved")
+            if _undisturbed(made):
                 break
         else:
             if writes:
@@ -161,7 +161,7 @@ class Passage:
                 )
         return total
 
-    def tighten(self) -> bool:
+    def seal(self) -> bool:
         """Let the table admit the target's function alone. False where a row that came meanwhile
         is not there yet: move again."""
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
@@ -170,14 +170,14 @@ class Passage:
             version, stands = self.fence()
             if opening not in stands and not self._add(opening, version):
                 return False
-            reached("sealing")
+            crash_point("sealing")
             if moving in stands:
                 with self._commit() as own:
                     constraints.drop_beside(own, self.path, moving, opening)
-            return opening in constraints.ours(self.spark, self.path)
+            return opening in constraints.our_constraints(self.spark, self.path)
 
-        done = persistently(self.spark, once, self.where)
-        reached("sealed")
+        done = retry_on_conflict(self.spark, once, self.where)
+        crash_point("sealed")
         return done
 
     @cached_property
@@ -186,25 +186,26 @@ class Passage:
         return shared_keys(self.source, self.target)
 
     def writes(self) -> list[tuple[str, str]]:
-        """Queries for the rows that are left to move, as `Joining.left`, and the statement that
+        """Queries for the rows left to move (see `PartialMerge.left`), each with the statement that
         moves them; whole keys first."""
         spec, found = self.migration.table.spec, []
         if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
             found.append(self._update(whole))
         if len(self.shared):
-            joining = Joining(spec, self.name, self.target, self.shared)
+            joining = PartialMerge(spec, self.name, self.target, self.shared)
             found.append((joining.left(), joining.merge()))
         return found
 
     def _update(self, condition: str) -> tuple[str, str]:
         # Of keys that are split it is not asked.
         owner, path = channel_sql(self.target.unsplit), state.sql_name(self.path)
+        columns = selected_columns(self.migration.table.spec.state[self.name])
         return (
-            f"{selected(self.migration.table.spec.state[self.name])} FROM {path} WHERE {condition}",
+            f"{columns} FROM {path} WHERE {condition}",
             f"UPDATE {path} SET {state.CHANNEL} = {owner} WHERE {condition}",
         )
 
-    def _write(self, left: str, statement: str, look: bool) -> Written:
+    def _write(self, left: str, statement: str, look: bool) -> WriteResult:
         """Move the rows that `left` finds by one statement; with a look first whether there are
         any."""
         version, _ = self.fence()
@@ -214,7 +215,7 @@ class Passage:
         rows_left = self.spark.sql(left)
         if look and rows_left.isEmpty():
             # A write of nothing that carries a transaction id leaves an empty commit behind.
-            return Written(0, version, version)
+            return WriteResult(0, version, version)
         if merges:
             check_nothing_lost(self.spark, spec, self.name)
         if self.throttle is not None:
@@ -239,7 +240,7 @@ class Passage:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:
             self.throttle.keep(self.name, version)
-        return Written(rows, version, state.table_version(self.spark, self.path))
+        return WriteResult(rows, version, state.table_version(self.spark, self.path))
 
     def _add(self, constraint: str, version: int) -> bool:
         """Add one of the migration's constraints; False where rows violate it.
@@ -273,7 +274,7 @@ class Passage:
             self._alone_since(version)
             self.fence()
         except FenceError:
-            for other in sorted(constraints.ours(self.spark, self.path) - {constraint}):
+            for other in sorted(constraints.our_constraints(self.spark, self.path) - {constraint}):
                 with self._commit() as own:
                     if constraints.drop_beside(own, self.path, constraint, other):
                         break
@@ -296,7 +297,7 @@ class Passage:
         return commits.commit_session(self.spark, None, None, self.migration.meta(self.step))
 
 
-def _alone(made: Sequence[Written]) -> bool:
+def _undisturbed(made: Sequence[WriteResult]) -> bool:
     """Whether nobody else wrote from the first of these to the last, so that nothing can be left
     to move."""
     return all(w.rows is not None and w.after - w.before <= 1 for w in made) and all(

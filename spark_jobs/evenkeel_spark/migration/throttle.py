@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from evenkeel.quality.budgets import write_budget
 from evenkeel.quality.tables_suite import FILE_OVERHEAD
 from evenkeel.runs.params import throttle_for
-from evenkeel_spark.migration.fence import Migration, ours
+from evenkeel_spark.migration.fence import Migration, our_commits
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.row_size import Price, price
+from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.batches import Most, stops
@@ -63,10 +63,12 @@ class Throttle:
         self._budget = None if back else write_budget(migration.plan)
         # What an earlier attempt has moved counts, but for the rate, and on the way back.
         names = () if back else migration.table.spec.state
-        self._of = defaultdict(_Sums, {n: _Sums.of(ours(spark, migration, n)) for n in names})
+        self._of = defaultdict(
+            _Sums, {n: _Sums.of(our_commits(spark, migration, n)) for n in names}
+        )
         self._before = self._all
         self._began: float | None = None
-        self._prices: dict[str, Price] = {}
+        self._prices: dict[str, RowSize] = {}
         # Of each table, in this attempt: what was moved, at its price, and what it has taken.
         self._paid: dict[str, float] = defaultdict(float)
         self._taken: dict[str, int] = defaultdict(int)
@@ -80,7 +82,7 @@ class Throttle:
     def weigh(self, rows: DataFrame, name: str) -> float:
         """Bytes that rows of a state table take, by what stood there before this attempt."""
         if name not in self._prices:
-            self._prices[name] = price(self._spark, self._migration.table.spec.state[name])
+            self._prices[name] = size_rows(self._spark, self._migration.table.spec.state[name])
         return self._prices[name].times(rows)
 
     def admit(self, rows: DataFrame, name: str) -> None:
@@ -138,7 +140,7 @@ class Throttle:
         self._migration.run.write_json("progress.json", told)
 
 
-def way(
+def batch_stops(
     spark: SparkSession, migration: Migration, back: bool = False
 ) -> Sequence[PartitioningFunction]:
     """Where a migration stops: after each batch, as the run asks for them, or else the spec.

@@ -20,20 +20,20 @@ from pyspark.sql import SparkSession
 from evenkeel.quality.gates import tables_gate
 from evenkeel.registry.state_view import wide_columns, width_sql
 from evenkeel.registry.verdict import newest_attempt
-from evenkeel_spark.migration.fence import Migration, fence, published, reached
-from evenkeel_spark.migration.migrate import forward, record_of
-from evenkeel_spark.migration.split_state import WRITTEN, Joining
+from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
+from evenkeel_spark.migration.migrate import forward_migration, table_record
+from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
 from evenkeel_spark.migration.table_migration import SWEEPS
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.checksums import (
-    changed,
-    content,
-    duplicates,
+    changed_values,
+    channel_contents,
+    duplicate_keys,
     larger,
     text_sql,
-    total,
+    total_content,
 )
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from partitioning.errors import DamagedError, FenceError
@@ -46,7 +46,7 @@ from partitioning.workload.profile import Profile, sums_by
 STEP = "verify"
 
 
-def measure(
+def measure_table(
     spark: SparkSession, migration: Migration, name: str, record: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[int, int]]:
     """Measures of one state table as `tables_gate` takes them, and its rows by channel.
@@ -60,16 +60,17 @@ def measure(
     """
     path = migration.path(name)
     newest = state.table_version(spark, path)
-    moved = spans(record["commits"]) or [(newest, newest)]
+    moved = commit_spans(record["commits"]) or [(newest, newest)]
     wanted = {newest, *(v for span in moved for v in span)}
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
     shared = shared_keys(migration.before, migration.after)
     width = width_sql(migration.table.spec.state[name])
     text = text_sql(versions[newest].schema, wide_columns(migration.table.spec.state[name]))
     channels = {
-        v: content(rows, migration.after, shared, width, text) for v, rows in versions.items()
+        v: channel_contents(rows, migration.after, shared, width, text)
+        for v, rows in versions.items()
     }
-    totals = {v: total(found.values()) for v, found in channels.items()}
+    totals = {v: total_content(found.values()) for v, found in channels.items()}
     before, after = ([totals[v] for v in ends] for ends in zip(*moved, strict=True))
     misplaced = sum(b.misplaced - a.misplaced for b, a in zip(before, after, strict=True))
     measures = {
@@ -81,7 +82,7 @@ def measure(
         ),
         "checksum_after": str(after[-1].checksum),
         "misplaced": totals[newest].misplaced,
-        "duplicates": duplicates(versions[newest], migration.after),
+        "duplicates": duplicate_keys(versions[newest], migration.after),
         # Rows with large values weigh more than the mean row.
         "bytes_predicted": misplaced * record["bytes_per_row"]
         + sum(b.wide for b in before)
@@ -92,9 +93,11 @@ def measure(
     if len(shared):
         parts = {v: r.where(of_keys_sql(migration.after, shared)) for v, r in versions.items()}
         spec = migration.table.spec
-        measures["merged_changed"] = sum(changed(parts[b], parts[a], spec, name) for b, a in moved)
+        measures["merged_changed"] = sum(
+            changed_values(parts[b], parts[a], spec, name) for b, a in moved
+        )
         if spec.state[name].copied:
-            due = {v: _due(spark, migration, name, shared, v) for v in versions}
+            due = {v: _copies_due(spark, migration, name, shared, v) for v in versions}
             measures["copies_missing"] = due[newest][0]
             # A copy that leaves is not written; one that comes stood nowhere.
             more = {v: come - leave for v, (come, leave) in due.items()}
@@ -103,7 +106,7 @@ def measure(
     return measures, {channel: c.rows for channel, c in channels[newest].items()}
 
 
-def spans(commits: Sequence[int]) -> list[tuple[int, int]]:
+def commit_spans(commits: Sequence[int]) -> list[tuple[int, int]]:
     """Versions before and after each run of commits between which nobody else wrote.
 
     Parameters
@@ -118,17 +121,17 @@ def spans(commits: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _due(
+def _copies_due(
     spark: SparkSession, migration: Migration, name: str, shared: Hashes, version: int
 ) -> tuple[int, int]:
     """Copies that a version of a state table lacks, and those that it has too many."""
-    joining = Joining(migration.table.spec, name, migration.after, shared)
+    joining = PartialMerge(migration.table.spec, name, migration.after, shared)
     left = spark.sql(joining.left(version))
     found = dict(left.groupBy(WRITTEN).count().collect())
     return found.get(True, 0), found.get(False, 0)
 
 
-def counts(
+def channel_counts(
     profile: Profile,
     function: PartitioningFunction,
     measures: list[dict[str, Any]],
@@ -181,8 +184,8 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     migration = replace(migration, attempt=number)
     # What a sweep moves counts in the budget, too.
     throttle = Throttle(spark, migration)
-    passages = {name: forward(spark, migration, name, STEP, throttle) for name in names}
-    moved = _moved(migration)
+    passages = {name: forward_migration(spark, migration, name, STEP, throttle) for name in names}
+    moved = _migrated_versions(migration)
     for _ in range(SWEEPS):
         for name, passage in passages.items():
             version, stands = fence(spark, migration, name)
@@ -192,9 +195,9 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
                 )
             if migration.new not in stands and version != moved.get(name):
                 passage.move()
-        check(spark, migration)
-        reached("measured")
-        sealed = [passage.tighten() for passage in passages.values()]
+        check_gate(spark, migration)
+        crash_point("measured")
+        sealed = [passage.seal() for passage in passages.values()]
         if all(sealed):
             break
         say("rows of another epoch came meanwhile: sweeping them")
@@ -213,7 +216,7 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
     return record
 
 
-def _moved(migration: Migration) -> dict[str, int]:
+def _migrated_versions(migration: Migration) -> dict[str, int]:
     """The version at which migrate's last UPDATE left each state table, every row moved: while a
     table is at it, there is nothing to sweep. Of a table in which nothing had to move, no commit
     tells when that was seen."""
@@ -224,7 +227,7 @@ def _moved(migration: Migration) -> dict[str, int]:
     return {name: table["after"] for name, table in record["tables"].items() if table["commits"]}
 
 
-def check(spark: SparkSession, migration: Migration) -> None:
+def check_gate(spark: SparkSession, migration: Migration) -> None:
     """Measure all state tables and pass them through the gate, or raise GateError."""
     run = migration.run
     measures, found = [], {}
@@ -236,14 +239,14 @@ def check(spark: SparkSession, migration: Migration) -> None:
         )
     for name in migration.table.spec.state:
         known = record["tables"][name]["bytes_per_row"]
-        record["tables"][name] = record_of(spark, migration, name, known)
+        record["tables"][name] = table_record(spark, migration, name, known)
         say(f"{name}: measuring")
         with _readable(migration, name):
-            measured, found[name] = measure(spark, migration, name, record["tables"][name])
+            measured, found[name] = measure_table(spark, migration, name, record["tables"][name])
         measures.append(measured)
     run.write_json("migration.json", record)
     profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
-    channels = counts(
+    channels = channel_counts(
         profile, migration.after, measures, found, shared_keys(migration.before, migration.after)
     )
     gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)

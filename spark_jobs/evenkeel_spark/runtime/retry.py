@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 PATIENCE, PATIENCE_SETTING, LONGEST = 600.0, "spark.evenkeel.patience", 10.0
 
 
-def persistently(spark: SparkSession, what: Callable[[], Result], where: str) -> Result:
+def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: str) -> Result:
     """Do `what`, which begins with its own fence, again while Delta lets another writer win.
 
     Waits at random, and longer each time: a writer that commits at fixed times cannot always win.

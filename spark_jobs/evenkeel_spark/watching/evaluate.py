@@ -23,11 +23,11 @@ from evenkeel.watch.mitigation import batches_left, leave, mitigated, owners, re
 from evenkeel.watch.state import Decided, Watched, begun
 from evenkeel.watch.state_file import read, write
 from evenkeel_spark.events.reader import read_events, row_column
-from evenkeel_spark.migration.fence import reached
+from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.inputs import decision, profile_of, weighed
-from evenkeel_spark.watching.micro_batch import Measured, measure, need_watch
+from evenkeel_spark.watching.micro_batch import Measured, measure_batch, need_watch
 from partitioning.errors import FenceError
 from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
@@ -36,7 +36,7 @@ from partitioning.watch.mitigation import Batch, Limits
 from partitioning.workload.profile import Profile
 
 
-def look(
+def evaluate(
     spark: SparkSession,
     table: Table,
     events: DataFrame,
@@ -65,7 +65,7 @@ def look(
     folder = registry.run(run)
     events = events.persist()
     try:
-        batches = measure(events, spec, routed.function, number)
+        batches = measure_batch(events, spec, routed.function, number)
         # Not before: what was measured while an epoch was published is the older one's.
         current = table.epoch()
         known = read(registry)
@@ -92,9 +92,9 @@ def look(
         known = _newest(spark, table, known, batches[-1], routed, limits, folder.name, now, busy)
     finally:
         events.unpersist()
-    reached("decided")
+    crash_point("decided")
     write(registry, known)
-    reached("folded")
+    crash_point("folded")
     say(known.told)
     return known.decided
 

@@ -40,7 +40,7 @@ class Measured:
     loads: Floats
 
 
-def measure(
+def measure_batch(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, number: Column
 ) -> list[Measured]:
     """The micro-batches in `events`, in order, as `function` routes them.

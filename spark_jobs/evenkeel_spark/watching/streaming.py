@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from evenkeel.pipeline import approval, steps
 from evenkeel.table import Table
 from evenkeel_spark.events.reader import check_key, col, read_events
-from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.commits import CONFLICTS
-from evenkeel_spark.watching.evaluate import look
+from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
 from partitioning.errors import EvenkeelError, UnreachableError
 
@@ -46,7 +46,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             say(f"not carried out, as nobody can be asked: {asked.subject}")
             return None
         approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
-        migration = approved(table, run, digest)
+        migration = approved_migration(table, run, digest)
         try:
             migrate(spark, migration)
             verify(spark, migration)
@@ -92,7 +92,7 @@ def meet(
     """
     run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if look(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
+    if evaluate(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
         carry_out(spark, table, spec, run)
     else:
         # A kill right after publishing has left the epoch without what it keeps.

@@ -18,10 +18,10 @@ import pytest
 
 from evenkeel.demo import replay
 from evenkeel.demo.flights import FLIGHTS, write_flights
-from evenkeel.demo.progress import View, outcome
+from evenkeel.demo.progress import View, summarize
 from evenkeel.demo.schedule import fit
-from evenkeel.demo.spark_worker import Writer
-from evenkeel.demo.table_run import Lane, StepFailed
+from evenkeel.demo.spark_worker import SparkWorker
+from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.table import open_table
 from evenkeel_spark.runtime import worker
@@ -237,7 +237,7 @@ def test_a_spec_learns_from_as_many_days_as_fit(
     file = tmp_path / "sales.parquet"
     pq.write_table(pa.table({"sku": ["a"] * 30, "at": days}), file)
     ran: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(Lane, "run", lambda self, *given: ran.append((self.table.spec, *given)))
+    monkeypatch.setattr(TableRun, "run", lambda self, *given: ran.append((self.table.spec, *given)))
     # Airflow's database is not needed.
     monkeypatch.setattr(replay, "empty_database", lambda *_: tmp_path / "sales.parquet")
     given = ["--data", str(file), "--key", "sku", "--time", "at", "--folder", str(tmp_path)]
@@ -260,7 +260,7 @@ def worker_file(jobs: Path) -> Path:
     return file
 
 
-def _lane(folder: Path, fail: bool) -> Lane:
+def _lane(folder: Path, fail: bool) -> TableRun:
     shop = Shop(folder)
     kept = {"folder": folder, "spec": shop.spec, "home": shop.registry.url}
     tests = str(Path(__file__).resolve().parents[3])
@@ -277,12 +277,12 @@ def _lane(folder: Path, fail: bool) -> Lane:
     environment = {"PATH": str(programs), "PYTHONPATH": tests}
     home: Future[Path] = Future()
     home.set_result(folder / "airflow")
-    return Lane(
+    return TableRun(
         table=open_table(shop.spec),
         spec=Path(shop.spec),
         home=home,
         logs=folder / "logs",
-        writer=Writer(folder, environment),
+        writer=SparkWorker(folder, environment),
         environment=environment,
         force=True,
         say=View(quiet=True).say,
@@ -294,7 +294,7 @@ def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
     lane = _lane(tmp_path, fail=False)
     lane.run(date(2024, 1, 1), 7, 2)
     assert lane.error is None
-    found = outcome(lane)
+    found = summarize(lane)
     assert found.passed
     assert [line.epoch for line in found.lines] == [1, 2]
     assert [line.window_end for line in found.lines] == ["2024-01-15", "2024-01-22"]
@@ -311,14 +311,14 @@ def test_a_lane_tells_a_damaged_file_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lane = _lane(tmp_path, fail=False)
-    real = Lane._dag
+    real = TableRun._dag
 
-    def damaged(self: Lane, *asked: Any) -> None:
+    def damaged(self: TableRun, *asked: Any) -> None:
         real(self, *asked)
         (run,) = {*self.table.registry.store.names("runs")} - {"r"}
         self.table.registry.run(run).write_json("decision.json", ["no decision"])
 
-    monkeypatch.setattr(Lane, "_dag", damaged)
+    monkeypatch.setattr(TableRun, "_dag", damaged)
     lane.run(date(2024, 1, 1), 7, 1)
     assert isinstance(lane.error, DamagedError)
     assert "decision.json: not an object" in str(lane.error)
@@ -330,7 +330,7 @@ def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
     (ran,) = lane.rounds
     failed = {**ran.parts.gate_tables, "success": False}
     lane.rounds[0] = replace(ran, parts=replace(ran.parts, gate_tables=failed))
-    assert not outcome(lane).passed
+    assert not summarize(lane).passed
 
 
 def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None
     assert "decide failed with exit code 1" in str(lane.error)
     assert lane.error.tail == "evenkeel: error: the window is empty"
     assert lane.stop.is_set()
-    assert not outcome(lane).passed
+    assert not summarize(lane).passed
 
 
 def test_the_writer_tells_what_came_of_each_job_and_starts_again(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_the_writer_tells_what_came_of_each_job_and_starts_again(tmp_path: Path)
         "    if code > 2: sys.exit(code)\n"
         "    print('said\\nevenkeel: exit', code, flush=True)\n"
     )
-    writer, lines = Writer(tmp_path, {}), list[str]()
+    writer, lines = SparkWorker(tmp_path, {}), list[str]()
     try:
         assert [writer.run("job", [code], lines.append) for code in "0290"] == [0, 2, 9, 0]
     finally:

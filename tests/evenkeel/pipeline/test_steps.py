@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from evenkeel.pipeline import approval, steps
-from evenkeel.pipeline.metrics import measures
+from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.quality.budgets import write_budget
 from evenkeel.quality.history import over_epochs
@@ -146,7 +146,7 @@ def test_an_epoch_names_the_versions_that_were_verified_and_keeps_its_run(shop: 
 def test_a_kept_file_that_was_edited_or_torn_is_told(shop: Shop) -> None:
     shop.publish("r")
     steps.report(shop.spec, "r")
-    store, kept = shop.registry.store, shop.registry.kept(1)
+    store, kept = shop.registry.store, shop.registry.archive(1)
     names = set(store.names("epochs/00000001"))
     told = set(kept.read_json("kept.json")["sha256"])
     assert names - told == {"epoch.json", "kept.json", "report.html"}
@@ -157,7 +157,7 @@ def test_a_kept_file_that_was_edited_or_torn_is_told(shop: Shop) -> None:
         assert edited != whole
         store.write(f"epochs/00000001/{name}", edited)
         with pytest.raises(DamagedError, match="torn or edited"):
-            shop.registry.kept(1).read(name)
+            shop.registry.archive(1).read(name)
         store.write(f"epochs/00000001/{name}", whole)
     # Who reads them, reads them so.
     store.write("epochs/00000001/gate_tables.json", kept.read("gate_tables.json") + b" ")
@@ -167,7 +167,7 @@ def test_a_kept_file_that_was_edited_or_torn_is_told(shop: Shop) -> None:
     store.remove("epochs/00000001/kept.json")
     assert over_epochs(shop.registry, [1])[1] == []
     steps.publish(shop.spec, "r")
-    assert set(shop.registry.kept(1).read_json("kept.json")["sha256"]) == told
+    assert set(shop.registry.archive(1).read_json("kept.json")["sha256"]) == told
 
 
 def test_params_take_the_place_of_the_spec(shop: Shop) -> None:
@@ -409,7 +409,7 @@ def test_a_crash_right_after_publishing_forgets_no_channels(
     with pytest.raises(Crash):
         shop.look_and_publish()
     monkeypatch.setattr(Registry, "publish", publish)
-    monkeypatch.setattr(steps, "_keep", crash)
+    monkeypatch.setattr(steps, "_archive_run", crash)
     shop.look_and_publish()
     with pytest.raises(Crash):
         steps.publish(shop.spec, "r")
@@ -511,7 +511,7 @@ def test_costs_are_those_measured(shop: Shop) -> None:
     shop.registry.store.write_json("epochs/00000000/migration.json", moved)
     assert pace(shop.registry) == Pace(150, 2.0)
     # What moves nothing, as sharing a key, tells nothing of how fast state moves.
-    kept, numbers = shop.registry.kept, list(range(20))
+    kept, numbers = shop.registry.archive, list(range(20))
     none = {"tables": {"counts": {"bytes": 0, "seconds": 0.0}}}
     for number in numbers[1:]:
         shop.registry.store.write_json(f"epochs/{number:08d}/migration.json", none)
@@ -540,13 +540,13 @@ def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -
     steps.validate_plan(shop.spec, "r")
     shop.verified()
     steps.publish(shop.spec, "r")
-    whose, numbers = measures(shop.spec, "r")
+    whose, numbers = run_metrics(shop.spec, "r")
     made = steps.read_plan(shop.registry.run("r"))
     assert whose == {"table": "words", "run": "r", "epoch": 0, "plan": made.digest}
     assert numbers["imbalance_after"] == made.imbalance_after
     assert numbers["bytes_planned"] == made.bytes
     assert (numbers["published"], numbers["gate_failures"]) == (1, 0)
-    assert measures(shop.spec, "nothing yet")[1] == {}
+    assert run_metrics(shop.spec, "nothing yet")[1] == {}
     page = steps.report(shop.spec, "r")
     assert page is not None
     assert page.endswith("epochs/00000001/report.html")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.inspect.status import standing
+from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.jobs.learn import learn
-from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
@@ -68,7 +68,7 @@ def test_its_runs_open(old: Table, spec_path: str) -> None:
 
 
 def test_how_it_stands_is_told(old: Table) -> None:
-    found = standing(old)
+    found = table_status(old)
     assert found.problems == ()
     assert found.imbalance == pytest.approx(1.0781456953642383)
 
@@ -79,7 +79,7 @@ def test_its_broken_run_is_rolled_back_and_the_next_one_goes_on(spark, old, spec
     path = old.spec.state["totals"].path
     assert constraints.of(spark, path).keys() == {"evenkeel_moving_3"}
     before = spark.read.format("delta").load(path).groupBy().sum("trips").first()[0]
-    roll_back(spark, approved(old, "fourth", digest))
+    roll_back(spark, approved_migration(old, "fourth", digest))
     assert constraints.of(spark, path).keys() == {"evenkeel_epoch_2"}
     profile, versions = learn(spark, old, date(2013, 1, 15))
     run = old.registry.run("next")
@@ -90,7 +90,7 @@ def test_its_broken_run_is_rolled_back_and_the_next_one_goes_on(spark, old, spec
     steps.decide(spec_path, "next", params)
     digest = steps.plan(spec_path, "next", params)
     steps.validate_plan(spec_path, "next")
-    migrate(spark, approved(old, "next", digest))
-    verify(spark, approved(old, "next", digest))
+    migrate(spark, approved_migration(old, "next", digest))
+    verify(spark, approved_migration(old, "next", digest))
     assert steps.publish(spec_path, "next") == 3
     assert spark.read.format("delta").load(path).groupBy().sum("trips").first()[0] == before

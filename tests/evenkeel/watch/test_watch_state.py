@@ -141,7 +141,7 @@ def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
 
     # A minute's profile is no window's: previews and pages take the newest of a day.
     assert newest_profile(shop.registry).source == "r"
-    assert shop.registry.kept(1).read_json("watched.json")["number"] == 0
+    assert shop.registry.archive(1).read_json("watched.json")["number"] == 0
 
 
 def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None:

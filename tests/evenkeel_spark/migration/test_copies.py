@@ -16,11 +16,11 @@ from evenkeel.quality.gates import plan_gate
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import Migration, approved
+from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.migration.verify import check, verify
+from evenkeel_spark.migration.verify import check_gate, verify
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import FenceError, GateError
 from partitioning.function.function import KeyColumn, PartitioningFunction
@@ -245,7 +245,7 @@ def test_an_owner_without_its_copy_fails_the_gate(spark: SparkSession, home: Pla
     delete(spark, home, 2)
     delete(spark, home, 0)
     with pytest.raises(GateError, match=r"Every owner of a split key has its copy .*observed 2\)"):
-        check(spark, migration)
+        check_gate(spark, migration)
     # The sweep before that brings them back.
     verify(spark, migration)
     assert build_side(spark, home) == {START: VALUE, 0: VALUE, 2: VALUE}
@@ -291,7 +291,7 @@ def test_windows_give_every_owner_what_they_bring(spark: SparkSession, world: Wo
     run = world.table.registry.run("split")
     run.write_json("plan.json", plan.to_dict())
     run.write("profile.npz", profile.to_bytes())
-    migration = approved(world.table, "split", plan.digest)
+    migration = approved_migration(world.table, "split", plan.digest)
     migrate(spark, migration)
     verify(spark, migration)
     publish(spark, migration)

@@ -17,7 +17,7 @@ from evenkeel.runs.params import Params
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
@@ -92,7 +92,7 @@ def rebalance(spark: SparkSession, world: World, run: str, end: int) -> int:
     assert steps.decide(spec, run, Params()).rebalance
     digest = steps.plan(spec, run, Params())
     steps.validate_plan(spec, run)
-    migration = approved(world.table, run, digest)
+    migration = approved_migration(world.table, run, digest)
     migrate(spark, migration)
     verify(spark, migration)
     publish(spark, migration)
@@ -174,7 +174,7 @@ def test_a_hot_key_is_split_applied_read_and_whole_again(spark: SparkSession, wo
     joined = [m for m in plan.moves if m.kind == "share" and m.rows]
     assert len(joined) == owners - 1 and all(m.bytes > 0 for m in joined)
     steps.validate_plan(world.spec_path, run)
-    migration = approved(world.table, run, digest)
+    migration = approved_migration(world.table, run, digest)
     migrate(spark, migration)
     verify(spark, migration)
     assert publish(spark, migration).number == 2

@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.jobs.migrate import main
 from evenkeel_spark.migration import fence
-from evenkeel_spark.migration.fence import approved
+from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import check_budget, migrate
 from evenkeel_spark.migration.move_predicate import moved_sql, slot_ranges
-from evenkeel_spark.migration.table_migration import Passage, Written
+from evenkeel_spark.migration.table_migration import TableMigration, WriteResult
 from evenkeel_spark.migration.throttle import Throttle
-from evenkeel_spark.runtime.retry import PATIENCE_SETTING, persistently
+from evenkeel_spark.runtime.retry import PATIENCE_SETTING, retry_on_conflict
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, numbered_channels
@@ -351,7 +351,7 @@ def test_an_edited_plan_is_refused(
     edited = replace(migration.plan, function=next_function(migration.before, (1, 2, 3)))
     store(home, "r1", edited)
     with pytest.raises(FenceError, match="which was approved"):
-        approved(home.table, "r1", migration.plan.digest)
+        approved_migration(home.table, "r1", migration.plan.digest)
     version = home.version(spark)
     arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
     assert main(arguments) == 2
@@ -373,12 +373,12 @@ def test_lost_races_are_tried_again_and_then_told(
         return "done"
 
     # A writer that commits every second wins more than once or twice.
-    assert persistently(spark, lambda: lose(9), "visits") == "done"
+    assert retry_on_conflict(spark, lambda: lose(9), "visits") == "done"
     lost.clear()
     hasty = spark.newSession()
     hasty.conf.set(PATIENCE_SETTING, "0")
     with pytest.raises(FenceError, match=f"were first 1 times in .* raise {PATIENCE_SETTING}"):
-        persistently(hasty, lambda: lose(9), "visits")
+        retry_on_conflict(hasty, lambda: lose(9), "visits")
 
 
 def test_another_writer_during_the_update_is_survived(
@@ -399,13 +399,13 @@ def test_another_writer_during_the_update_is_survived(
                 append(other, home, migration.before, batch)
                 added.update(batch)
 
-    really = Passage._write
+    really = TableMigration._write
 
-    def tell_then_write(*given: Any) -> Written:
+    def tell_then_write(*given: Any) -> WriteResult:
         started.set()
         return really(*given)
 
-    monkeypatch.setattr(Passage, "_write", tell_then_write)
+    monkeypatch.setattr(TableMigration, "_write", tell_then_write)
     monkeypatch.setattr("evenkeel_spark.migration.table_migration.SWEEPS", 20)
     writer = threading.Thread(target=write)
     writer.start()

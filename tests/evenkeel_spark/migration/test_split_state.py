@@ -25,7 +25,7 @@ from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.checksums import changed, duplicates
+from evenkeel_spark.tables.delta.checksums import changed_values, duplicate_keys
 from partitioning.errors import FenceError, GateError, InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.split import Split
@@ -436,14 +436,14 @@ def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:
     rows = spark.read.format("delta").load(home.path())
     heavy = rows.where(f"key = '{HEAVY}'")
     spec, function = home.table.spec, home.table.epoch().function
-    assert duplicates(rows, function) == 0
-    assert duplicates(rows.unionAll(heavy.where("channel = 3")), function) == 1
-    assert duplicates(rows, home.table.epoch(0).function) == 1
+    assert duplicate_keys(rows, function) == 0
+    assert duplicate_keys(rows.unionAll(heavy.where("channel = 3")), function) == 1
+    assert duplicate_keys(rows, home.table.epoch(0).function) == 1
     more = heavy.selectExpr("channel", "slot", "key", "visits + IF(channel = 3, 1, 0) AS visits")
-    assert changed(heavy, heavy, spec, "visits") == 0
-    assert changed(heavy, more, spec, "visits") == 1
-    assert changed(heavy, heavy.limit(0), spec, "visits") == 1
-    assert changed(rows.limit(0), heavy, spec, "visits") == 1
+    assert changed_values(heavy, heavy, spec, "visits") == 0
+    assert changed_values(heavy, more, spec, "visits") == 1
+    assert changed_values(heavy, heavy.limit(0), spec, "visits") == 1
+    assert changed_values(rows.limit(0), heavy, spec, "visits") == 1
     with pytest.raises(InputError, match="no column of the rows is declared"):
         channel_sql(replace(function, row=None))
     assert json.dumps(function.to_dict()["split"]["owners"]) == "[[3, 0, 1]]"

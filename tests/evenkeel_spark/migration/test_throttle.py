@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from evenkeel.runs.record import read_run
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.migration.throttle import Throttle, _tasks, way
+from evenkeel_spark.migration.throttle import Throttle, _tasks, batch_stops
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import FenceError
 from tests.support.placed import append, crashing_at, placed, planned, state_rows
@@ -134,7 +134,7 @@ def test_a_batch_is_never_more_than_a_part_of_the_budget(
     home = placed(spark, tmp_path)
     migration = planned(spark, home, budget=planned(spark, home).plan.bytes)
     migration.run.write_json("params.json", {"batch": 10**9})
-    assert len(way(spark, migration)) >= 3
+    assert len(batch_stops(spark, migration)) >= 3
 
 
 def test_a_table_made_anew_stops_nowhere_and_is_rolled_back_unweighed(
@@ -149,7 +149,7 @@ def test_a_table_made_anew_stops_nowhere_and_is_rolled_back_unweighed(
     shutil.copytree(tmp_path / "other" / "state" / "visits", home.path())
     assert state.table_version(spark, home.path()) < migration.plan.tables["visits"]
     # Files that are no more are counted as they stand: an attempt goes on.
-    assert way(spark, migration)
+    assert batch_stops(spark, migration)
     # Of a table that is not the plan's nothing is asked.
     monkeypatch.setattr("evenkeel_spark.jobs.roll_back.way", lambda *_, **__: pytest.fail("asked"))
     assert roll_back(spark, migration) == {"visits": 0}

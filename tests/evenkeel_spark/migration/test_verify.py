@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.steps import publish as keep
 from evenkeel_spark.jobs.verify import main
 from evenkeel_spark.migration.fence import Migration
-from evenkeel_spark.migration.migrate import migrate, record_of
+from evenkeel_spark.migration.migrate import migrate, table_record
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.migration.table_migration import Passage
-from evenkeel_spark.migration.verify import content, measure, spans, total, verify
+from evenkeel_spark.migration.table_migration import TableMigration
+from evenkeel_spark.migration.verify import commit_spans, content, measure_table, total, verify
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.checksums import Content, larger, text_sql
 from partitioning.errors import DamagedError, FenceError, GateError
@@ -89,7 +89,7 @@ def test_where_nobody_wrote_since_migrate_nothing_is_swept(
     spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept: list[str] = []
-    monkeypatch.setattr(Passage, "move", lambda self: swept.append(self.name))
+    monkeypatch.setattr(TableMigration, "move", lambda self: swept.append(self.name))
     with crashing_at("measured", monkeypatch):
         verify(spark, migration)
     assert swept == []
@@ -197,8 +197,8 @@ def test_lost_rows_and_changed_values_are_seen(
     spark: SparkSession, home: Placed, migration: Migration
 ) -> None:
     name = state.sql_name(home.path())
-    record = record_of(spark, migration, "visits")
-    good, rows = measure(spark, migration, "visits", record)
+    record = table_record(spark, migration, "visits")
+    good, rows = measure_table(spark, migration, "visits", record)
     assert good["rows_before"] == good["rows_after"] == sum(rows.values()) == KEYS
     assert good["checksum_before"] == good["checksum_after"]
     assert good["misplaced"] == good["duplicates"] == 0
@@ -206,12 +206,12 @@ def test_lost_rows_and_changed_values_are_seen(
     # As if our UPDATEs had done it.
     spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
     record["commits"] = [home.version(spark)]
-    changed, _ = measure(spark, migration, "visits", record)
+    changed, _ = measure_table(spark, migration, "visits", record)
     assert changed["rows_before"] == changed["rows_after"]
     assert changed["checksum_before"] != changed["checksum_after"]
     spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
     record["commits"] = [home.version(spark)]
-    lost, _ = measure(spark, migration, "visits", record)
+    lost, _ = measure_table(spark, migration, "visits", record)
     assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
 
 
@@ -222,7 +222,7 @@ def test_lost_rows_and_changed_values_are_seen(
 def test_commits_that_follow_one_another_are_one(
     commits: list[int], found: list[tuple[int, int]]
 ) -> None:
-    assert spans(commits) == found
+    assert commit_spans(commits) == found
 
 
 @pytest.mark.slow
@@ -231,9 +231,9 @@ def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_pat
     migration = planned(spark, home)
     migration.run.write_json("params.json", {"batch": round(migration.plan.bytes / 3)})
     migrate(spark, migration)
-    record = record_of(spark, migration, "visits")
+    record = table_record(spark, migration, "visits")
     assert len(record["commits"]) >= 3
-    found, _ = measure(spark, migration, "visits", record)
+    found, _ = measure_table(spark, migration, "visits", record)
     assert found["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
     assert found["checksum_before"] == found["checksum_after"]
 

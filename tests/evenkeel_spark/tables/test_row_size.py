@@ -16,7 +16,7 @@ from evenkeel.table import Table
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.tables.delta import commits, row_size, state
-from evenkeel_spark.tables.delta.row_size import WIDTH, price
+from evenkeel_spark.tables.delta.row_size import WIDTH, size_rows
 from partitioning.errors import FenceError
 from tests.support.placed import (
     HEAVY,
@@ -104,8 +104,8 @@ def test_a_column_that_was_renamed_is_priced_as_before(
     spark.sql(f"ALTER TABLE {name} RENAME COLUMN ids TO members")
     renamed = load_spec(tmp_path / "t.yaml").state["visits"]
     assert state.read_newest(spark, renamed.path)[0].columns[-1] == "members"
-    assert price(spark, renamed) == price(spark, apart.table.spec.state["visits"])
-    assert price(spark, renamed).byte > 0
+    assert size_rows(spark, renamed) == size_rows(spark, apart.table.spec.state["visits"])
+    assert size_rows(spark, renamed).byte > 0
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_plan_prices_rows_by_how_wide_they_are(spark: SparkSession, home: Plac
     # The same as what is read before a batch.
     rows = spark.read.format("delta").load(home.path()).where(f"{state.SLOT} = {MOVED[0]}")
     width = F.octet_length(F.col("ids").cast("string")).alias(WIDTH)
-    priced = price(spark, spec.state["visits"]).times(rows.select(width))
+    priced = size_rows(spark, spec.state["visits"]).times(rows.select(width))
     assert priced == pytest.approx(weight.bytes[MOVED[0]])
 
 

@@ -38,7 +38,7 @@ from evenkeel_spark.jobs.bootstrap import bootstrap, first_function
 from evenkeel_spark.jobs.learn import learn as learn_window
 from evenkeel_spark.jobs.watch import main, watch
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.watching.micro_batch import measure, number_sql, since
+from evenkeel_spark.watching.micro_batch import measure_batch, number_sql, since
 from evenkeel_spark.watching.streaming import carry_out, stream
 from partitioning.errors import DamagedError
 from partitioning.function.function import KeyColumn, canonical_json
@@ -310,7 +310,7 @@ def test_what_an_older_epoch_has_routed_tells_nothing(
 ) -> None:
     def overtaken(*given: Any) -> Any:
         """Somebody publishes while a micro-batch is measured."""
-        found, epoch = measure(*given), live.table.epoch()
+        found, epoch = measure_batch(*given), live.table.epoch()
         moved = replace(epoch.function, epoch=1, parent=epoch.function.digest)
         live.table.registry.publish(moved, epoch.tables, "another's plan")
         return found
@@ -363,7 +363,7 @@ def test_what_holds_the_watch_back(
     work = [{"channel": c, "rows": 1000, "seconds": 0.1} for c in range(CHANNELS)]
     store.write_json("windows/2013-01-01.json", {"channels": work})
     tables = {"totals": {"bytes": 1000, "seconds": 200.0}}
-    live.table.registry.kept(0).keep(
+    live.table.registry.archive(0).keep(
         {"migration.json": canonical_json({"digest": "", "epoch": 0, "tables": tables})}, {}
     )
     live.batch(6, 4.0)
@@ -425,11 +425,11 @@ def test_the_watch_of_a_stream(
         patch.setattr("evenkeel_spark.watching.streaming.verify", down)
         assert main(job) == StoreError.exit_code and live.table.epoch().number == 0
     with monkeypatch.context() as patch:
-        patch.setattr("evenkeel.pipeline.steps._keep", killed)
+        patch.setattr("evenkeel.pipeline.steps._archive_run", killed)
         with pytest.raises(StreamingQueryException):
             main(job)
     # It had just published; started again, the epoch gets what it is to keep of its run.
-    kept = live.table.registry.kept(1)
+    kept = live.table.registry.archive(1)
     assert live.table.epoch().number == 1 and not kept.exists("plan.json")
     assert main(job) == 0
     assert live.table.epoch().number == 1 and len(live.table.epoch().function.split) == 1
@@ -440,7 +440,7 @@ def test_the_watch_of_a_stream(
     live.batch(4, 4.0, id=lambda rows: pd.array([pd.NA] * len(rows), dtype="Int64"))
     spec, function = live.table.spec, live.table.epoch().function
     events = since(spark, live.table, FIRST + 3, ended(4))
-    (measured,) = measure(events, spec, function, F.lit(4))
+    (measured,) = measure_batch(events, spec, function, F.lit(4))
     assert measured.loads.tolist() == live.loads(spark, 4)
     assert sorted(measured.loads.tolist()) == [FAIR] * (CHANNELS - 1) + [5 * FAIR]
 

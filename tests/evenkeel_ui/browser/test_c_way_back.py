@@ -29,7 +29,7 @@ def test_the_way_back_leads_to_where_every_row_was(people: People, spark: SparkS
     has(page, now.plan_digest)
     assert np.array_equal(now.function.slots, first.slots)
     assert np.array_equal(now.function.explicit_keys, first.explicit_keys)
-    moved = site.registry.kept(1).read_json("migration.json")["tables"]
+    moved = site.registry.archive(1).read_json("migration.json")["tables"]
     for name, part in now.tables.items():
         rows = read_version(spark, part.path, part.version)
         before = read_version(spark, part.path, moved[name]["before"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.planning.frontier_scale import problem
 from partitioning.function.function import numbered_channels
-from partitioning.strategies.frontier.cheapest_shedding import STEPS, thriftier
+from partitioning.strategies.frontier.cheapest_shedding import STEPS, cheaper_shedding
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.bounds import least_bytes
 from partitioning.workload.metrics import channel_loads, imbalance
@@ -26,7 +26,7 @@ def test_no_more_bytes_no_channel_over_its_limit(seed, items, channels):
     limit = loads * random.choice([1.0, 1.1, 2.0], channels)
     loose = np.flatnonzero(random.random(items) < 0.8)
     limit[loads == 0] *= random.random() < 0.5
-    after = thriftier(load, charged, home, at, limit, loose)
+    after = cheaper_shedding(load, charged, home, at, limit, loose)
     assert (np.bincount(after, load, minlength=channels) <= limit * (1 + 1e-12)).all()
     assert charged[after != home].sum() <= charged[at != home].sum()
     assert np.isin(np.flatnonzero(after != at), loose).all()
@@ -40,7 +40,7 @@ def test_one_channel_sheds_the_cheapest_that_suffices(seed):
     at = home.copy()
     at[5:] = 1
     limit = np.array([load[:5].sum() * 1.2, 100.0])
-    after = thriftier(load, charged, home, at, limit, np.arange(10))
+    after = cheaper_shedding(load, charged, home, at, limit, np.arange(10))
 
     def cost(within: float) -> float:
         """Of the best of all subsets to keep."""
@@ -74,6 +74,6 @@ def test_room_is_made_for_what_fits_nowhere_where_that_is_cheaper():
     limit, every = np.full(3, 6.0), np.arange(11)
     for each, moved in ((1.0, [0, 5, 6, 7]), (100.0, [1, 2, 3, 4])):
         charged = np.array([1.0] + [10.0] * 4 + [each] * 6)
-        after = thriftier(load, charged, home, at, limit, every)
+        after = cheaper_shedding(load, charged, home, at, limit, every)
         assert np.flatnonzero(after != home).tolist() == moved
         assert np.bincount(after, load).max() <= 6

@@ -23,8 +23,8 @@ from partitioning.planning.plan import make_plan
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier.assignment import Assignment
 from partitioning.strategies.frontier.local_search import LEAST_GAIN
-from partitioning.strategies.frontier.pair_repack import LEAST_STEPS, pairwise
-from partitioning.strategies.frontier.problem import Task, _squares, task_of
+from partitioning.strategies.frontier.pair_repack import LEAST_STEPS, repack_pairs
+from partitioning.strategies.frontier.problem import Problem, _squares, problem_of
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.frontier.tradeoff import trace, whole_path
 from partitioning.strategies.hashing import consistent, uniform
@@ -48,7 +48,7 @@ SLOTS = 32
 
 
 @dataclass(frozen=True)
-class Problem:
+class Instance:
     """Every key's load and bytes, what is known of them, and the function in force."""
 
     hashes: Hashes
@@ -71,7 +71,7 @@ class Problem:
 
 
 @st.composite
-def problems(draw, same_channels: bool = False) -> Problem:
+def problems(draw, same_channels: bool = False) -> Instance:
     """Loads of any shape, bytes in proportion or not, any previous function, channels that stay,
     come, go, drain and differ."""
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -107,7 +107,7 @@ def problems(draw, same_channels: bool = False) -> Problem:
         after += [Channel(f"new {i}", draw(capacities)) for i in range(draw(st.integers(0, 3)))]
         if len(after) > 1 and draw(st.booleans()):
             after[draw(st.integers(0, len(after) - 1))] = Channel("drained", 0.0)
-    return Problem(hashes, load, state, profile, previous, tuple(after))
+    return Instance(hashes, load, state, profile, previous, tuple(after))
 
 
 @settings(deadline=None, max_examples=80)
@@ -180,7 +180,7 @@ def test_never_worse_and_nothing_moves_twice(problem, max_imbalance):
     assert again.explicit_channels.tolist() == function.explicit_channels.tolist()
 
 
-def bound(problem: Problem, imbalances: Floats) -> Floats:
+def bound(problem: Instance, imbalances: Floats) -> Floats:
     """The LP bound, from the keys: tails and heavy keys put together anew."""
     p, previous = problem.profile, problem.previous
     heavy = np.isin(problem.hashes, p.heavy)
@@ -513,7 +513,7 @@ def test_two_channels_share_their_items_as_well_as_any(items, capacity, budget):
     load, size, home = np.array(items, np.float64).reshape(-1, 3).T
     fair, home = np.array([1.0, capacity]), home.astype(np.int32)
     charged, at = size * (home >= 0), np.maximum(home, 0)  # what is nowhere is free to put
-    found = pairwise(load, charged, home, at, fair, np.arange(len(load)), budget, 0.0)
+    found = repack_pairs(load, charged, home, at, fair, np.arange(len(load)), budget, 0.0)
 
     def worst(at):
         return (np.bincount(at, load, minlength=2) / fair).max()
@@ -576,7 +576,7 @@ def test_gedik_default_stream(seed):
 @given(problems(same_channels=True))
 def test_every_prefix_of_the_steps_is_no_worse_than_the_start(problem):
     # A swap is one step: half of it alone can be worse, and is no point of the curve.
-    path = whole_path(task_of(problem.profile, problem.previous, problem.channels))
+    path = whole_path(problem_of(problem.profile, problem.previous, problem.channels))
     start = problem.imbalance(problem.previous)
     for step in range(len(path.moves)):
         at = path.at(step)
@@ -593,7 +593,7 @@ def test_every_prefix_of_the_steps_is_no_worse_than_the_start(problem):
         assert problem.imbalance(function) <= start * (1 + 1e-9)
 
 
-def path_keys(problem: Problem, at: np.ndarray) -> dict[int, int]:
+def path_keys(problem: Instance, at: np.ndarray) -> dict[int, int]:
     """Heavy keys -> channels, of a state of the search (slot tails first, then listed keys)."""
     listed = problem.profile.listing(problem.previous.explicit_keys).heavy.tolist()
     return dict(zip(listed, at[problem.profile.slots :].tolist(), strict=True))
@@ -707,8 +707,8 @@ def test_out_of_time_it_gives_the_best_so_far(z, splitting):
 def test_out_of_time_no_other_search_begins(monkeypatch):
     profile, walks = zipf_profile(20_000, 0.8, threshold=0.0005), []
     previous = uniform(profile, None, numbered_channels(10))
-    once = Task.search
-    monkeypatch.setattr(Task, "search", lambda *given: walks.append(1) or once(*given))
+    once = Problem.search
+    monkeypatch.setattr(Problem, "search", lambda *given: walks.append(1) or once(*given))
     frontier(profile, previous, numbered_channels(11), seconds=60)
     unhurried, walks[:] = len(walks), []
     frontier(profile, previous, numbered_channels(11), seconds=1e-9)

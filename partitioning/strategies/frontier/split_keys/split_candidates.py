@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from partitioning.function.function import PartitioningFunction
-from partitioning.strategies.frontier.problem import Task
+from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.split_keys.shares import Owners, emptied, evenly, owned
 from partitioning.workload.metrics import Indices, placements
 from partitioning.workload.profile import Floats, sums_by
@@ -88,7 +88,7 @@ class Cut:
         return owned(self.loads, *known, depth, copies)
 
 
-def cut(task: Task, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
+def cut(task: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
     """The keys over so much of what the goal allows the best channel; and, if they can be, those
     that are split now."""
     load = task.load.copy()
@@ -123,7 +123,7 @@ def cut(task: Task, previous: PartitioningFunction | None, goal: float, part: fl
     )
 
 
-def _made_whole(task: Task, previous: PartitioningFunction | None) -> float:
+def _made_whole(task: Problem, previous: PartitioningFunction | None) -> float:
     """Bytes of keys that are split now and are fixed, whole, beside what items count of them."""
     if previous is None:
         return 0.0
@@ -138,7 +138,7 @@ def _made_whole(task: Task, previous: PartitioningFunction | None) -> float:
     return float((paid - task.sizes[items] * (task.start[items] != task.home[items])).sum())
 
 
-def left(task: Task, keys: Cut, owners: Mapping[int, Owners], layout: str) -> Task:
+def left(task: Problem, keys: Cut, owners: Mapping[int, Owners], layout: str) -> Problem:
     """What is left to plan: the task without the load of the keys, but for those with owners, of
     which a piece comes back on each as a fixed item at the task's end."""
     own = [o.channels for o in owners.values()]

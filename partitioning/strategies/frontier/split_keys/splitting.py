@@ -11,7 +11,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.split import PARTS
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.local_search import ROUNDING
-from partitioning.strategies.frontier.problem import Task
+from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.split_keys.shares import Owners, afforded, largest, shared
 from partitioning.strategies.frontier.split_keys.split_candidates import (
     ALIKE,
@@ -21,7 +21,7 @@ from partitioning.strategies.frontier.split_keys.split_candidates import (
     cut,
     left,
 )
-from partitioning.strategies.frontier.tradeoff import CLOSE, check_forced, cleared, picked
+from partitioning.strategies.frontier.tradeoff import CLOSE, best_state, check_forced, cleared
 from partitioning.workload.metrics import imbalance
 from partitioning.workload.profile import sums_by
 
@@ -43,7 +43,7 @@ DEPTHS = ((FEWEST, (BESIDE, ALIKE, FULL)), (2 / 3, (BESIDE, ALIKE)), (1 / 3, (BE
 
 
 def shared_plan(
-    task: Task,
+    task: Problem,
     previous: PartitioningFunction | None,
     goal: float,
     budget: float,
@@ -87,7 +87,7 @@ def shared_plan(
         keys = cut(task, previous, goal, part)
         owners = keys.owners(depth, copies)
         rest = left(task, keys, owners, ALIKE)
-        at = picked(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
+        at = best_state(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
         tried.append(_carried_out(task, keys, owners, rest, at, goal, budget, copies))
         if tried[-1][0] <= goal * (1 + ROUNDING):
             return tried[-1]
@@ -96,7 +96,7 @@ def shared_plan(
 
 
 def _few(
-    task: Task,
+    task: Problem,
     keys: Cut,
     goal: float,
     budget: float,
@@ -139,10 +139,10 @@ def _few(
 
 
 def _carried_out(
-    task: Task,
+    task: Problem,
     keys: Cut,
     owners: Mapping[int, Owners],
-    rest: Task,
+    rest: Problem,
     at: Ints,
     goal: float,
     budget: float,

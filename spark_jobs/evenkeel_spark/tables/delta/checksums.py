@@ -66,7 +66,7 @@ class Content:
     moved_text: int = 0
 
 
-def content(
+def channel_contents(
     rows: DataFrame,
     function: PartitioningFunction,
     shared: Hashes | None = None,
@@ -121,7 +121,7 @@ def text_sql(schema: StructType, wide: Collection[str]) -> str | None:
     return f"CAST({' + '.join(sizes)} AS BIGINT)" if sizes else None
 
 
-def total(channels: Iterable[Content]) -> Content:
+def total_content(channels: Iterable[Content]) -> Content:
     """All channels together."""
     parts = list(channels)
     return Content(
@@ -147,7 +147,7 @@ def larger(before: Sequence[Content], misplaced: int) -> float:
     return max(0.0, sum(b.moved_text for b in before) - misplaced * mean)
 
 
-def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:
+def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
     """Keys that stand in more than one row, or, if split, in more than one on a channel."""
     by = [F.col(quoted(c.name)) for c in function.key]
     if len(function.split):
@@ -156,7 +156,7 @@ def duplicates(rows: DataFrame, function: PartitioningFunction) -> int:
     return rows.groupBy(*by).count().where("count > 1").count()
 
 
-def changed(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:
+def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:
     """Keys whose partials, merged, are not the same in two versions of a state table: sketches by
     their estimate, sums of floats but for rounding.
 

@@ -51,7 +51,7 @@ def mend(table: str) -> str:
     )
 
 
-def ours(spark: SparkSession, path: str) -> set[str]:
+def our_constraints(spark: SparkSession, path: str) -> set[str]:
     """Names of the constraints of ours that stand on a table."""
     return {name for name in of(spark, path) if name.startswith(OURS)}
 

@@ -24,7 +24,7 @@ FILES = 64
 
 
 @dataclass(frozen=True)
-class Price:
+class RowSize:
     """Bytes in Parquet of a row of a state table.
 
     Parameters
@@ -64,14 +64,14 @@ class _Part:
         return _Part(*(weight * v for v in (self.rows, self.wide, self.width, self.rest)))
 
 
-def price(spark: SparkSession, table: StateTable) -> Price:
+def size_rows(spark: SparkSession, table: StateTable) -> RowSize:
     """What a row of a state table takes, by what stands there.
 
     Where it has wide columns, by the footers of its files and what these columns hold in the same
     files, hidden rows too: a file of wide rows says nothing of one of narrow rows.
     """
     if width_sql(table) is None:
-        return Price(state.table_bytes_per_row(spark, table.path))
+        return RowSize(state.table_bytes_per_row(spark, table.path))
     found = state.files(spark, table.path).select("path", "size").orderBy(F.desc("size"), "path")
     files = [(_full(table.path, file["path"]), int(file["size"])) for file in found.collect()]
     most = FILES if len(files) <= FILES else FILES // 2
@@ -81,8 +81,8 @@ def price(spark: SparkSession, table: StateTable) -> Price:
         some = rest[step // 2 :: step]
         part += _part(spark, table, some) * (len(rest) / len(some))
     if not part.width:
-        return Price((part.rest + part.wide) / part.rows if part.rows else 0.0)
-    return Price(part.rest / part.rows, part.wide / part.width)
+        return RowSize((part.rest + part.wide) / part.rows if part.rows else 0.0)
+    return RowSize(part.rest / part.rows, part.wide / part.width)
 
 
 def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) -> _Part:
