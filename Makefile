@@ -52,11 +52,12 @@ fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, s
 model: .venv/.installed ## visit the states of the protocol's model, and tell the shortest story of what is broken
 	@$(PY) -m tests.model $(ARGS)
 
-lint: .venv/.installed ## style, types and the arrows between packages
+lint: .venv/.installed ## style, types, plain English and the arrows between packages
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check -q .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache --no-logo
+	@$(PY) -m tests.support.prose
 
 audit: .venv/.installed ## ask OSV for known vulnerabilities of what is pinned
 	@setup/audit.sh

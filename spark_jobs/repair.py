@@ -1,5 +1,4 @@
-"""Repair: bring every state table to the epoch in force, whatever was broken off or done by
-hand."""
+"""Bring every state table to the epoch in force."""
 
 import sys
 

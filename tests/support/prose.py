@@ -1,0 +1,140 @@
+"""Check that docs and messages are in plain English: `python -m tests.support.prose`, in make lint.
+
+A sentence is too long over 30 words, and wrong if it opens with a word that turns it around
+("Of 16 airlines one ..."). Known ones are listed in prose_allowed.txt; that list may only shrink: a
+line there that nothing needs any more is an error, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+ALLOWED = Path(__file__).with_name("prose_allowed.txt")
+#: Words of the longest sentence.
+LONGEST = 30
+#: Spaces in a cell of a table from which on it is read as a sentence.
+CELL = 5
+#: Words on average over all sentences of the docs, at most.
+MEAN = 20.0
+_OPENINGS = re.compile(r"(Of|What|That|Where|Whoever|Whatever|Such as) [a-z]")
+_OLD = re.compile(r"\b(anew|whoever|thereof|whereof|foretold|foretell|foretells|lest|shall)\b")
+_PACKAGES = ("partitioning", "evenkeel", "spark_jobs", "dags", "plugins")
+
+
+class Sentence(NamedTuple):
+    """A sentence, and the file that it stands in."""
+
+    file: str
+    text: str
+
+    @property
+    def words(self) -> int:
+        """How many words it has; a link, a piece of code or a formula is one."""
+        return len(self.text.split())
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it; None: nothing."""
+        if self.words > LONGEST:
+            return f"{self.words} words, at most {LONGEST} are allowed"
+        if found := _OPENINGS.match(self.text):
+            return f"opens with {found[1]!r}: start with the noun"
+        if found := _OLD.search(self.text):
+            return f"says {found[1]!r}: use a plain word"
+        return None
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Sentences of a paragraph, with links and code as one word each."""
+    plain = re.sub(r"`[^`]*`", "code", text)
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", "link", plain)
+    plain = re.sub(r"https?://\S+|[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", plain)
+    for part in re.split(r"(?<=[.!?;])[)\"']?\s+", re.sub(r"\s+", " ", plain).strip()):
+        if part:
+            yield part
+
+
+def paragraphs(markdown: str) -> Iterator[str]:
+    """Paragraphs, list items and cells of tables with a sentence in them; no code, no HTML."""
+    text = re.sub(r"```.*?(```|\Z)", "\n\n", markdown, flags=re.S)
+    block: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        bare = line.strip()
+        starts = re.match(r"([-*+]|\d+\.|>|#+) ", bare)
+        if not bare or starts or bare.startswith(("|", "<", "![")):
+            if block:
+                yield " ".join(block)
+            block = []
+        if bare.startswith("|"):
+            yield from (cell for cell in bare.strip("|").split(" | ") if cell.count(" ") > CELL)
+        if bare and not bare.startswith(("|", "<", "![", "#")):
+            block.append(bare[starts.end() :] if starts else bare)
+
+
+def of_docs(root: Path = ROOT) -> list[Sentence]:
+    """Every sentence of the README and the docs."""
+    files = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    return [
+        Sentence(str(file.relative_to(root)), sentence)
+        for file in files
+        for paragraph in paragraphs(file.read_text())
+        for sentence in sentences(paragraph)
+    ]
+
+
+def of_messages(root: Path = ROOT) -> list[Sentence]:
+    """Every sentence that the product says: texts of errors, of progress and of options."""
+    found = []
+    for package in _PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            name = str(file.relative_to(root))
+            tree = ast.parse(file.read_text())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call):
+                    values = [*node.args, *(k.value for k in node.keywords)]
+                    for text in map(_literal, values):
+                        found += [Sentence(name, s) for s in sentences(text) if " " in s]
+    return found
+
+
+def _literal(node: ast.expr) -> str:
+    """Text of a string or f-string, each field as one word; empty: it is neither."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            v.value if isinstance(v, ast.Constant) and isinstance(v.value, str) else "x"
+            for v in node.values
+        )
+    return ""
+
+
+def problems(found: Iterable[Sentence], allowed: set[str]) -> list[str]:
+    """What is wrong and not allowed, and what is allowed and no longer wrong."""
+    wrong = {f"{s.file}: {s.text[:80]}": s.problem for s in found if s.problem is not None}
+    return [f"{where}: {why}" for where, why in wrong.items() if where not in allowed] + [
+        f"{ALLOWED.name}: no longer needed, remove it: {line}" for line in allowed - set(wrong)
+    ]
+
+
+def main() -> int:
+    """Print what is wrong; returns the exit code."""
+    docs, messages = of_docs(), of_messages()
+    listed = {line for line in ALLOWED.read_text().splitlines() if line}
+    found = problems([*docs, *messages], listed)
+    mean = sum(s.words for s in docs) / max(len(docs), 1)
+    if mean > MEAN:
+        found.append(f"docs: {mean:.1f} words a sentence on average, at most {MEAN:g} are allowed")
+    for line in sorted(found):
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
