@@ -1,4 +1,7 @@
-"""`make up`: what it refuses, what it keeps, and its processes; `tests/browser` runs it in full."""
+"""`make up`: what it refuses, what it keeps, and its processes.
+
+`tests/evenkeel_ui/browser` runs it in full.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A real `make up` for the whole folder, and a real Chromium with a user of it logged in.
 
-pytest tests/browser                                          # starts an Airflow of its own
-EVENKEEL_SHOTS=docs/img pytest tests/browser                  # and makes the pictures of docs
-EVENKEEL_UP=/folder/.run pytest tests/browser                 # on one that runs already
+pytest tests/evenkeel_ui/browser  # starts an Airflow of its own
+EVENKEEL_SHOTS=docs/img pytest tests/evenkeel_ui/browser  # and makes the pictures of docs
+EVENKEEL_UP=/folder/.run pytest tests/evenkeel_ui/browser  # on one that runs already
 """
 
 from __future__ import annotations
