@@ -1,8 +1,8 @@
 """Airflow DAGs of every table spec in `$EVENKEEL_TABLES` (default: `tables` beside this folder).
 
-For each: `rebalance_<table>` on the spec's schedule or when asked, `roll_back_<table>` when asked,
-`repair_<table>` when asked, `maintain_<table>` weekly, `watch_<table>` every few minutes if the
-spec asks for it. A spec that is wrong has no DAGs here; `evenkeel_specs.py` says why.
+Each table has `rebalance_<table>` (on the spec's schedule or by hand), `roll_back_<table>` and
+`repair_<table>` (by hand), `maintain_<table>` (weekly), and `watch_<table>` (every few minutes) if
+the spec has a watch. A wrong spec has no DAGs here; `evenkeel_specs.py` shows its error.
 """
 
 from __future__ import annotations

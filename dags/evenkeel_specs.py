@@ -1,7 +1,6 @@
-"""Shows table specs that are wrong as an Airflow import error of this file.
+"""Show wrong table specs as an Airflow import error of this file, which has no DAG.
 
-It makes no DAG. Were the error raised in `evenkeel_dags.py`, the DAGs of all other tables would go
-with it.
+If `evenkeel_dags.py` raised the error, the DAGs of all other tables would disappear too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The DAGs of one table: wiring only; what they run is in `operators`, the jobs and the steps."""
+"""The DAGs of one table. Wiring only: `operators` and `tasks` do the work."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pendulum import datetime
 from evenkeel.spec.catalog import load_catalog
 from evenkeel.spec.table_spec import WHOLE, TableSpec
 from evenkeel_airflow import operators as op
+from evenkeel_airflow import tasks
 
 RUN, DIGEST = "{{ run_id }}", "{{ ti.xcom_pull(task_ids='plan') }}"
 COMMON = {"start_date": datetime(2024, 1, 1), "catchup": False, "max_active_runs": 1}
 
-AIM, SAFETY = "What to aim at", "How far to go"
+AIM, SAFETY = "Aim", "Limits"
 WINDOW_END = Param(
     None,
     type=["null", "string"],
@@ -30,20 +31,21 @@ RELEARN = Param(
     False,
     type="boolean",
     title="Relearn",
-    description="Late rows came: learn every day of the window anew, not from stored sketches.",
+    description="Sketch every day of the window again, instead of using the stored sketches. "
+    "Use it after late rows.",
     section=AIM,
 )
 
 
 def rebalance_params(spec: TableSpec) -> dict[str, Param]:
-    """Params of a rebalance; left empty, the spec's values hold."""
+    """Return the Params of a rebalance; an empty one takes the spec's value."""
     return {
         "strategy": Param(
             None,
             type=["null", "string"],
             enum=[None, *WHOLE],
             title="Strategy",
-            description=f"How the next function is built. Default: {spec.strategy}.",
+            description=f"Strategy that builds the next function. Default: {spec.strategy}.",
             section=AIM,
         ),
         "channels": Param(
@@ -52,8 +54,8 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             minimum=1,
             maximum=100_000,
             title="Channels",
-            description="Number of channels: fewer drops the last ones, more adds some. It stays "
-            "until the spec's list is edited. Default: as now, or as the spec says.",
+            description="Number of channels. A lower number drops the last ones, a higher one adds "
+            "some. It holds until the spec's list is edited. Default: as now, or as in the spec.",
             section=AIM,
         ),
         "capacities": Param(
@@ -62,8 +64,8 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             items={"type": "number", "minimum": 0},
             contains={"exclusiveMinimum": 0},
             title="Capacities",
-            description="Capacity weight of each channel, in order; 0 drains it. It stays like "
-            "Channels. Default: as now, or as the spec says.",
+            description="Capacity weight of each channel, in order; 0 drains a channel. It holds "
+            "until the spec's list is edited. Default: as now, or as in the spec.",
             section=AIM,
         ),
         "max_imbalance": Param(
@@ -71,9 +73,8 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             type=["null", "number"],
             minimum=1,
             title="Max imbalance",
-            description="Stop moving state once this is reached; 1 is perfect. "
-            "Default: "
-            f"{'as even as it gets' if spec.max_imbalance is None else f'{spec.max_imbalance:g}'}.",
+            description="Stop adding moves at this imbalance; 1 is perfect. None: as even as possible. "
+            f"Default: {'none' if spec.max_imbalance is None else f'{spec.max_imbalance:g}'}.",
             section=AIM,
         ),
         "window_end": WINDOW_END,
@@ -83,7 +84,7 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             type=["null", "integer"],
             minimum=0,
             title="Budget in bytes",
-            description="Bytes of state that may move. "
+            description="Bytes of state that may move, at most. "
             f"Default: {'no limit' if spec.budget is None else spec.budget}.",
             section=SAFETY,
         ),
@@ -97,10 +98,15 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
                 section=SAFETY,
             )
             for name, title, what, limit in (
-                ("batch", "Bytes a commit", "State moves in commits of so much.", spec.batch),
-                ("batch_files", "Files a commit", "One writes no more.", spec.batch_files),
-                ("rate", "Bytes a second", "State moves no faster.", spec.rate),
-                ("rate_rows", "Rows a second", "State moves no faster.", spec.rate_rows),
+                ("batch", "Bytes per commit", "Bytes of state that one commit moves.", spec.batch),
+                (
+                    "batch_files",
+                    "Files per commit",
+                    "Files that one commit writes.",
+                    spec.batch_files,
+                ),
+                ("rate", "Bytes per second", "Bytes of state moved per second.", spec.rate),
+                ("rate_rows", "Rows per second", "Rows of state moved per second.", spec.rate_rows),
             )
         },
         "dry_run": Param(
@@ -114,14 +120,14 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             False,
             type="boolean",
             title="Force",
-            description="Plan even where it does not pay.",
+            description="Plan even if the rebalance does not pay off.",
             section=SAFETY,
         ),
     }
 
 
 def rebalance(spec: TableSpec, file: str) -> DAG:
-    """Learn, decide, plan, ask, move, check, publish."""
+    """Build the DAG that learns, decides, plans, asks, moves, checks and publishes."""
     with DAG(
         f"rebalance_{spec.table}",
         schedule=spec.schedule,
@@ -130,15 +136,15 @@ def rebalance(spec: TableSpec, file: str) -> DAG:
         tags=["evenkeel", spec.table],
         **COMMON,
     ) as dag:
-        decided = op.decide(file)
-        planned = op.plan(file, decided)
+        decided = tasks.decide(file)
+        planned = tasks.plan(file, decided)
         learn(file) >> decided
         carry_out(spec, file, planned)
     return dag
 
 
 def roll_back(spec: TableSpec, file: str) -> DAG:
-    """Go back to the placement of an earlier epoch, through the same gates; nothing is lost."""
+    """Build the DAG that goes back to an earlier epoch's placement, through the same gates."""
     with DAG(
         f"roll_back_{spec.table}",
         schedule=None,
@@ -147,7 +153,7 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
                 type="integer",
                 minimum=0,
                 title="Epoch",
-                description="Go back to where this epoch placed every key.",
+                description="Epoch whose placement of keys to restore.",
             ),
             "dry_run": rebalance_params(spec)["dry_run"],
             "window_end": WINDOW_END,
@@ -157,14 +163,14 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
         tags=["evenkeel", spec.table],
         **COMMON,
     ) as dag:
-        planned = op.plan_rollback(file)
+        planned = tasks.plan_rollback(file)
         learn(file) >> planned
         carry_out(spec, file, planned)
     return dag
 
 
 def maintain(spec: TableSpec, file: str) -> DAG:
-    """Compact the state tables, and clean up what no epoch needs any more."""
+    """Build the DAG that compacts the state tables and removes files that no epoch needs."""
     with DAG(
         f"maintain_{spec.table}",
         schedule="@weekly",
@@ -177,7 +183,10 @@ def maintain(spec: TableSpec, file: str) -> DAG:
 
 
 def repair(spec: TableSpec, file: str) -> DAG:
-    """Bring the state tables to the epoch in force, whatever was broken off or done by hand."""
+    """Build the DAG that brings the state tables back to the current epoch.
+
+    Use it after a migration that broke off, or after changes by hand.
+    """
     with DAG(
         f"repair_{spec.table}",
         schedule=None,
@@ -186,11 +195,11 @@ def repair(spec: TableSpec, file: str) -> DAG:
                 False,
                 type="boolean",
                 title="Dry run",
-                description="Say what is wrong and what would be done; change nothing.",
+                description="Show what is wrong and what repair would do; change nothing.",
                 section=SAFETY,
             )
         },
-        description=f"Bring the state tables of {spec.table} to the epoch in force",
+        description=f"Bring the state tables of {spec.table} back to the current epoch",
         tags=["evenkeel", spec.table],
         **COMMON,
     ) as dag:
@@ -203,14 +212,15 @@ def repair(spec: TableSpec, file: str) -> DAG:
 
 
 def watch(spec: TableSpec, every: int, file: str) -> DAG:
-    """Look at the newest micro-batch of so many minutes; what is decided goes the way of any plan.
+    """Build the DAG that looks at the newest micro-batch every `every` minutes.
 
-    Its runs are named by the moment, to the microsecond, and so never as those on a cron schedule.
+    Its plans pass the same gates as any other plan. A timedelta schedule names runs by the moment,
+    to the microsecond, so no name is equal to that of a run on a cron schedule.
     """
     with DAG(
         f"watch_{spec.table}",
         schedule=timedelta(minutes=every),
-        description=f"Meet skew of {spec.table} within the day",
+        description=f"Watch {spec.table} for skew within the day",
         tags=["evenkeel", spec.table],
         **COMMON,
     ) as dag:
@@ -219,14 +229,14 @@ def watch(spec: TableSpec, every: int, file: str) -> DAG:
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back")],
             arguments={"--spec": file, "--run": RUN},
         )
-        planned = op.plan_watch(file)
+        planned = tasks.plan_watch(file)
         looked >> planned
         carry_out(spec, file, planned)
     return dag
 
 
 def learn(file: str) -> op.SparkJob:
-    """The job that every plan starts from."""
+    """Create the task that learns a profile; every plan starts from one."""
     end = "{{ params.window_end or '' }}"
     relearn = "{{ 'yes' if params.relearn else '' }}"
     arguments = {"--spec": file, "--run": RUN, "--end": end, "--relearn": relearn}
@@ -234,13 +244,13 @@ def learn(file: str) -> op.SparkJob:
 
 
 def carry_out(spec: TableSpec, file: str, planned: object) -> None:
-    """The tasks that follow a plan, whatever it is for."""
+    """Create the tasks that follow every plan, and connect them."""
     arguments = {"--spec": file, "--run": RUN, "--digest": DIGEST}
-    validated = op.validate_plan(file)
+    validated = tasks.validate_plan(file)
     approved = op.Approve(task_id="approve", spec=file)
     migrated = op.SparkJob(task_id="migrate", job="migrate", arguments=arguments)
     verified = op.SparkJob(task_id="verify", job="verify", arguments=arguments)
-    published = op.publish.override(outlets=[op.asset(spec.table)])(file, spec.table)
+    published = tasks.publish.override(outlets=[tasks.asset(spec.table)])(file, spec.table)
     back = op.RollBack(
         task_id="roll_back",
         job="roll_back",
@@ -249,7 +259,7 @@ def carry_out(spec: TableSpec, file: str, planned: object) -> None:
     )
     planned >> validated >> approved >> migrated >> verified >> published
     [migrated, verified, published] >> back
-    [published, back] >> op.report(file)
+    [published, back] >> tasks.report(file)
 
 
 def load_tables(namespace: dict[str, Any], folder: Path) -> None:

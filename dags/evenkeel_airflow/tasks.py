@@ -1,0 +1,116 @@
+"""The steps between Spark jobs as Airflow tasks: decide, plan, validate, publish, report.
+
+Every scheduler loop parses this module. Each task therefore imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Asset, TriggerRule, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from evenkeel_airflow.operators import RETRIES, one_line, task_states
+
+
+@task(**RETRIES)
+def decide(spec: str, *, run_id: Any = None, params: Any = None) -> dict[str, Any]:
+    """Decide whether to rebalance, and why; return the decision as JSON values."""
+    from evenkeel.pipeline import steps
+
+    with one_line():
+        decision = steps.decide(spec, run_id, steps.Params.of(dict(params)))
+    print(f"{'Rebalance' if decision.rebalance else 'No rebalance'}: {decision.reason}")
+    return decision.to_dict()
+
+
+@task(**RETRIES)
+def plan(spec: str, decision: Mapping[str, Any], *, run_id: Any = None, params: Any = None) -> str:
+    """Plan the next epoch and return the plan's digest; skip if decide said no, with its reason."""
+    from evenkeel.pipeline import steps
+
+    if not decision["rebalance"]:
+        raise AirflowSkipException(decision["reason"])
+    with one_line():
+        return steps.plan(spec, run_id, steps.Params.of(dict(params)))
+
+
+@task(task_id="plan", **RETRIES)
+def plan_rollback(spec: str, *, run_id: Any = None, params: Any = None) -> str:
+    """Plan the way back to an earlier epoch and return the plan's digest."""
+    from evenkeel.pipeline import steps
+
+    with one_line():
+        return steps.plan_rollback(spec, run_id, int(params["epoch"]))
+
+
+@task(task_id="plan", **RETRIES)
+def plan_watch(spec: str, *, run_id: Any = None) -> str:
+    """Plan what the watch decided and return the plan's digest.
+
+    If the watch decided nothing, the task is skipped with the watch's own message.
+    """
+    from evenkeel.pipeline import steps
+
+    with one_line():
+        digest = steps.plan_watch(spec, run_id)
+        if digest is None:
+            raise AirflowSkipException(steps.watch_message(spec))
+    return digest
+
+
+@task(**RETRIES)
+def validate_plan(spec: str, *, run_id: Any = None) -> None:
+    """Check the plan against its expectations, before a person is asked and before rows move."""
+    # Great Expectations logs hundreds of lines about how it registers itself.
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    from evenkeel.pipeline import steps
+
+    with one_line():
+        steps.validate_plan(spec, run_id)
+
+
+def asset(table: str) -> Asset:
+    """Return the asset that each epoch updates, with its number in `extra`, for other DAGs."""
+    return Asset(f"evenkeel://{table}")
+
+
+@task(**RETRIES)
+def publish(spec: str, table: str, *, run_id: Any = None, outlet_events: Any = None) -> int:
+    """Make the plan's function the current epoch and return its number."""
+    from evenkeel.pipeline import steps
+
+    with one_line():
+        number = steps.publish(spec, run_id)
+    outlet_events[asset(table)].extra = {"epoch": number}
+    return number
+
+
+@task(trigger_rule=TriggerRule.ALL_DONE, **RETRIES)
+def report(spec: str, *, run_id: Any = None, ti: Any = None) -> str | None:
+    """Render the run's page, however the run went, and return the page's path.
+
+    If an earlier task failed, this task fails too. Otherwise Airflow would show a run that was
+    rolled back as a success.
+    """
+    from airflow.sdk.observability import stats
+
+    from evenkeel.pipeline import steps
+    from evenkeel.pipeline.metrics import run_metrics
+
+    with one_line():
+        page = steps.report(spec, run_id)
+        whose, numbers = run_metrics(spec, run_id)
+    print(f"Report: {page}")
+    print(f"evenkeel: measures: {json.dumps({**whose, **numbers}, sort_keys=True)}")
+    for name, value in numbers.items():
+        stats.gauge(f"evenkeel.{whose['table']}.{name}", value)
+    states = task_states(ti, run_id)
+    failed = [name for name, state in states.items() if state == "failed"]
+    if failed:
+        back = ", and was rolled back" if states.get("roll_back") == "success" else ""
+        raise AirflowFailException(f"The run failed at {', '.join(failed)}{back}. Report: {page}")
+    return page
