@@ -73,7 +73,8 @@ def rebalance_params(spec: TableSpec) -> dict[str, Param]:
             type=["null", "number"],
             minimum=1,
             title="Max imbalance",
-            description="Stop adding moves at this imbalance; 1 is perfect. None: as even as possible. "
+            description="Stop adding moves at this imbalance; 1 is perfect, none is as even as "
+            "possible. "
             f"Default: {'none' if spec.max_imbalance is None else f'{spec.max_imbalance:g}'}.",
             section=AIM,
         ),
