@@ -1,4 +1,4 @@
-"""`evenkeel backtest`: the command's face; `backtest`, `windows` and `inputs` do the work."""
+"""The command `evenkeel backtest`: its options; `scoring`, `windows` and `inputs` do the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from partitioning.errors import InputError
 
 
 class Lines(StrEnum):
-    """How a backtest answers."""
+    """Format of the output of a backtest."""
 
     table = "table"
     jsonl = "jsonl"
@@ -23,7 +23,7 @@ class Lines(StrEnum):
 
 def backtest(
     input: Annotated[
-        str, typer.Argument(help="Parquet, CSV, or text of one key a line (column `line`)")
+        str, typer.Argument(help="Parquet, CSV, or text with one key per line (column `line`)")
     ],
     key: Annotated[str, typer.Option(metavar="COL[,COL]", help="columns of the key")],
     channels: Annotated[str, typer.Option(metavar="N[,N...]", help="numbers of channels")],
@@ -31,13 +31,14 @@ def backtest(
         str, typer.Option(metavar="NAME[,NAME...]", help="strategies to compare")
     ] = "frontier",
     weight: Annotated[
-        str | None, typer.Option(metavar="COL", help="column of each row's load; default: 1 a row")
+        str | None,
+        typer.Option(metavar="COL", help="column of each row's load; default: 1 per row"),
     ] = None,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="rows of a window")] = None,
-    time: Annotated[str | None, typer.Option(metavar="COL", help="column of time")] = None,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="rows per window")] = None,
+    time: Annotated[str | None, typer.Option(metavar="COL", help="column of the time")] = None,
     every: Annotated[
         str | None,
-        typer.Option(help="span of a window of time: a number and s, m, h, d or w; default: 1d"),
+        typer.Option(help="length of a window in time: a number and s, m, h, d or w; default: 1d"),
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
@@ -45,22 +46,24 @@ def backtest(
     forecast: Annotated[
         Forecasts,
         typer.Option(
-            help="who plans for a forecast of the next window, not for the one learned: frontier "
-            "of its own, none, or all; oracle tells all the next window itself"
+            help="strategies that plan for a forecast of the next window: own (frontier alone), "
+            "none, or all; oracle gives all of them the next window itself"
         ),
     ] = Forecasts.own,
     pieces: Annotated[
-        int, typer.Option(help="sketches of a window that forecasts are made from")
+        int, typer.Option(help="sketches per window that forecasts are made from")
     ] = tests.PIECES,
-    limit: Annotated[int | None, typer.Option(metavar="ROWS", help="rows to read at most")] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="ROWS", help="read at most this many rows")
+    ] = None,
     format: Annotated[
-        Lines, typer.Option(help="table of means for people, a line a score for machines")
+        Lines, typer.Option(help="a table of means, or one JSON line per score")
     ] = Lines.table,
     html: Annotated[
-        str | None, typer.Option(metavar="OUT", help="also write a page with pictures")
+        str | None, typer.Option(metavar="OUT", help="also write a page with charts")
     ] = None,
 ) -> None:
-    """Compare strategies on past data: each function is scored on the next, unseen window."""
+    """Compare strategies on past data; score each function on the next, unseen window."""
     from evenkeel.backtest.console import followed, show
     from evenkeel.backtest.windows import read_series
 
@@ -68,9 +71,9 @@ def backtest(
     counts, options = tests.parse_channels(channels), tests.parse_options(option or [])
     tests.check(names, counts, options)
     if html and not Path(html).parent.is_dir():
-        raise InputError("its folder does not exist", html, "Make it first")
+        raise InputError("the folder of this file does not exist", html, "Create the folder first")
     if html and Path(html).is_dir():
-        raise InputError("is a folder", html, "Name a file in it")
+        raise InputError("must be a file, found a folder", html, "Name a file in it")
     series = read_series(
         input,
         tests.parse_names(key, "--key"),

@@ -1,4 +1,4 @@
-"""What a person sees of a backtest: progress while it runs, means at its end."""
+"""Show a backtest on a terminal: progress while it runs, a table of means at the end."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rich.table import Table
 
 from evenkeel.backtest.scoring import Score
 
-#: Columns of the table; they fit a terminal of 80.
+#: Columns of the table; they fit a terminal of 80 characters.
 COLUMNS = (
     "strategy", "N", "imbalance", "worst", "floor", "learned", "moved", "keys", "explicit",
     "copies", "plan s",
 )  # fmt: skip
 LEGEND = (
-    "N channels; means over {windows} windows. imbalance (fullest channel over the mean), its "
-    "worst, and the floor that no function goes below that splits no key: of the next, unseen "
-    "window; learned: of the window learned from. moved, keys: share of the load and keys that "
-    "changed channel. "
-    "explicit: keys placed or split by name. copies: channels a key, of the next window."
+    "N: channels. All values but worst are means over {windows} windows. imbalance: load of the "
+    "fullest channel over the mean, on the next, unseen window; worst: its highest value. floor: "
+    "least imbalance there without splitting a key. learned: imbalance on the window learned "
+    "from. moved, keys: share of the load, and keys, that changed channel. explicit: keys placed "
+    "or split by name. copies: channels per key on the next window."
 )
 
 
 def followed(scores: Iterable[Score], total: int) -> Iterator[Score]:
-    """The same scores; on a terminal a bar on stderr shows how far they are."""
+    """Yield the scores; if stderr is a terminal, show a progress bar there."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("backtest", total=total)
@@ -38,7 +38,7 @@ def followed(scores: Iterable[Score], total: int) -> Iterator[Score]:
 
 
 def means(scores: Iterable[Score]) -> list[list[str]]:
-    """A row of `COLUMNS` for each number of channels and strategy, in the order they come."""
+    """Return a row of `COLUMNS` for each strategy and number of channels, in order of arrival."""
     groups: dict[tuple[str, int], list[Score]] = {}
     for score in scores:
         groups.setdefault((score.strategy, score.channels), []).append(score)

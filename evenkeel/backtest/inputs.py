@@ -1,6 +1,6 @@
-"""Input files and what their columns may hold. Reads, and decides nothing.
+"""Read the input of a backtest, and check its columns.
 
-Parquet (a file or a folder of them), CSV, or plain text of one key a line (its column is `line`).
+Input is Parquet (a file or a folder), CSV, or text with one key per line (column `line`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from partitioning.function.hashing import KEY_TYPES
 from partitioning.workload.profile import Floats
 
 LINE = "line"
-FAR = "there are times outside of the years 1 to 9999"
-#: Weights are below this and above 1 / this: their sums and squares stay numbers.
+FAR = "a time is outside of the years 1 to 9999"
+#: Weights must be below this and above 1 / this, so that sums and squares stay finite.
 MOST_WEIGHT = 1e100
-#: Microseconds since 1970 of what can be told as a date.
+#: Microseconds since 1970 of the first and last time that Python can show as a date.
 EARLIEST, LATEST = (
     (at - datetime(1970, 1, 1)) // timedelta(microseconds=1) for at in (datetime.min, datetime.max)
 )
 #: Arrow type of a key -> its Spark SQL name.
 TYPE_NAMES = {arrow: name for name, arrow in KEY_TYPES.items()}
-#: Key types that Arrow spells otherwise.
+#: Arrow's name of a type -> key type, for names that differ.
 _ARROW = {str(arrow): name for arrow, name in TYPE_NAMES.items()} | {
     "large_string": "string",
     "large_binary": "binary",
@@ -38,17 +38,17 @@ _ARROW = {str(arrow): name for arrow, name in TYPE_NAMES.items()} | {
     "uint32": "bigint",
     "uint64": "bigint",
     "date64[ms]": "date",
-    # What pandas makes of integers with gaps; refused below unless all are whole.
+    # pandas stores integers with gaps as doubles. Fractions are refused below.
     "double": "bigint",
 }
 
 
 def read_columns(path: str, key: list[str], extra: list[str], limit: int | None) -> pa.Table:
-    """The columns `key` and `extra` of a file, the first `limit` rows.
+    """Read the columns `key` and `extra` of a file, its first `limit` rows.
 
     Raises
     ------
-    InputError : a file that cannot be read, or a column that it does not have
+    InputError : the file cannot be read, or lacks a column
     """
     wanted = list(dict.fromkeys(key + extra))
     file = Path(path)
@@ -61,7 +61,7 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
         if file.suffix == ".csv":
             names = pyarrow.csv.open_csv(path).schema.names
             _check_columns(wanted, names, path)
-            # Keys as they are written: 007 and 7 are two. An empty field is null.
+            # Keep keys as they are written: 007 and 7 are two keys. An empty field is null.
             convert = pyarrow.csv.ConvertOptions(
                 include_columns=wanted,
                 column_types=dict.fromkeys(key, pa.string()),
@@ -75,7 +75,7 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
             lines.pop()
         lines = [line.removesuffix("\r") or None for line in lines[:limit]]
         return pa.table({LINE: pa.array(lines, pa.string())})
-    except FileNotFoundError as error:  # Arrow's tells the path and no reason
+    except FileNotFoundError as error:  # Arrow's error has the path but no reason
         raise InputError("there is no such file", path) from error
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
@@ -83,17 +83,17 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
 
 
 def is_null(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Where a key is null, NaN included, (n,)."""
+    """Return whether each key is null or NaN, bool (n,)."""
     null = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     return null.to_numpy().astype(bool)
 
 
 def key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
-    """A column as a key type.
+    """Convert a column to a key type.
 
     Raises
     ------
-    InputError : a type or values that cannot be a key
+    InputError : its type or a value cannot be a key
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -110,46 +110,48 @@ def key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
         raise InputError(
             f"values of type {column.type} do not all fit {kind} ({error})",
             f"column {name!r}",
-            "A key is text, a date or whole numbers",
+            "Store the key as text, a date or whole numbers",
         ) from error
     return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
 
 
 def weights(column: pa.ChunkedArray, name: str) -> Floats:
-    """A column as loads, (n,).
+    """Convert a column to loads, float64 (n,).
 
     Raises
     ------
-    InputError : loads that are null, negative, not finite or out of all proportion
+    InputError : a load is null, negative, not finite, or too small or large to add up
     """
     try:
         values = column.cast(pa.float64()).to_numpy().astype(np.float64)
     except pa.ArrowException as error:
-        raise InputError(f"type {column.type} is no weight", f"column {name!r}") from error
+        raise InputError(
+            f"weights must be numbers, got type {column.type}", f"column {name!r}"
+        ) from error
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         value = values[bad][0]
         raise InputError(
             f"{int(bad.sum()):,} weights are null, negative or not finite; the first is {value:g}",
             f"column {name!r}",
-            "Weights are finite and at least 0",
+            "Weights must be finite and at least 0",
         )
     far = (values > 0) & ~((values > 1 / MOST_WEIGHT) & (values < MOST_WEIGHT))
     if far.any():
         raise InputError(
-            f"a weight of {values[far][0]:g} is out of all proportion",
+            f"a weight of {values[far][0]:g} is out of range",
             f"column {name!r}",
-            f"Weights over 0 are between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}",
+            f"Weights must be 0, or between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}",
         )
     return values
 
 
 def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
-    """A column as microseconds since 1970, (n,).
+    """Convert a column to microseconds since 1970, int64 (n,).
 
     Raises
     ------
-    InputError : another type, rows without a time, or times outside of the years 1 to 9999
+    InputError : its type is not a time, a row has no time, or a time is outside of years 1 to 9999
     """
     kind = column.type
     try:
@@ -159,12 +161,14 @@ def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
         cut = pc.CastOptions(pa.timestamp("us", zone), allow_time_truncate=True)
         micros = column.cast(options=cut).cast(pa.int64())
     except pa.ArrowException as error:
-        wrong = f"values of type {kind} are no times"
+        wrong = f"times must be dates, timestamps or ISO text, got type {kind}"
         raise InputError(
             FAR if pa.types.is_timestamp(kind) else wrong, f"column {name!r}"
         ) from error
     if micros.null_count:
-        raise InputError(f"{micros.null_count:,} rows have no time", f"column {name!r}")
+        raise InputError(
+            f"{micros.null_count:,} rows have no time", f"column {name!r}", "Remove these rows"
+        )
     found = micros.to_numpy()
     if len(found) and not (found.min() >= EARLIEST and found.max() <= LATEST):
         raise InputError(FAR, f"column {name!r}")
@@ -174,7 +178,7 @@ def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
 def _check_columns(wanted: list[str], found: list[str], path: str) -> None:
     for name in wanted:
         if name not in found:
-            raise InputError(f"no column {name!r}", path, f"It has: {', '.join(found)}")
+            raise InputError(f"no column {name!r}", path, f"Columns found: {', '.join(found)}")
 
 
 def _text(data: bytes, path: str) -> str:

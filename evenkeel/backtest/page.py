@@ -1,4 +1,4 @@
-"""The page of a backtest: strategies compared in pictures. One file, asking no other host."""
+"""Write the page of a backtest: one HTML file with charts that loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _PLOT = _HEIGHT - TOP - BOTTOM
 
 
 def write_page(path: str, scores: Sequence[Score], title: str) -> None:
-    """Write the page of these scores to `path`, over what is there.
+    """Write the page of these scores to `path`; an existing file is replaced.
 
     Raises
     ------
-    InputError : it cannot be written
+    InputError : the file cannot be written
     """
     parts = []
     for count in dict.fromkeys(s.channels for s in scores):
@@ -63,11 +63,11 @@ def write_page(path: str, scores: Sequence[Score], title: str) -> None:
 
 
 def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
-    """Imbalance of the next window over the windows, a line a strategy, the best one dark.
+    """Draw the imbalance on each next window, one line per strategy, the best one dark.
 
     Parameters
     ----------
-    scores : of one number of channels
+    scores : scores with the same number of channels
     width : WIDE or NARROW, in pixels
     """
     groups = _by_strategy(scores)
@@ -91,7 +91,7 @@ def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
     for name in sorted(groups, key=lambda name: name == best):
         values = [s.imbalance for s in groups[name]]
         color, thick = (AFTER, 2.5) if name == best else (MUTED, 1.0)
-        told = f"{name}: {imbalance_text(float(np.mean(values)))} in the mean"
+        told = f"{name}: mean {imbalance_text(float(np.mean(values)))}"
         layers.append(line_mark(data(values), color, x, y, told, thick=thick))
     ends = {"floor": floors[-1]} | {name: group[-1].imbalance for name, group in groups.items()}
     places = apart([_place(value, low, high) for value in ends.values()], _PLOT)
@@ -104,9 +104,9 @@ def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
 
 
 def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
-    """What balance costs: mean imbalance of the next window against the mean share moved.
+    """Draw mean imbalance on the next window against the mean share of load moved.
 
-    Parameters are those of `lines_svg`.
+    The parameters are those of `lines_svg`.
     """
     points = {
         name: (
@@ -121,7 +121,7 @@ def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
         "field": "moved",
         "type": "quantitative",
         "scale": {"domain": [0, most], "nice": False},
-        "axis": {"title": "load moved a window, %", "grid": False, "tickCount": 4},
+        "axis": {"title": "load moved per window, %", "grid": False, "tickCount": 4},
     }
     y = _imbalance_axis(low, high)
     layers: list[Spec] = []
@@ -150,19 +150,19 @@ def _by_strategy(scores: Sequence[Score]) -> dict[str, list[Score]]:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A little more than the values' range, as factors."""
+    """Return the range of the values, widened by a factor at both ends."""
     low, high = min(values), max(values)
     margin = max((high / low) ** 0.05, 1.005)
     return low / margin, high * margin
 
 
 def _place(value: float, low: float, high: float) -> float:
-    """Pixels from the top of the plot; the scale is logarithmic."""
+    """Return the pixels from the top of the plot, on a logarithmic scale."""
     return math.log(high / value) / math.log(high / low) * _PLOT
 
 
 def _places(points: Sequence[tuple[float, float]]) -> list[float]:
-    """Heights of the labels of points (x, y), moved apart where points stand close."""
+    """Return the heights of labels of points (x, y), moved apart where points are close."""
     places = [y for _, y in points]
     order = sorted(range(len(points)), key=points.__getitem__)
     ends = [i for i in range(1, len(order)) if points[order[i]][0] - points[order[i - 1]][0] > 75]

@@ -1,4 +1,4 @@
-"""How one strategy goes through the windows of a backtest: as functions, or tuple by tuple."""
+"""Run one strategy over the windows of a backtest: by functions, or tuple by tuple."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from partitioning.strategies import ROUTERS, STRATEGIES
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Floats, Profile, sums_by
 
-#: The fields of a `Score` that say what a strategy did.
+#: Fields of a `Score` that describe what a strategy did.
 StrategyRun = dict[str, Any]
 
 
 class Planned:
-    """Builds a function from each window and the one before; the next window goes by it.
+    """Build a function from each window and the previous function; score it on the next window.
 
-    A row's hash, by which it chooses an owner of a split key, is that of its number in the window.
+    A row of a split key chooses its channel by a hash of the row's number in the window.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Planned:
 
     @property
     def listed(self) -> Hashes | None:
-        """Keys that the function places by name: a profile must tell them from their slot."""
+        """Hashes of keys that the function places by name; a profile must list them."""
         return None if self.function is None else self.function.explicit_keys
 
     def step(self, profile: Profile, window: Window, unseen: Window) -> StrategyRun:
-        """Learn `window`, as `profile` has it, and score on `unseen`."""
+        """Build a function from `profile`, learned on `window`, and score it on `unseen`."""
         before, began = self.function, time.perf_counter()
         try:
             function = STRATEGIES[self.name](profile, before, self.channels, **self.options)
@@ -62,10 +62,10 @@ class Planned:
 
 
 class Streamed:
-    """Sends each tuple where the strategy's router does; the stream goes on from window to window.
+    """Route each tuple by the strategy's router, which keeps its state between windows.
 
-    Nothing moves: state stays in parts where its tuples went. Explicit keys are those in parts,
-    and the time is that of routing a window.
+    Nothing moves: partial state stays where its tuples went. Explicit keys are keys on several
+    channels, and the seconds are the time to route a window.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Streamed:
 
     @property
     def listed(self) -> None:
-        """A router looks at no profile."""
+        """Return None, because a router uses no profile."""
 
     def step(self, profile: Profile, window: Window, unseen: Window) -> StrategyRun:
-        """Let `unseen` go by, after `window`."""
+        """Route `unseen` after `window`, and score both."""
         before = self.last or self._route(window)
         self.last = self._route(unseen)
         return self.last | {
@@ -110,13 +110,15 @@ class Streamed:
 def run(
     series: Series, name: str, channels: Sequence[Channel], options: Mapping[str, Any]
 ) -> Planned | Streamed:
-    """What to `step` through the windows: the strategy's router, if it has one."""
+    """Return the runner of a strategy: by its router if it has one, else by functions."""
     return (Streamed if name in ROUTERS else Planned)(series, name, channels, options)
 
 
 def placed(function: PartitioningFunction, window: Window) -> tuple[Floats, float]:
-    """Load of each channel, float64 (N,), and mean channels a key, if the window's rows go by
-    `function`; rows of split keys one by one."""
+    """Place a window by `function`: load of each channel, float64 (N,), and mean channels per key.
+
+    Rows of split keys are placed one by one.
+    """
     count = len(function.channels)
     whole = function.split.find(window.hashes) < 0
     loads = sums_by(function.lookup_hashes(window.hashes[whole]), window.load[whole], count)

@@ -1,11 +1,12 @@
-"""Backtests: strategies run over past windows, each function scored on a window it has not seen.
+"""Run strategies over past windows, and score each function on a window it has not seen.
 
-For each window: learn it exactly, build from the strategy's own previous function, score on the
-next. State is taken to be what the window left behind: as many bytes a key as it had load. Our
-own strategy plans for a forecast, made from the sketches of all windows so far; here a sketch is of
-a part of a window. A spec with `decay: auto` makes it of the sketches of days, and gives the plan
-the foretold loads alone, not how far they surprise. Those of the papers plan for the window
-learned. Strategies that choose a channel for each tuple route every row in the order of the stream.
+Each window is learned exactly. A strategy builds from its own previous function, and the next
+window gives the score. The state of a key is assumed to have as many bytes as the key had load.
+
+Our own strategy plans for a forecast from the sketches of all windows so far. Here a sketch covers
+a part of a window; a spec with `decay: auto` uses the sketches of days. The plan gets the forecast
+loads, not their error. Strategies of the papers plan for the window learned. Routers, which choose
+a channel for each tuple, route every row in stream order.
 """
 
 from __future__ import annotations
@@ -28,39 +29,39 @@ from partitioning.workload.bounds import floor
 from partitioning.workload.forecast import next_window
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
 
-#: A key is heavy from this share of one channel's fair load, as in the `learn` job.
+#: Least load of a heavy key, as a share of one channel's fair load; the `learn` job uses the same.
 HEAVY_SHARE = 0.01
-#: Sketches that a window is stored in, where forecasts are made: a week's, of a day each.
+#: Sketches per window for forecasts: one per day of a week.
 PIECES = 7
-#: Strategies that plan for a forecast of their own accord.
+#: Strategies that plan for a forecast by default.
 FORESEEING = frozenset({"frontier"})
 Options = Mapping[str, Mapping[str, Any]]
 
 
 class Forecasts(StrEnum):
-    """Who plans for a forecast, and who for the window learned."""
+    """Strategies that plan for a forecast; the others plan for the window learned."""
 
-    own = "own"  # those of FORESEEING
+    own = "own"  # the strategies in FORESEEING
     none = "none"
     all = "all"
-    oracle = "oracle"  # all are told the next window itself
+    oracle = "oracle"  # every strategy gets the next window itself
 
 
 @dataclass(frozen=True)
 class Score:
-    """One window, strategy and number of channels.
+    """Score of one strategy on one window with one number of channels.
 
     Parameters
     ----------
-    window, next_window : labels of the one learned from and the one scored on
-    rows : input rows learned from
-    imbalance_learned, imbalance : on the one and on the other
-    floor : of the next window: no function without splitting reaches less
+    window, next_window : labels of the window learned from and of the window scored on
+    rows : input rows of `window`
+    imbalance_learned, imbalance : on `window` and on `next_window`
+    floor : least imbalance on `next_window` of any function that splits no key
     moved : share of the learned window's load whose channel changed; 0 for the first function
-    moved_keys : its keys that changed channel
+    moved_keys : keys of the learned window that changed channel
     explicit_keys : keys that the function places or splits by name
-    copies : mean channels a key of the next window, counted (FlexD's replication factor, Eq. 3);
-        1 where none is split
+    copies : mean channels per key of the next window (FlexD's replication factor, Eq. 3); 1 if no
+        key is split
     plan_seconds : time to build the function, or to route the window
     """
 
@@ -79,7 +80,7 @@ class Score:
     plan_seconds: float
 
     def to_json(self) -> str:
-        """One line of JSON; an infinite imbalance does not occur: all channels are open."""
+        """Return one line of JSON; every value is finite, because all channels are open."""
         return json.dumps(asdict(self), allow_nan=False)
 
 
@@ -96,9 +97,9 @@ def backtest(
 
     Parameters
     ----------
-    options : of each strategy, by its name
-    forecasts : who plans for a forecast, not for the window learned
-    pieces : sketches of a window that forecasts are made from, at least 1
+    options : strategy -> option -> value
+    forecasts : strategies that plan for a forecast instead of the window learned
+    pieces : sketches per window that forecasts are made from, at least 1
 
     Raises
     ------
@@ -106,13 +107,13 @@ def backtest(
     """
     options = options or {}
     if pieces < 1:
-        raise InputError(f"{pieces} asked for", "--pieces", "Give at least 1")
+        raise InputError(f"must be at least 1, got {pieces}", "--pieces", "Give at least 1")
     check(strategies, channels, options)
     if max(channels) > series.keys:
         raise InputError(
             f"{max(channels)} channels for {series.keys} keys",
             "--channels",
-            "Give no more than there are keys",
+            "Give at most as many channels as there are keys",
         )
     for count in channels:
         yield from _series(series, strategies, count, options, slots, forecasts, pieces)
@@ -135,14 +136,16 @@ def _series(
         plain = _learn(series, window, count, slots)
         for name in strategies:
             listed = runs[name].listed
-            # Those that place no key by name share one profile.
+            # Strategies that place no key by name share one profile.
             named = listed is not None and len(listed)
             profile = _learn(series, window, count, slots, listed) if named else plain
             if forecasts is Forecasts.oracle:
-                profile = _told(profile, _learn(series, unseen, count, slots, profile.heavy))
+                profile = _with_next_load(
+                    profile, _learn(series, unseen, count, slots, profile.heavy)
+                )
             elif forecasts is Forecasts.all or (forecasts is Forecasts.own and name in FORESEEING):
                 seen[name].append(list(_sketches(profile, window, pieces)))
-                profile = _foreseen(profile, seen[name])
+                profile = _with_forecast(profile, seen[name])
             yield Score(
                 window=window.label,
                 next_window=unseen.label,
@@ -157,7 +160,7 @@ def _series(
 def _learn(
     series: Series, window: Window, channels: int, slots: int, listed: Hashes | None = None
 ) -> Profile:
-    """As the `learn` job does: heavy keys are listed, and those that the function places."""
+    """Learn a window as the `learn` job does: list heavy keys and keys that the function places."""
     least = HEAVY_SHARE / channels * float(window.load.sum())
     return profile_of_keys(
         series.key, window.hashes, window.load, slots, threshold=least, listed=listed
@@ -165,7 +168,7 @@ def _learn(
 
 
 def _sketches(profile: Profile, window: Window, pieces: int) -> Iterator[Sketch]:
-    """Of each piece of the window, listing the keys that the window's profile lists."""
+    """Yield the sketch of each piece of the window; it lists the keys of the window's profile."""
     for hashes, load in window.pieces(pieces):
         own = profile_of_keys(
             profile.key, hashes, load, profile.slots, threshold=np.inf, listed=profile.heavy
@@ -174,14 +177,14 @@ def _sketches(profile: Profile, window: Window, pieces: int) -> Iterator[Sketch]
         yield replace(own.sketch(), error=float(load[unlisted].max(initial=0.0)))
 
 
-def _foreseen(profile: Profile, seen: Sequence[Sequence[Sketch]]) -> Profile:
-    """The profile with the forecast for its load, and state in proportion to that."""
+def _with_forecast(profile: Profile, seen: Sequence[Sequence[Sketch]]) -> Profile:
+    """Return the profile with the forecast as its load, and bytes in proportion to that load."""
     ahead = next_window(seen).onto(profile)
     return replace(ahead, bytes=ahead.load, heavy_bytes=ahead.heavy_load)
 
 
-def _told(profile: Profile, after: Profile) -> Profile:
-    """The profile with the load of the next window, whose keys include its own."""
+def _with_next_load(profile: Profile, after: Profile) -> Profile:
+    """Return the profile with the load of the next window, whose keys include its own."""
     state = profile.listing(after.heavy)
     after = after.listing(state.heavy)
     return replace(
@@ -194,7 +197,7 @@ def _told(profile: Profile, after: Profile) -> Profile:
 
 
 def check(strategies: Sequence[str], channels: Sequence[int], options: Options) -> None:
-    """Refuse what no data could make good; the parameters are those of `backtest`.
+    """Refuse arguments that are wrong for any data; the parameters are those of `backtest`.
 
     Raises
     ------
@@ -204,13 +207,19 @@ def check(strategies: Sequence[str], channels: Sequence[int], options: Options) 
         check_options(name, options.get(name, {}), "--strategy", "--option")
     for name in options:
         if name not in strategies:
-            raise InputError(f"an option of {name!r}, which is not run", "--option")
+            raise InputError(
+                f"strategy {name!r} is not in --strategy",
+                "--option",
+                "Add it, or remove the option",
+            )
     if min(channels) < 1:
-        raise InputError(f"{min(channels)} channels asked for", "--channels", "Give at least 1")
+        raise InputError(
+            f"channels must be at least 1, got {min(channels)}", "--channels", "Give at least 1"
+        )
 
 
 def parse_names(text: str, where: str) -> list[str]:
-    """Names separated by commas, each once."""
+    """Split names at commas, and keep each once."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise InputError(f"{text!r} has an empty name", where, "Separate names by single commas")
@@ -218,22 +227,26 @@ def parse_names(text: str, where: str) -> list[str]:
 
 
 def parse_channels(text: str) -> list[int]:
-    """Whole numbers separated by commas."""
+    """Parse whole numbers separated by commas."""
     names = parse_names(text, "--channels")
     if not all(name.isascii() and name.lstrip("-").isdigit() for name in names):
-        raise InputError(f"{text!r} are no numbers of channels", "--channels", "Give, say, 5,10")
+        raise InputError(f"must be whole numbers, got {text!r}", "--channels", "Give, say, 5,10")
     return [int(name) for name in names]
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """NAME.k=v, each -> {NAME: {k: v}}; v is JSON where it can be read as such, or a number as
-    people write it (.05, 1e6), else text."""
+    """Parse texts NAME.k=v to {NAME: {k: v}}.
+
+    A value v is JSON if it parses as JSON, else a number as people write it (.05, 1e6), else text.
+    """
     options: dict[str, dict[str, Any]] = {}
     for text in texts:
         path, equals, value = text.partition("=")
         strategy, dot, name = path.partition(".")
         if not (equals and dot and strategy and name):
-            raise InputError(f"{text!r} is not NAME.k=v", "--option", "Give, say, readj.sigma=0.05")
+            raise InputError(
+                f"must be NAME.k=v, got {text!r}", "--option", "Give, say, readj.sigma=0.05"
+            )
         options.setdefault(strategy, {})[name] = _value(value)
     return options
 

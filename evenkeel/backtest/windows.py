@@ -1,4 +1,4 @@
-"""An input cut into windows: the exact load of every key in each."""
+"""Cut an input into windows, with the exact load of every key in each."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What came in during one window.
+    """Keys and rows of one window.
 
     Parameters
     ----------
-    label : its number from 0, or when it begins (ISO)
-    hashes, load : int64 and float64 (n,): the keys that it has, by hash, ascending, and their load
+    label : its number from 0, or its start (ISO)
+    hashes, load : int64 and float64 (n,): its keys by hash, ascending, and the load of each
     rows : input rows
-    stream : int32 (rows,): position in `hashes` of each row's key, in the order of time or of input
-    weights : float64 (rows,): load of each row; None: 1
+    stream : int32 (rows,): position in `hashes` of each row's key, by time or in input order
+    weights : float64 (rows,): load of each row; None: 1 per row
     """
 
     label: str
@@ -44,9 +44,11 @@ class Window:
     weights: Floats | None
 
     def pieces(self, count: int) -> Iterator[tuple[Hashes, Floats]]:
-        """The window cut by rows, in the order of the stream, into at most `count` like parts that
-        have load: keys, by hash, and load of each, as in `hashes` and `load`. Where the order is
-        not known the window is one piece."""
+        """Cut the window by rows, in stream order, into at most `count` equal pieces.
+
+        Each piece is (hashes, load), as in `Window`; pieces without load are left out. If the
+        order is not known, the window is one piece.
+        """
         for mine in np.array_split(np.arange(len(self.stream)), count):
             own = None if self.weights is None else self.weights[mine]
             load = np.bincount(self.stream[mine], own, minlength=len(self.hashes))
@@ -58,9 +60,12 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Windows in order, none without load; `notes` says in sentences what was left out.
+    """Windows in order, each with load.
 
-    `hashes`, int64 (K,), ascending, are those of all keys.
+    Parameters
+    ----------
+    hashes : int64 (K,), ascending: hashes of all keys
+    notes : sentences about rows and windows that were left out
     """
 
     key: tuple[KeyColumn, ...]
@@ -74,7 +79,7 @@ class Series:
         return len(self.hashes)
 
 
-#: More rows than any file has, and as many as an index can count.
+#: Upper limit for `rows` and `limit`: above any file, and still a valid index.
 MOST = 1 << 62
 
 
@@ -88,28 +93,29 @@ def read_series(
     every: str | None = None,
     limit: int | None = None,
 ) -> Series:
-    """Cut a file into windows of `rows` rows, or of the span `every` of column `time`, 1d.
+    """Cut a file into windows of `rows` rows, or of the time span `every` (default 1d).
 
-    Rows whose key is null are left out, as `learn` does; so are the last rows where they fill no
-    window of `rows`, and windows without load. Windows of time are counted from the first day's
-    midnight (UTC where times have a zone).
+    Rows with a null key are left out, as in `learn`. The last rows are left out if they do not
+    fill a window of `rows`, and so is a window without load. Windows of time start at midnight of
+    the first day, in UTC if the times have a zone.
 
     Parameters
     ----------
-    weight : column of each row's load; None: 1 a row
-    limit : rows to read at most
+    weight : column of each row's load; None: 1 per row
+    time : column of the time
+    limit : most rows to read
 
     Raises
     ------
-    InputError : a file, column, type or value that cannot be used, or fewer than 2 windows
+    InputError : a file, column, type or value is wrong, or there are fewer than 2 windows
     """
     if (rows is None) == (time is None):
-        raise InputError("windows are either of rows or of time", fix="Give --rows or --time")
+        raise InputError("windows need either --rows or --time", fix="Give one of the two")
     for name, value in (("rows", rows), ("limit", limit)):
         if value is not None and value < 1:
-            raise InputError(f"{value} rows asked for", f"--{name}", "Give at least 1")
+            raise InputError(f"must be at least 1, got {value}", f"--{name}", "Give at least 1")
     if time is None and every is not None:
-        raise InputError("windows of rows have no span", "--every", "Give --time, not --rows")
+        raise InputError("goes with --time, got --rows", "--every", "Give --time, not --rows")
     rows, limit = (None if n is None else min(n, MOST) for n in (rows, limit))
     span = _span(every or "1d") if time is not None else 0
     extra = [c for c in (weight, time) if c is not None]
@@ -129,7 +135,7 @@ def read_series(
         at = np.arange(len(ids)) // rows
         rest = len(ids) % rows
         if rest and len(ids) > rows:
-            notes.append(f"the last {rest:,} rows fill no window and are left out")
+            notes.append(f"the last {rest:,} rows do not fill a window and are left out")
         at[len(ids) - rest :] = -1
         order = np.arange(len(ids))
         name: Callable[[int], str] = str
@@ -147,19 +153,19 @@ def read_series(
         gaps = (range(a + 1, b) for a, b in pairwise(found))
         shown = ", ".join(map(name, islice(chain.from_iterable(gaps), 5)))
         more = ", ..." if passed > 5 else ""
-        notes.append(f"{passed:,} windows have no load and are passed over: {shown}{more}")
+        notes.append(f"{passed:,} windows have no load and are left out: {shown}{more}")
     if len(found) < 2:
         whole = "" if rows is None else f" of {rows:,} rows"
         raise InputError(
             f"{len(found)} windows{whole} have load, in {len(ids):,} rows with a key",
             path,
-            "A backtest needs 2: one to learn from, one to score on",
+            "A backtest needs at least 2: one to learn from, one to score on",
         )
     return Series(spec, hashes, tuple(found.values()), tuple(notes))
 
 
 def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np.int64], Hashes]:
-    """Number of each row's key (n,), and the hash of each number, ascending (K,)."""
+    """Return the number of each row's key (n,), and the hash of each number, ascending (K,)."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     first = np.empty(0, dtype=np.int64)
     for column in columns:
@@ -175,11 +181,11 @@ def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np
 
 
 def _span(every: str) -> int:
-    """Microseconds."""
+    """Parse a time span, such as 1d, to microseconds."""
     found = re.fullmatch(r"([0-9]{1,6})([smhdw])", every)
     if not found or not int(found[1]):
         raise InputError(
-            f"{every!r} is no span of time", "--every", "Give a number and s, m, h, d or w: 1d"
+            f"must be a number and s, m, h, d or w, got {every!r}", "--every", "Give, say, 1d"
         )
     return int(timedelta(**{_UNITS[found[2]]: int(found[1])}) / timedelta(microseconds=1))
 
@@ -200,7 +206,7 @@ def _cut(
     load: Floats | None,
     name: Callable[[int], str],
 ) -> Iterator[tuple[int, Window]]:
-    """Windows that have rows, by number, their rows in `order`; rows at -1 belong to none."""
+    """Yield (number, window) for windows with rows, in `order`; rows at -1 belong to no window."""
     order = order[np.argsort(at[order], kind="stable")]
     numbers, first = np.unique(at[order], return_index=True)
     for number, mine in zip(numbers.tolist(), np.split(order, first[1:]), strict=False):

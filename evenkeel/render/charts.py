@@ -1,6 +1,6 @@
-"""Pictures as SVG text: loads per channel, and imbalance against bytes moved.
+"""Draw charts as SVG text: load of each channel, and imbalance against bytes moved.
 
-Functions take plain data, so that a report and a web page draw alike.
+The functions take plain data, so that a report and a web page draw the same chart.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from evenkeel.render.vega import (
 
 WIDE = 900
 NARROW = 350
-#: More channels than this are drawn as a curve by rank: bars would be hairlines.
+#: Chart width in pixels -> most channels drawn as bars. More are drawn as a curve by rank,
+#: because bars would be too thin to see.
 MOST_BARS = {WIDE: 64, NARROW: 24}
 LOADS = "Load of each channel before and after, against its fair share"
-# Width of a character of a label, in pixels; generous.
+# Width of one character of a label, in pixels, rounded up.
 _GLYPH = 7
 
 
@@ -44,13 +45,14 @@ def loads_svg(
     *,
     width: int = WIDE,
 ) -> str:
-    """Load of each channel before (pale) and after (dark), against its fair share (red).
+    """Draw the load of each channel before (pale) and after (dark), and its fair share (red).
 
     Parameters
     ----------
-    names : what to call each channel, (N,)
-    capacities : its capacity weight after; 0 where it is closed or dropped, (N,)
-    before, after : its load, (N,), any unit; the axis is in loads of the mean open channel
+    names : name of each channel, (N,)
+    capacities : capacity weight of each channel after; 0 if it is closed or dropped, (N,)
+    before, after : load of each channel, (N,), in any unit; the axis shows multiples of the mean
+        load of an open channel
     width : WIDE or NARROW, in pixels
     """
     open_ = max(sum(c > 0 for c in capacities), 1)
@@ -114,13 +116,13 @@ def curve_svg(
     *,
     width: int = WIDE,
 ) -> str:
-    """What balance costs: imbalance against bytes moved.
+    """Draw imbalance against bytes moved.
 
     Parameters
     ----------
-    curve, bound : (bytes, imbalance), bytes rising: what can be had, and what nobody can beat
+    curve, bound : (bytes, imbalance) in order of bytes: what plans reach, and the lower bound
     chosen : (bytes, imbalance) of the plan
-    levels : (label, imbalance) to draw as horizontal lines: floor, target, hashing alone
+    levels : (label, imbalance) of horizontal lines: floor, aim, hashing alone
     width : WIDE or NARROW, in pixels
     """
     right, height = 104, 280
@@ -186,8 +188,8 @@ def curve_svg(
             "encoding": {"x": x, "y": y, "description": {"value": f"chosen: {text}"}},
         }
     )
-    # The curve falls: right of the point there is room above it, left of it only above the curve
-    # at the label's far end, if the curve reaches that far.
+    # The curve falls. To the right of the point the space above it is free. To the left the label
+    # must stay above the curve at the label's far end, if the curve reaches that far.
     across = (width - LEFT - right) / most
     side, gap, over = "left", 8.0, chosen[1]
     if chosen[0] > most / 2:
@@ -203,8 +205,10 @@ def curve_svg(
 def _through(
     curve: Sequence[tuple[float, float]], chosen: tuple[float, float]
 ) -> list[tuple[float, float]]:
-    """What can be had, where what was chosen can be: a way back, or another strategy, may beat the
-    curve, which is traced by one of them."""
+    """Return the curve, made to pass through the chosen point if that point is below it.
+
+    One strategy traces the curve. A rollback or another strategy can reach a better point.
+    """
     size, value = chosen
     before = [(b, i) for b, i in curve if b <= size]
     if not curve or (before and before[-1][1] <= value):
@@ -213,7 +217,7 @@ def _through(
 
 
 def _ranked(old: list[float], new: list[float], fair: list[float], width: int) -> str:
-    """Shares of the fair share by rank, for more channels than can be bars."""
+    """Draw load over fair share by rank, for more channels than fit as bars."""
     x = {
         "field": "rank",
         "type": "quantitative",
@@ -261,5 +265,5 @@ def _short(name: str) -> str:
 
 
 def _js(values: Sequence[str]) -> str:
-    """A Vega expression for a list of texts; a JSON string is one."""
+    """Return a Vega expression for a list of texts; JSON is valid Vega."""
     return json.dumps(list(values))

@@ -1,7 +1,7 @@
-"""Pages of our own: the templates, and how numbers are written in them.
+"""Load the templates of pages and reports, and format numbers for them.
 
-Whatever comes from data (keys, channel names, errors) is escaped; a page is one file that asks
-no other host for anything.
+Templates escape everything that comes from data: keys, channel names, errors. A page is one file
+and loads nothing from another host.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _BYTES = re.compile(rf"(\d+(?:\.\d+(?= ?[kMGTP]))?) ?({'|'.join(UNITS)})?")
 
 
 def template(name: str) -> Template:
-    """A template of `evenkeel/render/templates`, by its file name."""
+    """Return a template of `evenkeel/render/templates` by its file name."""
     return environment("evenkeel.render").get_template(name)
 
 
 def bytes_text(size: float) -> str:
-    """Bytes in powers of 1,000, three digits: 812 bytes, 12.3 MB."""
+    """Format bytes in powers of 1,000 with three digits: 812 bytes, 12.3 MB."""
     if not math.isfinite(size):
         return str(size)
     step = 0
-    # 999.5 would be written as 1000: it belongs to the next unit.
+    # 999.5 would round to 1000, so it belongs to the next unit.
     while abs(size) >= 999.5 and step < len(UNITS) - 1:
         size, step = size / 1000, step + 1
     digits = 0 if step == 0 or abs(size) >= 99.95 else 1 if abs(size) >= 9.995 else 2
@@ -42,29 +42,31 @@ def bytes_text(size: float) -> str:
 
 
 def byte_unit(most: float) -> tuple[str, float]:
-    """The unit that an axis up to `most` bytes is written in, and its bytes."""
+    """Return the unit for an axis of up to `most` bytes, and the bytes of one such unit."""
     unit = bytes_text(max(most, 2.0)).split(_GAP)[1]
     return unit, 1000.0 ** UNITS.index(unit)
 
 
 def read_bytes(text: str) -> int:
-    """Bytes as people write them: 812, 1,000,000, 10 MB.
+    """Parse bytes as people write them: 812, 1,000,000, 10 MB.
 
     Raises
     ------
-    InputError : anything else
+    InputError : the text is not a number of bytes
     """
     found = _BYTES.fullmatch(text.strip().replace(",", "").replace(_GAP, " "))
     if found is None:
-        raise InputError(f"allowed: whole bytes, or a number and {', '.join(UNITS[1:])}")
+        raise InputError(
+            f"must be whole bytes, or a number with one of {', '.join(UNITS[1:])}, got {text!r}"
+        )
     size = float(found[1]) * 1000 ** UNITS.index(found[2] or "bytes")
     if not math.isfinite(size):
-        raise InputError("more bytes than there can be")
+        raise InputError("must be a finite number of bytes")
     return round(size)
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds with a tenth below a minute: 9 ms, 3.2 s, 2 min 5 s, 1 h 4 min."""
+    """Format seconds, with tenths below a minute: 9 ms, 3.2 s, 2 min 5 s, 1 h 4 min."""
     if 0 < seconds < 0.0995:
         return f"{seconds * 1000:.0f}{_GAP}ms"
     if seconds < 59.95:
@@ -76,26 +78,26 @@ def seconds_text(seconds: float) -> str:
 
 
 def imbalance_text(value: float) -> str:
-    """An imbalance or a share of the fair share, three decimals: 1.018."""
+    """Format an imbalance or a load over fair share with three decimals: 1.018."""
     return f"{value:.3f}" if math.isfinite(value) else "∞"
 
 
 def count_text(value: float) -> str:
-    """A count or a load: whole where it is whole or large, else three digits: 336,776, 0.25."""
+    """Format a count or a load, whole if it is whole or large, else with three digits: 0.25."""
     if not math.isfinite(value):
         return "∞"
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
 def percent_text(share: float) -> str:
-    """A share in percent: 3.2 %, 0.04 %."""
+    """Format a share in percent: 3.2 %, 0.04 %."""
     percent = share * 100
     digits = ".0f" if percent >= 9.95 or not percent else ".2g"
     return f"{percent:{digits}}{_GAP}%"
 
 
 def observed_text(value: Any) -> str:
-    """What a check observed, as people read it."""
+    """Format the value that a check observed."""
     if value is None:
         return "nothing"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -106,14 +108,16 @@ def observed_text(value: Any) -> str:
 
 
 def example_text(row: Mapping[str, Any]) -> str:
-    """A row that fails a check: its columns that matter, by name."""
+    """Format a row that fails a check: each column's name and value."""
     return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
 @cache
 def environment(package: str) -> Environment:
-    """Templates of a package, and ours behind them; everything is escaped, a missing name is an
-    error."""
+    """Return the Jinja environment of a package's templates, with ours as fallback.
+
+    It escapes every value. A name that a template uses and nobody passed is an error.
+    """
     made = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("evenkeel.render")]),
         autoescape=True,

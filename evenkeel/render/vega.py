@@ -1,8 +1,8 @@
-"""Drawing: a Vega-Lite chart becomes SVG text that belongs to the page it stands in.
+"""Turn a Vega-Lite chart (a dict) into SVG text for a page; vl-convert draws it offline.
 
-Nothing depends on the host: sizes are fixed here, text takes the page's own font, and colours are
-the page's CSS variables (with a fallback each), so that a picture follows light and dark. The
-chart is a plain dict; vl-convert draws it, without network.
+The result does not depend on the host: sizes are fixed here, and text takes the page's font.
+Colours are CSS variables of the page, with a fallback each, so that a chart follows light and
+dark.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import Any
 
 from markupsafe import escape
 
-#: Points of a line: more cannot be told apart.
+#: Points of a line at most; the eye cannot separate more.
 MOST_POINTS = 400
-#: A line of more points has no dots.
+#: A line with more points than this is drawn without dots.
 MOST_DOTS = 40
 #: Margins of every picture, in pixels.
 LEFT, BOTTOM, TOP = 46, 40, 12
-#: Labels stand so far apart at least, in pixels.
+#: Least distance between two labels, in pixels.
 LABEL_GAP = 15
 
-# Vega needs colours, the page has variables: each stands for one, and is written nowhere else.
+# Vega needs real colours, and the page has CSS variables. Each colour here stands for one variable
+# and must be used for nothing else.
 BEFORE, AFTER, FAIR = "#0ba001", "#0ba002", "#0ba003"
 INK, MUTED, RULE, PAPER = "#0ba004", "#0ba005", "#0ba006", "#0ba007"
 _VARIABLES = {
@@ -54,8 +55,15 @@ def line_mark(
     thick: float = 2,
     points: int = 0,
 ) -> Spec:
-    """A line through the points of `data`, in steps where each value holds until the next; with
-    dots on it where it has `points`, and few."""
+    """Return the layer of a line through the points of `data`.
+
+    Parameters
+    ----------
+    told : text for people who cannot see the line
+    step : draw steps, because each value holds until the next
+    thick : width in pixels
+    points : number of points; dots are drawn if it is over 0 and at most `MOST_DOTS`
+    """
     mark: Spec = {"type": "line", "color": color, "strokeWidth": thick, "clip": False}
     if step:
         mark["interpolate"] = "step-after"
@@ -73,7 +81,7 @@ def line_mark(
 def text_mark(
     text: str, x: float, y: float, color: str, align: str, gap: float, *, weight: int = 400
 ) -> Spec:
-    """Text at a place in pixels, `gap` to the right of it."""
+    """Return the layer of a text at (x, y), in pixels, moved `gap` pixels to the right."""
     return {
         "data": {"values": [{"text": text}]},
         "mark": {
@@ -94,7 +102,7 @@ def text_mark(
 
 
 def thin(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most MOST_POINTS of a line, the first and the last among them."""
+    """Return at most MOST_POINTS points of a line, with its first and last."""
     if len(line) <= MOST_POINTS:
         return list(line)
     stride = (len(line) - 1) / (MOST_POINTS - 1)
@@ -102,7 +110,7 @@ def thin(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def apart(places: Sequence[float], limit: float) -> list[float]:
-    """Places of labels (pixels from the top), moved apart until none covers another."""
+    """Move labels apart until none covers another; places are in pixels from the top."""
     order = sorted(range(len(places)), key=places.__getitem__)
     moved = list(places)
     for above, here in pairwise(order):
@@ -116,8 +124,13 @@ def apart(places: Sequence[float], limit: float) -> list[float]:
 def draw(
     spec: Spec, width: int, height: int, *, told: str, right: int = 0, bottom: int = BOTTOM
 ) -> str:
-    """Draw, and make the result the page's own: its font, its colours, titles to hover over.
-    `told` says what it shows to those who cannot see it."""
+    """Draw a chart as SVG that takes the page's font and colours, with titles on hover.
+
+    Parameters
+    ----------
+    width, height, right, bottom : size of the chart and of two margins, in pixels
+    told : text for people who cannot see the chart
+    """
     axis = {
         "labelColor": MUTED,
         "titleColor": MUTED,
@@ -133,7 +146,7 @@ def draw(
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": width - LEFT - right,
         "height": height - TOP - bottom,
-        # Fixed, so that the layout does not hang on the metrics of the host's fonts.
+        # Fixed, because the layout must not depend on the host's fonts.
         "autosize": {"type": "none"},
         "padding": {"left": LEFT, "right": right, "top": TOP, "bottom": bottom},
         "background": None,
@@ -148,7 +161,7 @@ def draw(
     return _own(_svg(json.dumps(whole)), width, height, told)
 
 
-@lru_cache(maxsize=128)  # A page is asked for again and again, and drawing is most of its time.
+@lru_cache(maxsize=128)  # Drawing takes most of the time of a page.
 def _svg(chart: str) -> str:
     import vl_convert
 
@@ -160,7 +173,7 @@ def _own(svg: str, width: int, height: int, told: str) -> str:
     body = re.sub(r' (?:font-family|pointer-events|aria-roledescription)="[^"]*"', "", body)
     body = re.sub(r'<path [^>]*\bd=""[^>]*/>', "", body)
     for color, variable in _VARIABLES.items():
-        # Attributes do not take variables, styles do.
+        # CSS variables work in styles, not in attributes.
         body = re.sub(rf'\b(fill|stroke)="{color}"', rf'style="\1:{variable}"', body)
     body = re.sub(r'style="([^"]*)"([^>]*) style="([^"]*)"', r'style="\1;\3"\2', body)
     body = re.sub(r'<path aria-label="([^"]*)"([^>]*)/>', r"<path\2><title>\1</title></path>", body)
@@ -172,5 +185,5 @@ def _own(svg: str, width: int, height: int, told: str) -> str:
 
 
 def _rounded(match: re.Match[str]) -> str:
-    """Coordinates with two decimals at most: half the size, the same picture."""
+    """Round coordinates to two decimals: half the size, the same picture."""
     return re.sub(r"-?\d+\.\d{3,}", lambda n: f"{float(n.group()):.2f}", match.group())

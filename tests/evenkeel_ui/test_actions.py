@@ -153,7 +153,7 @@ def test_who_must_have_read_what_moves_can_read_all_of_it(
     ("field", "value", "told"),
     [
         ("max_imbalance", "0.5", "greater than or equal to 1"),
-        ("budget", "ten", "allowed: whole bytes"),
+        ("budget", "ten", "must be whole bytes"),
         ("channels", "0", "greater than or equal to 1"),
         ("capacities", "1, -1", "not negative"),
         ("capacities", "1, x", "valid number"),

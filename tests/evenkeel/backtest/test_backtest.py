@@ -71,7 +71,7 @@ def by_hand(frame: pd.DataFrame, weight: str | None = None) -> dict[int, float]:
 def test_windows_of_rows_are_exact(words, frame):
     series = read_series(words, ["word"], rows=700)
     assert [w.label for w in series.windows] == ["0", "1", "2", "3"]
-    assert series.notes == ("the last 200 rows fill no window and are left out",)
+    assert series.notes == ("the last 200 rows do not fill a window and are left out",)
     for i in range(4):
         assert loads(series, i) == by_hand(frame[700 * i : 700 * (i + 1)])
     assert series.keys == frame.word.nunique()
@@ -140,18 +140,18 @@ def test_pieces_of_a_window_add_up_to_it(words, frame):
     assert sums == dict(zip(window.hashes.tolist(), window.load.tolist(), strict=True))
     ((hashes, load),) = replace(window, stream=window.stream[:0]).pieces(7)
     assert (hashes == window.hashes).all() and (load == window.load).all()
-    with pytest.raises(InputError, match="pieces: 0"):
+    with pytest.raises(InputError, match="pieces: must be at least 1, got 0"):
         list(backtest(read_series(words, ["word"], rows=700), ["frontier"], [2], pieces=0))
 
 
-def test_an_empty_window_is_reported_and_passed_over(tmp_path):
+def test_an_empty_window_is_reported_and_left_out(tmp_path):
     frame = pd.DataFrame({"k": list("aabb"), "t": pd.to_datetime(["2024-01-01"] * 4)})
     frame.loc[2:, "t"] = pd.Timestamp("2024-01-09")
     frame.to_parquet(tmp_path / "gap.parquet")
     series = read_series(str(tmp_path / "gap.parquet"), ["k"], time="t")
     assert [w.label for w in series.windows] == ["2024-01-01", "2024-01-09"]
     (note,) = series.notes
-    assert note.startswith("7 windows have no load and are passed over: 2024-01-02, 2024-01-03")
+    assert note.startswith("7 windows have no load and are left out: 2024-01-02, 2024-01-03")
     (score,) = backtest(series, ["uniform"], [1])
     assert (score.window, score.next_window, score.imbalance) == ("2024-01-01", "2024-01-09", 1.0)
     # A second is no reason to count through ten years of them.
@@ -306,24 +306,24 @@ def test_options_reach_their_strategy(words):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--key", "nope"], "no column 'nope'. It has: word, count, at"),
+        (["--key", "nope"], "no column 'nope'. Columns found: word, count, at"),
         (["--weight", "nope"], "no column 'nope'"),
-        (["--weight", "word"], "is no weight"),
+        (["--weight", "word"], "weights must be numbers, got type string"),
         (["--weight", "delta"], "negative or not finite; the first is -1"),
-        (["--time", "count"], "are no times"),
-        (["--rows", "0"], "0 rows asked for"),
+        (["--time", "count"], "times must be dates, timestamps or ISO text"),
+        (["--rows", "0"], "rows: must be at least 1, got 0"),
         (["--rows", "99999"], "0 windows of 99,999 rows have load, in "),
-        (["--limit", "0"], "0 rows asked for"),
-        (["--rows", ""], "--rows or --time"),
+        (["--limit", "0"], "limit: must be at least 1, got 0"),
+        (["--rows", ""], "need either --rows or --time"),
         (["--rows", "9" * 20], "0 windows of "),
-        (["--every", "soon", "--time", "at"], "'soon' is no span"),
-        (["--every", "\u0661d", "--time", "at"], "is no span"),
-        (["--every", "1d", "--rows", "5"], "windows of rows have no span"),
+        (["--every", "soon", "--time", "at"], "must be a number and s, m, h, d or w, got 'soon'"),
+        (["--every", "\u0661d", "--time", "at"], "must be a number and s, m, h, d or w"),
+        (["--every", "1d", "--rows", "5"], "goes with --time, got --rows"),
         (["--time", "far"], "outside of the years 1 to 9999"),
-        (["--weight", "huge"], "a weight of 1e+308 is out of all proportion"),
-        (["--weight", "tiny"], "is out of all proportion"),
-        (["--channels", "0"], "0 channels asked for"),
-        (["--channels", "ten"], "no numbers of channels"),
+        (["--weight", "huge"], "a weight of 1e+308 is out of range"),
+        (["--weight", "tiny"], "is out of range"),
+        (["--channels", "0"], "channels must be at least 1, got 0"),
+        (["--channels", "ten"], "must be whole numbers, got 'ten'"),
         (["--channels", "5,9999"], "9999 channels for"),
         (["--strategy", "best"], "no strategy 'best'. Allowed: uniform, "),
         (
@@ -333,10 +333,10 @@ def test_options_reach_their_strategy(words):
         (["--option", "frontier.budget=much"], "frontier.budget cannot be 'much'"),
         (["--option", "frontier.excluded=a1"], "frontier.excluded cannot be 'a1'"),
         (["--option", "frontier.budget=Infinity"], "frontier.budget cannot be inf"),
-        (["--option", "scan.sigma=1"], "'scan', which is not run"),
-        (["--option", "sigma"], "is not NAME.k=v"),
-        (["--html", "/nowhere/page.html"], "its folder does not exist"),
-        (["--html", "/"], "/: is a folder"),
+        (["--option", "scan.sigma=1"], "strategy 'scan' is not in --strategy"),
+        (["--option", "sigma"], "must be NAME.k=v"),
+        (["--html", "/nowhere/page.html"], "the folder of this file does not exist"),
+        (["--html", "/"], "/: must be a file, found a folder"),
         (["--strategy", "scan", "--option", "scan.sigma=7"], "strategy scan, sigma: 7 is not"),
     ],
 )
@@ -410,7 +410,7 @@ def test_times_that_no_microsecond_counts_are_refused():
 
 def test_what_needs_no_data_is_checked_before_reading(capsys, monkeypatch):
     arguments = ["nowhere.parquet", "--key", "k", "--rows", "1", "--channels", "0"]
-    fails(monkeypatch, capsys, arguments, "0 channels")
+    fails(monkeypatch, capsys, arguments, "channels must be at least 1, got 0")
     assert parse_channels("5, 10,5") == [5, 10]
     check(["uniform"], [1], {})
 
@@ -425,7 +425,7 @@ def test_the_console_answers_in_lines_and_in_a_table(words):
     assert len(lines) == 3 * 2 * 2
     assert {line["strategy"] for line in lines} == {"scan", "uniform"}
     assert set(lines[0]) == set(Score.__dataclass_fields__)
-    assert answer.stderr == "evenkeel: the last 200 rows fill no window and are left out\n"
+    assert answer.stderr == "evenkeel: the last 200 rows do not fill a window and are left out\n"
     table = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "imbalance" in table.stdout and table.stdout.count("uniform") == 2
     assert table.stderr == answer.stderr, "no bar where no terminal is"
@@ -468,7 +468,7 @@ def test_the_console_passes_a_gap_over_and_refuses_what_cannot_be(tmp_path):
     answer = run(path, "--format", "jsonl")
     windows = [json.loads(line)["window"] for line in answer.stdout.splitlines()]
     assert (answer.returncode, windows) == (0, ["2024-01-01", "2024-01-02", "2024-01-09"])
-    assert answer.stderr.startswith("evenkeel: 6 windows have no load and are passed over: 2024-01")
+    assert answer.stderr.startswith("evenkeel: 6 windows have no load and are left out: 2024-01")
     answer = run(weights, "--weight", "w")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.count("\n") == 1, "one line, no traceback"
