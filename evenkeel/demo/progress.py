@@ -1,4 +1,4 @@
-"""What a replay shows: where each table is while it runs, and what came of it."""
+"""Show a replay: the progress of each table, and the results at the end."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from partitioning.workload.profile import Profile
 
 @dataclass(frozen=True)
 class Line:
-    """One run. Imbalances are over the window that it learned from; `next` is how the placement
-    that it left did on the window after, which it had not seen.
+    """Result of one run; None means not measured, or nothing moved.
 
-    bytes, share : state that changed its channel, and its share of all
-    written : bytes that Delta wrote for that
-    migrate_seconds, seconds : of the UPDATEs alone; of the round, with all its processes
-    None : not measured, or nothing moved
+    Parameters
+    ----------
+    hashing, before, after, floor : imbalances on the window that the run learned from
+    next : imbalance of the run's placement on the following window, which it had not seen
+    bytes, share : state that changed channel, in bytes and as a share of all state
+    written : bytes that Delta wrote to move it
+    migrate_seconds : time of the UPDATEs alone
+    seconds : time of the round, with all its processes
     """
 
     window_end: str
@@ -52,8 +55,13 @@ class Line:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What came of a table's replay; `passed`: every run and every gate. `whole` is the floor of
-    the last window where no key is split, if the spec allows to split them."""
+    """Result of the replay of a table.
+
+    Parameters
+    ----------
+    passed : every run and every gate passed
+    whole : floor of the last window without splitting keys; None if the spec splits no keys
+    """
 
     table: str
     lines: tuple[Line, ...]
@@ -61,21 +69,23 @@ class TableSummary:
     whole: float | None = None
 
 
-def summarize(lane: TableRun) -> TableSummary:
-    """The lines of a lane's rounds."""
-    unseen = [_decided(r)["imbalance"] for r in lane.rounds[1:]]
+def summarize(table_run: TableRun) -> TableSummary:
+    """Return the results of a table's rounds."""
+    unseen = [_decided(r)["imbalance"] for r in table_run.rounds[1:]]
     lines = tuple(
-        _line(lane, r, following)
-        for r, following in zip(lane.rounds, [*unseen, None], strict=False)
+        _line(table_run, r, following)
+        for r, following in zip(table_run.rounds, [*unseen, None], strict=False)
     )
-    passed = lane.error is None and all(line.gates for line in lines)
+    passed = table_run.error is None and all(line.gates for line in lines)
     whole = None
-    if lane.rounds and lane.table.spec.split is not None:
-        whole = floor(_profile(lane, lane.rounds[-1]), lane.table.spec.channel_list())
-    return TableSummary(lane.name, lines, passed, whole)
+    if table_run.rounds and table_run.table.spec.split is not None:
+        whole = floor(
+            _profile(table_run, table_run.rounds[-1]), table_run.table.spec.channel_list()
+        )
+    return TableSummary(table_run.name, lines, passed, whole)
 
 
-def _line(lane: TableRun, run: Round, following: float | None) -> Line:
+def _line(table_run: TableRun, run: Round, following: float | None) -> Line:
     parts, decision = run.parts, _decided(run)
     plan, moved = parts.plan, parts.migration
     tables = moved["tables"].values() if moved else ()
@@ -83,7 +93,7 @@ def _line(lane: TableRun, run: Round, following: float | None) -> Line:
     return Line(
         window_end=run.end.isoformat(),
         epoch=parts.published,
-        hashing=_hashing(lane, _profile(lane, run)),
+        hashing=_hashing(table_run, _profile(table_run, run)),
         before=decision["imbalance"],
         after=plan.imbalance_after if plan else None,
         floor=decision["floor"],
@@ -104,26 +114,26 @@ def _decided(run: Round) -> Mapping[str, Any]:
     return run.parts.decision
 
 
-def _profile(lane: TableRun, run: Round) -> Profile:
-    left = lane.table.registry.run(run.parts.run)
+def _profile(table_run: TableRun, run: Round) -> Profile:
+    left = table_run.table.registry.run(run.parts.run)
     return Profile.from_bytes(left.read("profile.npz"), left.url)
 
 
-def _hashing(lane: TableRun, profile: Profile) -> float:
-    """Imbalance that hashing alone would have on a run's window."""
-    function = uniform(profile, None, lane.table.spec.channel_list())
+def _hashing(table_run: TableRun, profile: Profile) -> float:
+    """Return the imbalance of hashing alone on a run's window."""
+    function = uniform(profile, None, table_run.table.spec.channel_list())
     return imbalance(channel_loads(function, profile), function.capacities)
 
 
 def print_json(found: list[TableSummary], seconds: float) -> None:
-    """All of it for machines."""
+    """Print all results as JSON."""
     value = {"seconds": round(seconds, 1), "tables": [asdict(o) for o in found]}
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
-#: Heading of each column, and what it says of a line.
+#: Heading of each column -> text of its cell.
 _COLUMNS: dict[str, Callable[[Line], str]] = {
-    "epoch": lambda line: "as was" if line.epoch is None else str(line.epoch),
+    "epoch": lambda line: "as before" if line.epoch is None else str(line.epoch),
     "window to": lambda line: line.window_end,
     "hashing alone": lambda line: _number(line.hashing),
     "before": lambda line: _number(line.before),
@@ -139,18 +149,18 @@ _COLUMNS: dict[str, Callable[[Line], str]] = {
 
 
 def print_tables(found: list[TableSummary], seconds: float) -> None:
-    """A table for people, for each table; then where the reports are."""
+    """Print one table of results for each table, then the paths of the reports."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=120)
     for each in found:
-        whole = "" if each.whole is None else f"; with every key whole {each.whole:.3f} at best"
+        whole = "" if each.whole is None else f"; {each.whole:.3f} at best without splitting keys"
         grid = Grid(
             title=f"{each.table}: imbalance of load over channels (1 is perfect{whole})",
             title_justify="left",
         )
         for name in _COLUMNS:
-            # Headings may wrap, values not.
+            # Headings may wrap, values may not.
             grid.add_column(name.replace(" ", "\n"), justify="right")
         for line in each.lines:
             grid.add_row(*(shown(line) for shown in _COLUMNS.values()))
@@ -164,7 +174,7 @@ def print_tables(found: list[TableSummary], seconds: float) -> None:
     passed = all(o.passed for o in found)
     console.print()
     console.print(
-        f"{'Every run and gate passed' if passed else 'FAILED'}, {seconds:.0f} s in all",
+        f"{'Every run and gate passed' if passed else 'FAILED'}, {seconds:.0f} s in total",
         style="bold green" if passed else "bold red",
     )
 
@@ -174,11 +184,11 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 class View:
-    """Progress: one line a table while it runs on a terminal, else a line for each step.
+    """Show progress: on a terminal one live line per table, else one line per finished step.
 
     Parameters
     ----------
-    quiet : progress goes to stderr as plain lines, for stdout is for machines
+    quiet : write plain lines to stderr, because stdout is for machines
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -189,12 +199,17 @@ class View:
         self._now: dict[str, tuple[str, float]] = {}
 
     def note(self, text: str) -> None:
-        """One line."""
+        """Print one line with the time since the start."""
         self._console.print(f"[{self._elapsed():4.0f} s] {text}", markup=False, highlight=False)
 
     def say(self, table: str, step: str, seconds: float | None) -> None:
-        """What a table does now ("": nothing for the moment), and how long it did what it did
-        before; called from any thread."""
+        """Show a table's current step and the time of its last one; threads may call it.
+
+        Parameters
+        ----------
+        step : what the table does now; "" if nothing for the moment
+        seconds : time of the step before; None if there was none
+        """
         with self._lock:
             before = self._now.get(table)
             if seconds is not None and before and before[0] and not self._moving:
@@ -206,7 +221,7 @@ class View:
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Keeps the lines moving on a terminal."""
+        """Update the lines on a terminal until the block ends."""
         if not self._moving:
             yield
             return
@@ -224,7 +239,7 @@ class View:
         with self._lock:
             for table, (step, began) in self._now.items():
                 grid.add_row(table, step, f"{now - began:.0f} s")
-        grid.add_row("", "", f"{self._elapsed():.0f} s in all")
+        grid.add_row("", "", f"{self._elapsed():.0f} s in total")
         return grid
 
     def _elapsed(self) -> float:

@@ -1,11 +1,10 @@
-"""The replay behind `make run`: real input, real Spark, real Airflow, week after week.
+"""Replay input week after week with real Spark and real Airflow: `make run`.
 
-    python -m evenkeel.demo.replay                                 # the flights of 2013, three
-    tables
+    python -m evenkeel.demo.replay                                 # three tables of flights of 2013
     python -m evenkeel.demo.replay --data F --key COL --time COL   # your own Parquet or CSV
 
-It starts afresh each time: state, registry and Airflow history of the replayed tables under
-`.run` are made anew. Set up once, it needs no network.
+Each replay starts from nothing: it removes state, registry and Airflow history of its tables under
+`.run`. After `make setup` it needs no network.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from partitioning.errors import EvenkeelError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 FLIGHTS = "flights.parquet"
-#: Where a running `make up` says how to reach it.
+#: File with the URL and passwords of a running `make up`.
 UP = "up.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0, 1 where a run or gate failed, 2 for wrong input."""
+    """Run the replay; return 0, 1 if a run or gate failed, 2 if the input was wrong."""
     options = _arguments().parse_args(argv)
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    # Ends like Ctrl-C does: with all that was started.
+    # SIGTERM ends the replay and all its processes, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with alone(folder):
@@ -67,37 +66,55 @@ def _arguments() -> argparse.ArgumentParser:
     asked.add_argument(
         "--rounds",
         type=int,
-        help=f"rebalances to run [{ROUNDS} of the first table, one less of each further one]",
+        help=f"rebalances to run [{ROUNDS} for the first table, one less for each next one]",
     )
-    asked.add_argument("--days", type=int, help=f"days a round [{DAYS}, or what fits]")
+    asked.add_argument("--days", type=int, help=f"days per round [{DAYS}, or as many as fit]")
     asked.add_argument(
         "--as-decided",
         action="store_true",
-        help="rebalance only where it pays; on state as small as the flights' it hardly ever does",
+        help="rebalance only if it pays off; with state as small as the flights' it rarely does",
     )
-    asked.add_argument("--data", default=os.environ.get("DATA"), help="your own Parquet or CSV")
-    asked.add_argument("--key", default=os.environ.get("KEY"), help="its key column(s), by comma")
+    asked.add_argument(
+        "--data", default=os.environ.get("DATA"), help="path of your own Parquet or CSV"
+    )
+    asked.add_argument(
+        "--key", default=os.environ.get("KEY"), help="its key columns, separated by commas"
+    )
     asked.add_argument("--time", default=os.environ.get("TIME"), help="its date or time column")
     asked.add_argument(
         "--null-keys",
         choices=["refuse", "drop", "keep"],
         default="refuse",
-        help="what becomes of rows of --data whose key is null [%(default)s]",
+        help="what to do with rows of --data whose key is null [%(default)s]",
     )
-    asked.add_argument("--folder", type=Path, default=ROOT / ".run", help="where all of it goes")
+    asked.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / ".run",
+        help="folder for state, registry and logs [%(default)s]",
+    )
     asked.add_argument("--format", choices=["table", "json"], default="table")
     return asked
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[int]:
-    """Refuse a second replay, or `make up`, in one folder: it would remove what the first works
-    on. Gives the lock's descriptor: it is held as long as any process has it."""
+    """Hold the folder's lock, and yield its file descriptor.
+
+    A second replay or `make up` would remove the state that the first one works on. The lock is
+    held as long as any process has the descriptor.
+
+    Raises
+    ------
+    InputError : another process holds the lock
+    """
     with (folder / "replay.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(_who_runs(folder), str(folder), "Wait for it, or stop it") from None
+            raise InputError(
+                _who_runs(folder), str(folder), "Wait until it ends, or stop it"
+            ) from None
         yield file.fileno()
 
 
@@ -111,7 +128,7 @@ def _who_runs(folder: Path) -> str:
 
 def _replay(options: argparse.Namespace, folder: Path) -> int:
     if any(asked is not None and asked < 1 for asked in (options.days, options.rounds)):
-        raise InputError("at least 1 round of 1 day is needed", "--rounds, --days")
+        raise InputError("must be at least 1", "--rounds, --days", "Give whole numbers from 1")
     began = time.monotonic()
     if options.data:
         specs = [_own_spec(options, options.days or DAYS, folder)]
@@ -122,12 +139,12 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     write_missing_flights(tables, view)
     spans = [input_days(table) for table in tables]
     fitting = [
-        # Each table one round less than the one before, as all run at the same time.
+        # Tables run at the same time. One round less per table keeps the total time short.
         fit(span, options.days, options.rounds, max(1, ROUNDS - at), table.spec.input.path)
         for at, (table, span) in enumerate(zip(tables, spans, strict=True))
     ]
     if options.data and (days := fitting[0][0]) != (options.days or DAYS):
-        view.note(f"the input has room for {fitting[0][1]} rounds of {days} days")
+        view.note(f"the input is long enough for {fitting[0][1]} rounds of {days} days")
         tables = [open_table(str(_own_spec(options, days, folder)))]
     for table in tables:
         clear(table, folder)
@@ -135,7 +152,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     writer, stop = SparkWorker(ROOT / "spark_jobs", variables), threading.Event()
     with ThreadPoolExecutor(max_workers=1) as beside:
         empty = beside.submit(empty_database, folder, variables, view)
-        lanes = [
+        table_runs = [
             TableRun(
                 table=table,
                 spec=spec,
@@ -150,17 +167,17 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
             for table, spec in zip(tables, specs, strict=True)
         ]
         try:
-            _run_all(lanes, [span[0] for span in spans], fitting, view)
+            _run_all(table_runs, [span[0] for span in spans], fitting, view)
         finally:
             writer.close()
-    found = [summarize(lane) for lane in lanes]
+    found = [summarize(table_run) for table_run in table_runs]
     seconds = time.monotonic() - began
     (print_json if options.format == "json" else print_tables)(found, seconds)
-    for lane in lanes:
-        if lane.error and not isinstance(lane.error, InterruptedError):
-            sys.stderr.write(f"evenkeel: error: {lane.error}\n")
-            if isinstance(lane.error, StepFailed):
-                sys.stderr.write(lane.error.tail + "\n")
+    for table_run in table_runs:
+        if table_run.error and not isinstance(table_run.error, InterruptedError):
+            sys.stderr.write(f"evenkeel: error: {table_run.error}\n")
+            if isinstance(table_run.error, StepFailed):
+                sys.stderr.write(table_run.error.tail + "\n")
     return 0 if all(f.passed for f in found) else 1
 
 
@@ -169,11 +186,11 @@ def _own_spec(options: argparse.Namespace, days: int, folder: Path) -> Path:
 
 
 def _run_all(
-    lanes: list[TableRun], starts: list[date], fitting: list[tuple[int, int]], view: View
+    table_runs: list[TableRun], starts: list[date], fitting: list[tuple[int, int]], view: View
 ) -> None:
     threads = [
-        threading.Thread(target=lane.run, args=(start, *fits), daemon=True)
-        for lane, start, fits in zip(lanes, starts, fitting, strict=True)
+        threading.Thread(target=table_run.run, args=(start, *fits), daemon=True)
+        for table_run, start, fits in zip(table_runs, starts, fitting, strict=True)
     ]
     with view.live():
         for thread in threads:
@@ -182,14 +199,14 @@ def _run_all(
             for thread in threads:
                 thread.join()
         except KeyboardInterrupt:
-            for lane in lanes:
-                lane.stop.set()
-                lane.kill()
-            raise InputError("interrupted") from None
+            for table_run in table_runs:
+                table_run.stop.set()
+                table_run.kill()
+            raise InputError("interrupted", fix="Run it again to start from nothing") from None
 
 
 def write_missing_flights(tables: list[Table], view: View) -> None:
-    """Write the flights where the specs look for them, once."""
+    """Write the flights to the path that the specs read, unless the file exists."""
     for path in {Path(t.spec.input.path) for t in tables}:
         if path.name == FLIGHTS and not path.is_file():
             view.note(f"writing the flights of 2013 to {path}")
@@ -197,26 +214,34 @@ def write_missing_flights(tables: list[Table], view: View) -> None:
 
 
 def clear(table: Table, folder: Path) -> None:
-    """Remove what an earlier replay left of this table; nothing outside the replay's folder."""
+    """Remove state, registry and logs of an earlier replay of this table.
+
+    Raises
+    ------
+    InputError : one of them is outside the replay's folder
+    """
     spec = table.spec
     for path in [spec.registry, *(s.path for s in spec.state.values())]:
         place = Path(path)
         if "://" in path or not place.is_relative_to(folder):
             raise InputError(
-                f"{path} is outside {folder}, and a replay starts by removing it",
+                f"{path} must be inside {folder}, because a replay starts by removing it",
                 f"spec of {spec.table}",
-                "Replay a spec whose state and registry are inside it",
+                "Replay a spec whose state and registry are inside that folder",
             )
         shutil.rmtree(place, ignore_errors=True)
     shutil.rmtree(folder / "logs" / spec.table, ignore_errors=True)
 
 
 def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
-    """Of every process: this machine's Spark, with its defaults for small tables where the specs
-    are the flights', and an Airflow that lives in the replay's folder."""
+    """Return the environment of every process of a replay.
+
+    It names this machine's Spark, with defaults for small tables if the specs are the flights',
+    and an Airflow whose files are in the replay's folder.
+    """
     path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
-        # Nothing of another Airflow that this shell is set up for: least of all its database.
+        # Drop the settings of another Airflow that this shell may have, above all its database.
         **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
         **environment(small=specs == ROOT / "tables"),
         "PYTHONPATH": os.pathsep.join(path),
@@ -238,12 +263,12 @@ def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
 
 
 def empty_database(folder: Path, variables: dict[str, str], view: View) -> Path:
-    """Airflow's database with nothing in it, to be copied; its schema is made once."""
+    """Return an empty Airflow database to copy; create it on the first call."""
     made = folder / "airflow" / "empty" / "airflow.db"
     if made.is_file():
         return made
-    view.note("making Airflow's database")
-    # Under another name until it is whole, so that an interrupted one is not taken for it.
+    view.note("creating Airflow's database")
+    # Use another name until it is complete, so that an interrupted one is never copied.
     fresh = made.parent.with_name("unfinished")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(made.parent, ignore_errors=True)
@@ -265,7 +290,7 @@ def empty_database(folder: Path, variables: dict[str, str], view: View) -> Path:
 
 
 def _airflow_home(folder: Path, name: str, empty: Future[Path]) -> Path:
-    """A folder with a database of its own for one table."""
+    """Create an Airflow folder with its own database for one table."""
     home = folder / "airflow" / name
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""How many rounds of how many days a replay's input has room for."""
+"""Choose the number of rounds, and of days per round, that fit a replay's input."""
 
 from __future__ import annotations
 
@@ -6,47 +6,49 @@ from datetime import date
 
 from partitioning.errors import InputError
 
-#: Rounds, of the first table, and days of each, where nobody asks for others.
+#: Default number of rounds of the first table, and default days per round.
 ROUNDS, DAYS = 3, 28
 
 
 def fit(
     span: tuple[date, date], days: int | None, rounds: int | None, most: int, where: str
 ) -> tuple[int, int]:
-    """Days of a round and number of rounds, so that state begins with as many days as a round has
-    and every round is whole. What was not asked for yields: days first.
+    """Return days per round and number of rounds, such that every round is whole.
+
+    The state starts with as many days as one round has. If the input is too short, numbers that
+    nobody asked for are lowered: days first.
 
     Parameters
     ----------
     span : first and last day of the input
-    days, rounds : asked for; None: what fits, up to `DAYS` and `most`
+    days, rounds : numbers asked for; None: as many as fit, up to `DAYS` and `most`
     where : path of the input
 
     Raises
     ------
-    InputError : what was asked for does not fit
+    InputError : the input is too short for the numbers asked for
     """
     there = (span[1] - span[0]).days + 1
     wanted = rounds or (most if days is None else max(1, min(most, there // days - 1)))
     if rounds is None and days is None:
-        # A day each at the least.
+        # A round has at least one day.
         wanted = max(1, min(wanted, there - 1))
     chosen = days or max(1, min(DAYS, there // (wanted + 1)))
     if (need := chosen * (wanted + 1)) <= there:
         return chosen, wanted
     if there < 2:
-        fix = "A replay needs two days of input at the least"
+        fix = "A replay needs at least two days of input"
     elif there // (wanted + 1):
         fix = f"Try ARGS='--days {there // (wanted + 1)}'"
     else:
         fix = f"Try ARGS='--rounds {there - 1} --days 1'"
     raise InputError(
-        f"{_told(there, 'day')}: {_told(wanted, 'round')} of {_told(chosen, 'day')} after as many "
-        f"at first need {need}",
+        f"{_counted(wanted, 'round')} of {_counted(chosen, 'day')} and as many days before them "
+        f"need {_counted(need, 'day')}, the input has {_counted(there, 'day')}",
         where,
         fix,
     )
 
 
-def _told(count: int, what: str) -> str:
+def _counted(count: int, what: str) -> str:
     return f"{count} {what}" + ("s" if count != 1 else "")

@@ -1,4 +1,4 @@
-"""The writer of a replay: one Spark process that applies every table's windows, job after job."""
+"""Run the Spark jobs of a replay one after the other, in one process."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from pathlib import Path
 
 from partitioning.errors import InputError
 
-#: Seconds from being asked to end to being killed.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE = 10.0
 _ENDED = re.compile(r"evenkeel: exit (\d+)$")
 
 
 def start_process(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """A process of its own group, so that it ends with all that it started; its standard error
-    comes with its output.
+    """Start a process in its own group, so that its children can be ended with it.
+
+    Its standard error goes to its standard output.
 
     Raises
     ------
-    InputError : the program is not installed
+    InputError : the program is not on PATH
     """
     program = shutil.which(command[0], path=environment.get("PATH"))
     if program is None:
-        raise InputError(f"{command[0]} is not installed", fix="Run make setup")
+        raise InputError(f"the program {command[0]} is not installed", fix="Run make setup")
     return subprocess.Popen(
         [program, *command[1:]],
         stdin=subprocess.PIPE,
@@ -45,7 +46,7 @@ def start_process(command: Sequence[str], environment: Mapping[str, str]) -> sub
 
 
 def end_process(process: subprocess.Popen[str] | None) -> None:
-    """End a process with all that it started, if it still runs."""
+    """End a process and its children, if it still runs."""
     if process is not None and process.poll() is None:
         _send(process.pid, signal.SIGTERM)
 
@@ -56,7 +57,7 @@ def _send(group: int, number: signal.Signals) -> None:
 
 
 class SparkWorker:
-    """Runs jobs by evenkeel_spark's worker; starts with the first, and again after one has died.
+    """Run jobs by evenkeel_spark's worker process; start it when needed, also after it died.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class SparkWorker:
     """
 
     def __init__(self, jobs: Path, environment: Mapping[str, str]) -> None:
-        # Not by spark-submit, which keeps its standard input to itself.
+        # Not by spark-submit, which does not pass on its standard input.
         self._command = [sys.executable, str(jobs / "evenkeel_spark" / "runtime" / "worker.py")]
         self._environment = environment
         self._process: subprocess.Popen[str] | None = None
@@ -73,11 +74,15 @@ class SparkWorker:
         self._closed = False
 
     def run(self, job: str, arguments: Sequence[str], write: Callable[[str], object]) -> int:
-        """Run a job when no other runs, its output going to `write` by line; its exit code.
+        """Wait until no other job runs, run this one, and return its exit code.
+
+        Parameters
+        ----------
+        write : called with each line of output
 
         Raises
         ------
-        InterruptedError : the writer was closed
+        InterruptedError : the worker was closed
         """
         with self._turn:
             with self._starting:
@@ -96,14 +101,14 @@ class SparkWorker:
             return process.wait() or 1
 
     def close(self) -> None:
-        """End the process and start none any more; returns when nothing that it started is left."""
+        """End the process and its children, wait for that, and refuse further jobs."""
         with self._starting:
             self._closed = True
             process = self._process
         if process is None or process.stdout is None:
             return
         end_process(process)
-        # Spark's JVM goes a moment after Python has: all that lives holds the pipe open.
+        # Spark's JVM ends a moment after Python. The pipe is open until the last child ends.
         killer = threading.Timer(GRACE, _send, (process.pid, signal.SIGKILL))
         killer.start()
         with self._turn:

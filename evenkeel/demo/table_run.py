@@ -1,6 +1,6 @@
-"""One table's way through a replay: its jobs and DAG runs, one after the other, as processes.
+"""Run one table's jobs and DAG runs of a replay, one after the other, as processes.
 
-Each process writes to a log of its own; what is shown of it is told through `Lane.say`.
+Each process writes to its own log. Progress goes through `TableRun.say`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from evenkeel.runs.record import RunParts, read_run
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
 
-#: How Airflow says that a task begins, and how our own errors and its tasks' failures look.
+#: Line in which Airflow starts a task, and lines of our own errors and of failed tasks.
 _TASK = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
 _MATTERS = re.compile(r"evenkeel: error: |[A-Za-z]*(?:Error|Exception|Fail\w*): ")
 
 
 class StepFailed(EvenkeelError):
-    """A process of the replay failed; carries the end of its log."""
+    """A process of the replay failed; `tail` is the end of its log."""
 
     exit_code = 1
 
@@ -39,7 +39,7 @@ class StepFailed(EvenkeelError):
 
 @dataclass
 class Round:
-    """What came of one round: what its run left, and where its page is."""
+    """Result of one round: the files of its run, and the path or URL of its report."""
 
     end: date
     seconds: float
@@ -49,18 +49,18 @@ class Round:
 
 @dataclass
 class TableRun:
-    """A table on its way.
+    """One table of a replay.
 
     Parameters
     ----------
     table, spec : the table and the path of its spec
-    home : Airflow's folder for this table (SQLite takes one writer at a time), once it is made
-    logs : folder for logs
-    writer : runs the jobs that are no part of a DAG
-    environment : of every process
-    force : rebalance each round, whether it pays or not
-    say : told (table, what is running now, seconds of the step before it or None)
-    stop : set when another lane failed
+    home : Airflow's folder for this table; each has its own, because SQLite allows one writer
+    logs : folder of the logs
+    writer : worker for the jobs that are not part of a DAG
+    environment : variables of every process
+    force : rebalance each round, even if it does not pay off
+    say : called with (table, step that runs now, seconds of the step before or None)
+    stop : set if another table failed
     """
 
     table: Table
@@ -83,8 +83,10 @@ class TableRun:
         return self.table.spec.table
 
     def run(self, start: date, days: int, rounds: int) -> None:
-        """Bootstrap with the first `days` days from `start`, then as many rounds of as many days;
-        what goes wrong stays in `error`."""
+        """Bootstrap with `days` days from `start`, then run `rounds` rounds of `days` days.
+
+        An error is kept in `error`, not raised.
+        """
 
         def work() -> None:
             first, end = start, start + timedelta(days=days)
@@ -97,8 +99,10 @@ class TableRun:
         self._guarded(work)
 
     def load(self, span: tuple[date, date] | None) -> None:
-        """Bootstrap with what came before the span's first day, then apply the span as one
-        window; with no span, bootstrap alone. What goes wrong stays in `error`."""
+        """Bootstrap with the days before the span, then apply the span as one window.
+
+        Without a span, only bootstrap. An error is kept in `error`, not raised.
+        """
 
         def work() -> None:
             self.say(self.name, "bootstrap", None)
@@ -118,13 +122,13 @@ class TableRun:
             self.say(self.name, "done", None)
         except Exception as error:
             self.error = error
-            # A process that was ended because all is to stop did not fail.
+            # A process that was ended because the replay stops has not failed.
             asked = self.stop.is_set() or isinstance(error, InterruptedError)
             self.stop.set()
             self.say(self.name, "stopped" if asked else "failed", None)
 
     def kill(self) -> None:
-        """End the process that is running, with all that it started."""
+        """End the running process and its children."""
         end_process(self._process)
 
     def _round(self, title: str, start: date, end: date) -> None:
@@ -137,20 +141,24 @@ class TableRun:
         self._dag({"window_end": end.isoformat(), "force": self.force}, title)
         new = sorted(set(registry.store.names("runs")) - before)
         if len(new) != 1:
-            raise InputError(f"{len(new)} runs were recorded for this round", registry.url)
+            raise InputError(
+                f"expected 1 new run for this round, found {len(new)}",
+                registry.url,
+                "Run nothing else on this registry during a replay",
+            )
         run = registry.run(new[0])
         parts = read_run(self.name, registry, run)
         if parts.decision is None:
-            raise InputError("the run has left no decision", run.url, "Its log says why")
+            raise InputError("the run has no decision.json", run.url, "Read the run's log")
         report = f"{run.url}/report.html" if run.exists("report.html") else None
         if parts.published is not None:
-            # The epoch's copy outlives the run's.
+            # The epoch's copy is kept longer than the run's.
             kept = registry.archive(parts.published)
             report = kept.path("report.html") if kept.exists("report.html") else report
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
     def _job(self, job: str, *arguments: str) -> None:
-        """Run a job by the writer, keeping its output; StepFailed where it fails."""
+        """Run a job by the worker, with its output in a log; raise StepFailed if it fails."""
         log, began = self._log(job), time.monotonic()
         with log.open("w", encoding="utf-8") as file:
             code = self.writer.run(job, ["--spec", str(self.spec), *arguments], file.write)
@@ -159,8 +167,12 @@ class TableRun:
         self.say(self.name, "", time.monotonic() - began)
 
     def _dag(self, asked: Mapping[str, Any], title: str) -> None:
-        """Run the table's DAG, keeping its output and telling its tasks; StepFailed where it
-        fails."""
+        """Run the table's DAG with its output in a log, and show each task as it starts.
+
+        Raises
+        ------
+        StepFailed : the DAG run failed
+        """
         log, began, current = self._log("rebalance"), time.monotonic(), "airflow"
         command = ["airflow", "dags", "test", f"rebalance_{self.name}", "-c", json.dumps(asked)]
         home = str(self.home.result())
@@ -189,7 +201,7 @@ class TableRun:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """What matters most of a failed process's log: its errors in one line each, or its end."""
+    """Return the lines with errors of a failed process's log, else its last lines."""
     text = log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line.strip() for line in text if _MATTERS.search(line)]
     return "\n".join(list(dict.fromkeys(said))[-lines:] or text[-lines:])

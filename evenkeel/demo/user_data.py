@@ -1,4 +1,4 @@
-"""A spec for data that somebody brings along: `make run DATA=... KEY=... TIME=...`."""
+"""Write a spec for the user's own data: `make run DATA=... KEY=... TIME=...`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ def own_spec(
     folder: Path,
     null_keys: str = "refuse",
 ) -> Path:
-    """Write a spec for the user's own data, with the number of events and the last one for each
-    key as state; returns its path.
+    """Write a spec for the user's own data, and return its path.
+
+    The state of a key is its number of events and the time of its last event.
 
     Parameters
     ----------
     path : Parquet or CSV, a file or a folder
-    key : key columns, by comma
+    key : key columns, separated by commas
     time : date or timestamp column
-    days : days in a window
-    folder : where the spec, state and registry go
-    null_keys : what becomes of events whose key has a null: refuse, drop or keep
+    days : days per window
+    folder : folder for the spec, the state and the registry
+    null_keys : what to do with events whose key has a null: refuse, drop or keep
 
     Raises
     ------
-    InputError : one of them is missing
+    InputError : `key` or `time` is missing, or `path` does not exist
     """
     if not key or not time:
         raise InputError("DATA needs KEY (its key column) and TIME (its date or time column)")
@@ -67,7 +68,7 @@ def own_spec(
         "trigger": 1.05,
         "max_imbalance": 1.02,
     }
-    # In a folder of its own: all specs beside each other are tables of one Airflow.
+    # Its own folder, because all specs in a folder become tables of one Airflow.
     file = folder / f"tables-{name}" / f"{name}.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
@@ -80,13 +81,14 @@ def _is_csv(data: Path) -> bool:
 
 
 def input_days(table: Table) -> tuple[date, date]:
-    """First and last day of a table's input, read without Spark; none is after today (UTC), as
-    one wrong year must not be the last day.
+    """Return the first and last day of a table's input, read without Spark.
+
+    Days after today (UTC) are ignored, because one wrong year must not become the last day.
 
     Raises
     ------
-    InputError : its column of time is no date, timestamp or text of a CSV, cannot be read as
-        dates, or holds none up to today
+    InputError : the time column is not a date, a timestamp or text of a CSV, cannot be read as
+        dates, or has no day up to today
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -106,7 +108,11 @@ def input_days(table: Table) -> tuple[date, date]:
                 fix = "Write it as 2013-01-31 or 2013-01-31T05:00:00"
             else:
                 fix = "Store it as a date or timestamp" + (", or use CSV" if text else "")
-            raise InputError(f"{column} is {'text' if text else kind}", source.path, fix)
+            raise InputError(
+                f"{column} must be a date or timestamp, found {'text' if text else kind}",
+                source.path,
+                fix,
+            )
         times = scanned[column]
         tomorrow = datetime.now(UTC).date() + timedelta(days=1)
         if of_days:
@@ -115,7 +121,9 @@ def input_days(table: Table) -> tuple[date, date]:
             ahead = tomorrow if pa.types.is_date(kind) else midnight
             times = times.filter(pc.less(times, pa.scalar(ahead, kind)))
             if not len(times) and scanned[column].null_count < len(scanned):
-                raise InputError(f"{column} has no day up to today (UTC)", source.path)
+                raise InputError(
+                    f"{column} has no day up to today (UTC)", source.path, "Check the years in it"
+                )
         ends = pc.min_max(times).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))
     except OverflowError as error:
@@ -124,7 +132,7 @@ def input_days(table: Table) -> tuple[date, date]:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error
     if first is None or last is None:
-        raise InputError(f"{column} holds no dates", source.path)
+        raise InputError(f"{column} has no dates", source.path, "Name the date or time column")
     return first, last
 
 
@@ -132,6 +140,6 @@ def _day(value: datetime | date | str | None) -> date | None:
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, datetime):
-        # Days are UTC days everywhere.
+        # A day is a UTC day everywhere.
         return (value.astimezone(UTC) if value.tzinfo else value).date()
     return value

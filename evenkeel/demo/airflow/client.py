@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as `make up` and its tests speak it."""
+"""Client for the parts of Airflow's REST API that `make up` and its tests use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from partitioning.errors import EvenkeelError
 
-#: How long one request may take, and how often a run is asked after, in seconds.
+#: Seconds that one request may take, and seconds between two looks at a run.
 TIMEOUT, PAUSE = 30, 2.0
 
 
 class ApiError(EvenkeelError):
-    """Airflow did not do what it was asked; `status` is its HTTP code, 0 where nobody answered."""
+    """A request to Airflow failed; `status` is the HTTP code, 0 if there was no answer."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ class ApiError(EvenkeelError):
 
 
 class Api:
-    """A user of the Airflow at `url`; with no user, one who has not logged in."""
+    """Client of the Airflow at `url`, logged in as `user`, or not logged in if that is None."""
 
     def __init__(self, url: str, user: str | None = None, password: str | None = None) -> None:
         self.url = url.rstrip("/")
@@ -36,11 +36,11 @@ class Api:
             self._token = self.call("POST", "/auth/token", login)["access_token"]
 
     def call(self, method: str, path: str, value: Any = None) -> Any:
-        """The JSON that comes back.
+        """Send a request, and return the JSON of the answer.
 
         Raises
         ------
-        ApiError : any answer that is not a 2xx, or none
+        ApiError : the answer is not a 2xx, or there is none
         """
         request = urllib.request.Request(
             self.url + path,
@@ -51,7 +51,7 @@ class Api:
         if self._token:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
-            # Never through a proxy: it is this machine.
+            # Never through a proxy, because the server is on this machine.
             with _DIRECT.open(request, timeout=TIMEOUT) as answer:
                 body = answer.read()
         except urllib.error.HTTPError as error:
@@ -62,34 +62,34 @@ class Api:
         return json.loads(body) if body else None
 
     def get(self, path: str) -> Any:
-        """GET; errors as for `call`."""
+        """Send a GET request; errors are those of `call`."""
         return self.call("GET", path)
 
     def dags(self) -> list[str]:
-        """Names of the DAGs that were parsed."""
+        """Return the ids of the DAGs that Airflow has parsed."""
         return [d["dag_id"] for d in self.get("/api/v2/dags?limit=500")["dags"]]
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
-        """Runs of a DAG, newest first."""
+        """Return the runs of a DAG, newest first."""
         found = self.get(f"/api/v2/dags/{dag}/dagRuns?limit=100&order_by=-id")
         return list(found["dag_runs"])
 
     def trigger(self, dag: str, **params: Any) -> str:
-        """Start a run; returns its id."""
+        """Start a run, and return its id."""
         asked = {"logical_date": None, "conf": params}
         return str(self.call("POST", f"/api/v2/dags/{dag}/dagRuns", asked)["dag_run_id"])
 
     def state(self, dag: str, run: str) -> str:
-        """Of a run: queued, running, success or failed."""
+        """Return the state of a run: queued, running, success or failed."""
         return str(self.get(f"/api/v2/dags/{dag}/dagRuns/{urllib.parse.quote(run)}")["state"])
 
     def tasks(self, dag: str, run: str) -> dict[str, str | None]:
-        """State of each task of a run."""
+        """Return task id -> state for a run."""
         path = f"/api/v2/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances"
         return {t["task_id"]: t["state"] for t in self.get(path)["task_instances"]}
 
     def wait(self, dag: str, run: str, seconds: float) -> str:
-        """The state in which a run ended, or that it has when the time is over."""
+        """Wait until a run ends or `seconds` are over, and return its state."""
         until = time.monotonic() + seconds
         while (state := self.state(dag, run)) in ("queued", "running"):
             if time.monotonic() > until:

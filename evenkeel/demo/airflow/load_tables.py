@@ -1,4 +1,4 @@
-"""The tables that `make up` shows: used as they are where they are whole, else made."""
+"""Prepare the tables of `make up`: keep complete ones, and create the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from partitioning.errors import DamagedError, EvenkeelError
 
 
 def incomplete(table: Table) -> str | None:
-    """What a table lacks to be shown, in words; None: nothing."""
+    """Return what is missing in a table, as text; None if it is complete."""
     try:
         epoch = table.registry.current()
     except EvenkeelError as error:
@@ -29,7 +29,7 @@ def incomplete(table: Table) -> str | None:
     for name, part in table.spec.state.items():
         at = epoch.tables.get(name)
         if at is None or at.path != part.path:
-            return f"epoch {epoch.number} has state table {name} elsewhere"
+            return f"epoch {epoch.number} has state table {name} at another path"
         if "://" not in at.path:
             log = Path(at.path) / "_delta_log"
             versions = [int(f.stem) for f in log.glob("*.json") if f.stem.isdigit()]
@@ -44,30 +44,30 @@ def incomplete(table: Table) -> str | None:
 def made_whole(
     specs: Mapping[Path, Table], folder: Path, environment: Mapping[str, str], view: View
 ) -> Iterator[None]:
-    """Bootstrap each table that lacks something, if it lives in `folder`, with its whole input:
-    the last window is applied as one, the days before it are where state begins. What is done
-    meanwhile goes on beside it; at its end all tables are whole. Whatever ends it, no process of
-    a job is left.
+    """Create each incomplete table in `folder`; all tables are complete when the block ends.
+
+    The days before the last window become the first state, then the last window is applied. The
+    jobs run while the body of the block runs. No process of a job is left after the block.
 
     Raises
     ------
     EvenkeelError : a job failed
     """
-    lanes: list[TableRun] = []
+    table_runs: list[TableRun] = []
     threads: list[threading.Thread] = []
     stop = threading.Event()
     writer, home = SparkWorker(ROOT / "spark_jobs", environment), Future[Path]()
     for spec, table in specs.items():
         name, missing = table.spec.table, incomplete(table)
         if missing is None:
-            view.note(f"{name}: as it was left, at epoch {table.registry.numbers()[-1]}")
+            view.note(f"{name}: kept as it is, at epoch {table.registry.numbers()[-1]}")
         elif not _inside(table, folder):
-            view.note(f"{name}: left alone, it is outside {folder} ({missing})")
+            view.note(f"{name}: not changed, because it is outside {folder} ({missing})")
         else:
             write_missing_flights([table], view)
             clear(table, folder)
-            view.note(f"{name}: making its state and epoch 0")
-            lane = TableRun(
+            view.note(f"{name}: creating its state and epoch 0")
+            table_run = TableRun(
                 table=table,
                 spec=spec,
                 home=home,
@@ -78,8 +78,8 @@ def made_whole(
                 say=view.say,
                 stop=stop,
             )
-            lanes.append(lane)
-            threads.append(threading.Thread(target=lane.load, args=(_last_window(table),)))
+            table_runs.append(table_run)
+            threads.append(threading.Thread(target=table_run.load, args=(_last_window(table),)))
     try:
         with view.live():
             for thread in threads:
@@ -90,7 +90,7 @@ def made_whole(
     finally:
         stop.set()
         writer.close()
-    _raise_first(lanes)
+    _raise_first(table_runs)
 
 
 def _last_window(table: Table) -> tuple[date, date] | None:
@@ -105,17 +105,17 @@ def _inside(table: Table, folder: Path) -> bool:
     return all("://" not in p and Path(p).is_relative_to(folder) for p in places)
 
 
-def _raise_first(lanes: Sequence[TableRun]) -> None:
-    for lane in lanes:
-        if isinstance(lane.error, StepFailed):
-            raise lane.error
-    for lane in lanes:
-        if lane.error is not None:
-            raise lane.error
+def _raise_first(table_runs: Sequence[TableRun]) -> None:
+    for table_run in table_runs:
+        if isinstance(table_run.error, StepFailed):
+            raise table_run.error
+    for table_run in table_runs:
+        if table_run.error is not None:
+            raise table_run.error
 
 
 def without_a_look(tables: Sequence[Table]) -> list[str]:
-    """Names of the tables whose current epoch no run has learned a profile under yet."""
+    """Return the names of complete tables without a profile of their current epoch."""
     return [t.spec.table for t in tables if incomplete(t) is None and not _looked_at(t)]
 
 
@@ -126,7 +126,7 @@ def _looked_at(table: Table) -> bool:
         run = registry.run(name)
         if not run.exists("profile.json"):
             continue
-        # One that is damaged is as none: the next look learns another.
+        # Ignore a damaged profile: the dry run then learns another one.
         with contextlib.suppress(DamagedError):
             learned = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
             if learned["epoch"] == now:

@@ -1,5 +1,7 @@
-"""Airflow on this machine: four processes on 127.0.0.1, each in a session of its own, so that it
-ends with all that it has started."""
+"""Run Airflow on this machine: four processes on 127.0.0.1.
+
+Each process has its own session, so that its children can be ended with it.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,25 @@ from evenkeel.demo.table_run import StepFailed
 from partitioning.errors import InputError
 
 HOST = "127.0.0.1"
-#: What runs, in the order in which it is stopped.
+#: Processes in the order in which they are stopped: name -> arguments of `airflow`.
 PROCESSES: dict[str, tuple[str, ...]] = {
-    # Logs are read as files: nothing listens for them.
+    # Logs are read as files, so no process needs to serve them.
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "triggerer": ("triggerer", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "api-server": ("api-server",),
 }
-#: Seconds from being asked to stop to being told, from there to being killed.
+#: Seconds from SIGINT to SIGTERM, and from SIGTERM to SIGKILL.
 PATIENCE, GRACE = 3.0, 10.0
 
 
 def free_port(wanted: int | None) -> int:
-    """`wanted` if it is free, else InputError; None: 8080, or any that is free."""
+    """Return a free port: `wanted`, or with None 8080 or any other.
+
+    Raises
+    ------
+    InputError : `wanted` is not free
+    """
     for port in (8080, 0) if wanted is None else (wanted,):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,16 +53,19 @@ def free_port(wanted: int | None) -> int:
             except (OSError, OverflowError):
                 continue
             return int(probe.getsockname()[1])
-    raise InputError(f"{HOST}:{wanted} cannot be listened on", "PORT", "Give another, or none")
+    raise InputError(
+        f"{HOST}:{wanted} cannot be listened on", "PORT", "Give another port, or leave PORT out"
+    )
 
 
 def prepare_home(home: Path, database: Path, users: Mapping[str, str]) -> dict[str, str]:
-    """Airflow's folder as it is left between two starts: history, secrets, passwords; returns the
-    password of each user.
+    """Prepare Airflow's folder, and return user -> password.
+
+    The folder keeps history, secrets and passwords between two starts.
 
     Parameters
     ----------
-    database : copied where there is none yet
+    database : empty database, copied if the folder has none
     users : name -> role
     """
     home.mkdir(parents=True, exist_ok=True)
@@ -79,7 +89,7 @@ def prepare_home(home: Path, database: Path, users: Mapping[str, str]) -> dict[s
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace a file by one that only we can read."""
+    """Replace a file; only this user can read the new one."""
     fresh = file.with_name(f".{file.name}")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
@@ -88,7 +98,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 def settings(home: Path, port: int, users: Mapping[str, str], schedules: bool) -> dict[str, str]:
-    """Of every Airflow process, over what a replay sets."""
+    """Return the settings of every Airflow process, in addition to those of a replay."""
     url = f"http://{HOST}:{port}"
     return {
         "AIRFLOW_HOME": str(home),
@@ -107,11 +117,11 @@ def settings(home: Path, port: int, users: Mapping[str, str], schedules: bool) -
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(schedules),
-        # What was running when all was stopped is soon known to be gone.
+        # After a restart, Airflow soon marks the tasks that ran before it as failed.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
-        # A new spec is a table within a minute; parsing more often takes a core from Spark.
+        # A new spec appears within a minute. Parsing more often takes a core away from Spark.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
-        # The proxy of a company does not know this machine, and macOS forbids asking after a fork.
+        # A company's proxy cannot reach this machine, and macOS forbids the look-up after a fork.
         "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY"), HOST, "localhost"])),
     }
 
@@ -122,10 +132,10 @@ class Server:
 
     Parameters
     ----------
-    url : where its pages are
-    environment : of every process
-    logs : a file for each process goes here
-    keep : descriptors that every process keeps open, such as a lock's
+    url : URL of its pages
+    environment : variables of every process
+    logs : folder with one log per process
+    keep : file descriptors that every process keeps open, such as that of a lock
     """
 
     url: str
@@ -136,10 +146,10 @@ class Server:
     _began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def start(self) -> None:
-        """Start them all; does not wait."""
+        """Start all processes, without waiting."""
         program = shutil.which("airflow", path=self.environment.get("PATH"))
         if program is None:
-            raise InputError("airflow is not installed", fix="Run make setup")
+            raise InputError("the program airflow is not installed", fix="Run make setup")
         self.logs.mkdir(parents=True, exist_ok=True)
         for name, arguments in PROCESSES.items():
             with self._log(name).open("wb") as log:
@@ -155,14 +165,14 @@ class Server:
                 )
 
     def check(self) -> None:
-        """StepFailed where a process has ended."""
+        """Raise StepFailed if a process has ended."""
         for name, process in self._running.items():
             code = process.poll()
             if code is not None:
                 raise StepFailed(f"airflow {name}", self._log(name), code)
 
     def waiting_for(self) -> list[str]:
-        """Parts that are not healthy yet; a heartbeat from before the start does not count."""
+        """Return the parts that are not healthy yet; heartbeats before the start do not count."""
         try:
             found = Api(self.url).get("/api/v2/monitor/health")
         except ApiError:
@@ -176,11 +186,11 @@ class Server:
         return waiting
 
     def stop(self) -> None:
-        """End every process and all that they have started; returns when none is left."""
+        """End every process and its children, and wait until none is left."""
         for process in self._running.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-        # Airflow would wait for running tasks, however long they take.
+        # Signals follow, because Airflow alone would wait for running tasks without limit.
         for number, seconds in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, GRACE)):
             until = time.monotonic() + seconds
             while self.members() and time.monotonic() < until:
@@ -190,7 +200,7 @@ class Server:
             time.sleep(0.1)
 
     def members(self) -> list[int]:
-        """Every process of our sessions that lives."""
+        """Return the ids of all live processes in our sessions."""
         import psutil
 
         sessions = {process.pid for process in self._running.values()}
@@ -220,7 +230,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _end_with_parent() -> None:
-    """In a new process: be ended by Linux if `make up` is killed outright."""
+    """In a new process, ask Linux to end it if `make up` is killed."""
     if _LIBC is not None:
         pr_set_pdeathsig = 1
         _LIBC.prctl(pr_set_pdeathsig, signal.SIGTERM)

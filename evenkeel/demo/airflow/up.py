@@ -1,11 +1,9 @@
-"""What `make up` runs: Airflow on this machine, with the tables of a folder of specs in it.
+"""Run Airflow on this machine with the tables of a folder of specs: `make up`.
 
-    python -m evenkeel.demo.airflow.up                    # ./tables, on 127.0.0.1:8080 or a port
-    that is free
+    python -m evenkeel.demo.airflow.up                    # ./tables, on port 8080 or any free one
     python -m evenkeel.demo.airflow.up --port 9000 --users viewer,op
 
-State, history and passwords stay in `.run` between two starts. Ctrl-C ends it with all that it
-has started.
+State, history and passwords stay in `.run` between two starts. Ctrl-C ends all its processes.
 """
 
 from __future__ import annotations
@@ -32,19 +30,21 @@ from evenkeel.spec.catalog import load_catalog, tables_folder
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
 
-#: Seconds for Airflow to become healthy and to parse the DAGs; for the first look at a table.
+#: Seconds for Airflow to become healthy and parse the DAGs, and for the first dry runs.
 HEALTHY, LOOK = 180.0, 900.0
 ROLES = ("viewer", "user", "op")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 when it was stopped, 1 where a process failed, 2 for
-    wrong input."""
+    """Run Airflow until it is stopped.
+
+    Returns 0 if it was stopped, 1 if a process failed, 2 if the input was wrong.
+    """
     options = _arguments().parse_args(argv)
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    # A closed terminal and a kill end it like Ctrl-C does, and Ctrl-C does where a shell that
-    # started it in the background had it ignored.
+    # A closed terminal and a kill end it as Ctrl-C does. SIGINT is in the list because a shell
+    # ignores it for processes that it starts in the background.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -70,17 +70,22 @@ def _arguments() -> argparse.ArgumentParser:
     asked.add_argument(
         "--users",
         default="",
-        help=f"further users, by comma, named for what they may do: {', '.join(ROLES)}",
+        help=f"more users, separated by commas, each named after its role: {', '.join(ROLES)}",
     )
     asked.add_argument(
         "--schedules",
         action="store_true",
-        help="run the DAGs on their schedules, too; without, nothing runs that nobody asked for",
+        help="also run the DAGs on their schedules; without it, only runs that you start",
     )
     asked.add_argument(
         "--no-look", action="store_true", help="do not start with a dry run of each table"
     )
-    asked.add_argument("--folder", type=Path, default=ROOT / ".run", help="where all of it goes")
+    asked.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / ".run",
+        help="folder for state, registry and logs [%(default)s]",
+    )
     return asked
 
 
@@ -92,10 +97,12 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
         view.note(f"left out: {problem}")
     tables = {file: Table(spec) for file, spec in catalog.specs.items()}
     if not tables:
-        raise InputError("no table to show", str(specs), "Write a spec, see docs/SPEC.md")
+        raise InputError(
+            "no correct spec found", str(specs), "Write a spec there, see docs/SPEC.md"
+        )
     environment = airflow_environment(folder, specs)
     version = importlib.metadata.version("apache-airflow-core")
-    # Named for the version: a database of another needs migrating.
+    # The name has the version, because a database of another version needs a migration.
     home = folder / "airflow" / f"up-{version}"
     server = Server(
         f"http://127.0.0.1:{port}",
@@ -106,7 +113,7 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
     with _ended(server, view):
         with made_whole(tables, folder, environment, view):
             passwords = prepare_home(home, empty_database(folder, environment, view), users)
-            # Airflow takes as long to start as tables to be made; a schedule must find them.
+            # Start Airflow while the tables are created, unless a schedule needs them first.
             if not options.schedules:
                 _start(server, view)
         if options.schedules:
@@ -129,7 +136,7 @@ def _users(asked: str) -> dict[str, str]:
     roles = [r.strip() for r in asked.split(",") if r.strip()]
     if wrong := sorted(set(roles) - set(ROLES)):
         raise InputError(
-            f"no such role: {', '.join(wrong)}", "--users", f"Known: {', '.join(ROLES)}"
+            f"must be roles, got {', '.join(wrong)}", "--users", f"Allowed: {', '.join(ROLES)}"
         )
     return {"admin": "admin", **{role: role for role in roles}}
 
@@ -141,21 +148,20 @@ def _start(server: Server, view: View) -> None:
 
 @contextmanager
 def _ended(server: Server, view: View) -> Iterator[None]:
-    """End the server whatever happens."""
+    """Stop the server when the block ends, also after an error."""
     try:
         yield
     finally:
-        # What was asked once is being done.
+        # The stop has begun, so further signals must not interrupt it.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         view.note("stopping Airflow")
         server.stop()
-        view.note("stopped: nothing is left running")
+        view.note("stopped: no process is left")
 
 
 def _wait(server: Server, tables: list[str], passwords: Mapping[str, str], view: View) -> None:
-    """Until all of Airflow is healthy and the DAGs of `tables` are parsed; tells what it waits
-    for."""
+    """Wait until Airflow is healthy and has parsed the DAGs of `tables`, and show the progress."""
     until, told = time.monotonic() + HEALTHY, ""
     api: Api | None = None
     while True:
@@ -169,9 +175,9 @@ def _wait(server: Server, tables: list[str], passwords: Mapping[str, str], view:
             return
         if time.monotonic() > until:
             raise InputError(
-                f"not healthy after {HEALTHY:.0f} s: {', '.join(waiting)}",
+                f"Airflow is not ready after {HEALTHY:.0f} s: {', '.join(waiting)}",
                 str(server.logs),
-                "Read the logs there",
+                "Read the logs there, then start it again",
             )
         if (now := ", ".join(waiting)) != told:
             told = now
@@ -180,7 +186,7 @@ def _wait(server: Server, tables: list[str], passwords: Mapping[str, str], view:
 
 
 def _tell(file: Path, url: str, passwords: Mapping[str, str], folder: Path) -> None:
-    """Say how to get in, to people and to programs."""
+    """Print the URL and the passwords, and write them to a file for programs."""
     write_private(
         file,
         json.dumps(
@@ -199,10 +205,10 @@ def _tell(file: Path, url: str, passwords: Mapping[str, str], folder: Path) -> N
 
 
 def _look(server: Server, api: Api, tables: list[str], view: View) -> None:
-    """Learn how even each table is now by a dry run, so that its pages have something to show."""
+    """Start a dry run of each table, so that its pages can show an imbalance."""
     runs = {t: api.trigger(f"rebalance_{t}", dry_run=True, force=True) for t in tables}
     for table in runs:
-        view.note(f"{table}: a dry run, to learn how even it is now")
+        view.note(f"{table}: dry run, to learn its imbalance")
     began, until = time.monotonic(), time.monotonic() + LOOK
     while runs and time.monotonic() < until:
         time.sleep(2)

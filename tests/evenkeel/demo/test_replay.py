@@ -1,4 +1,4 @@
-"""The replay: its data, its specs, and a lane whose processes are stand-ins."""
+"""The replay: its data, its specs, and a table's run whose processes are stand-ins."""
 
 from __future__ import annotations
 
@@ -110,14 +110,26 @@ def test_a_day_to_come_is_not_the_last(tmp_path: Path, values: Any) -> None:
     ("values", "time", "said"),
     [
         ([date(2099, 12, 31), date(9999, 12, 31)], "at", "at has no day up to today"),
-        (["2024-05-06", "2024-05-04"], "at", "at is text"),
-        (pa.array(["2024-05-06", "2024-05-04"], pa.large_string()), "at", "at is text"),
+        (["2024-05-06", "2024-05-04"], "at", "at must be a date or timestamp, found text"),
+        (
+            pa.array(["2024-05-06", "2024-05-04"], pa.large_string()),
+            "at",
+            "at must be a date or timestamp, found text",
+        ),
         (["2024-05-06", "2024-05-04"], "when", "when cannot be read as dates"),
-        (pa.nulls(2, pa.date32()), "at", "at holds no dates"),
-        (pa.nulls(2), "at", "at holds no dates"),
-        ([1_700_000_000, 1_700_086_400], "at", "at is int64. Store it as a date or timestamp$"),
-        (pa.array([1.5, 2.5]), "at", "at is double. Store it"),
-        (pa.array([1, 2], pa.time64("us")), "at", r"at is time64\[us\]. Store it"),
+        (pa.nulls(2, pa.date32()), "at", "at has no dates"),
+        (pa.nulls(2), "at", "at has no dates"),
+        (
+            [1_700_000_000, 1_700_086_400],
+            "at",
+            "at must be a date or timestamp, found int64. Store it as a date or timestamp$",
+        ),
+        (pa.array([1.5, 2.5]), "at", "at must be a date or timestamp, found double. Store it"),
+        (
+            pa.array([1, 2], pa.time64("us")),
+            "at",
+            r"at must be a date or timestamp, found time64\[us\]. Store it",
+        ),
         (pa.array([-(2**62), 0], pa.timestamp("us")), "at", "outside of the years 1 to 9999"),
         (pa.array([-(10**7), 0], pa.date32()), "at", "outside of the years 1 to 9999"),
     ],
@@ -150,7 +162,10 @@ def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
     assert input_days(table)[0] == date(2024, 5, 4)
     for wrong, said in (
         ("sku,at\na,soon\nb,later\n", "at cannot be read as dates"),
-        ("sku,at\na,1700000000\n", "at is int64. Write it as 2013-01-31 or"),
+        (
+            "sku,at\na,1700000000\n",
+            "at must be a date or timestamp, found int64. Write it as 2013-01-31 or",
+        ),
     ):
         (tmp_path / "sales" / "1.csv").write_text(wrong)
         with pytest.raises(InputError, match=said):
@@ -167,7 +182,7 @@ def test_nothing_outside_the_folder_is_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert replay.main(["--tables", "flights", "--folder", str(tmp_path)]) == 2
-    assert "and a replay starts by removing it" in capsys.readouterr().err
+    assert "because a replay starts by removing it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("asked", [["--rounds", "0"], ["--days", "0"], ["--tables", "nothing"]])
@@ -208,11 +223,12 @@ def test_rounds_are_those_that_fit(
         (
             30,
             ["--rounds", "3", "--days", "28"],
-            "30 days: 3 rounds of 28 days after as many at first need 112. Try ARGS='--days 7'",
+            "3 rounds of 28 days and as many days before them need 112 days, "
+            "the input has 30 days. Try ARGS='--days 7'",
         ),
-        (30, ["--days", "28"], "1 round of 28 days after as many at first need 56"),
+        (30, ["--days", "28"], "1 round of 28 days and as many days before them need 56 days"),
         (3, ["--rounds", "5"], "Try ARGS='--rounds 2 --days 1'"),
-        (1, [], "A replay needs two days of input at the least"),
+        (1, [], "A replay needs at least two days of input"),
     ],
 )
 def test_rounds_that_do_not_fit_are_one_line_and_remove_nothing(
@@ -260,7 +276,7 @@ def worker_file(jobs: Path) -> Path:
     return file
 
 
-def _lane(folder: Path, fail: bool) -> TableRun:
+def _table_run(folder: Path, fail: bool) -> TableRun:
     shop = Shop(folder)
     kept = {"folder": folder, "spec": shop.spec, "home": shop.registry.url}
     tests = str(Path(__file__).resolve().parents[3])
@@ -291,17 +307,17 @@ def _lane(folder: Path, fail: bool) -> TableRun:
 
 
 def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
-    lane = _lane(tmp_path, fail=False)
-    lane.run(date(2024, 1, 1), 7, 2)
-    assert lane.error is None
-    found = summarize(lane)
+    table_run = _table_run(tmp_path, fail=False)
+    table_run.run(date(2024, 1, 1), 7, 2)
+    assert table_run.error is None
+    found = summarize(table_run)
     assert found.passed
     assert [line.epoch for line in found.lines] == [1, 2]
     assert [line.window_end for line in found.lines] == ["2024-01-15", "2024-01-22"]
     first, second = found.lines
     assert first.next == second.before
     assert second.next is None
-    assert sorted(p.name for p in lane.logs.iterdir()) == [
+    assert sorted(p.name for p in table_run.logs.iterdir()) == [
         "01-bootstrap.log", "02-apply_window.log", "03-rebalance.log",
         "04-apply_window.log", "05-rebalance.log",
     ]  # fmt: skip
@@ -310,7 +326,7 @@ def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
 def test_a_lane_tells_a_damaged_file_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lane = _lane(tmp_path, fail=False)
+    table_run = _table_run(tmp_path, fail=False)
     real = TableRun._dag
 
     def damaged(self: TableRun, *asked: Any) -> None:
@@ -319,28 +335,28 @@ def test_a_lane_tells_a_damaged_file_of_its_run(
         self.table.registry.run(run).write_json("decision.json", ["no decision"])
 
     monkeypatch.setattr(TableRun, "_dag", damaged)
-    lane.run(date(2024, 1, 1), 7, 1)
-    assert isinstance(lane.error, DamagedError)
-    assert "decision.json: not an object" in str(lane.error)
+    table_run.run(date(2024, 1, 1), 7, 1)
+    assert isinstance(table_run.error, DamagedError)
+    assert "decision.json: not an object" in str(table_run.error)
 
 
 def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
-    lane = _lane(tmp_path, fail=False)
-    lane.run(date(2024, 1, 1), 7, 1)
-    (ran,) = lane.rounds
+    table_run = _table_run(tmp_path, fail=False)
+    table_run.run(date(2024, 1, 1), 7, 1)
+    (ran,) = table_run.rounds
     failed = {**ran.parts.gate_tables, "success": False}
-    lane.rounds[0] = replace(ran, parts=replace(ran.parts, gate_tables=failed))
-    assert not summarize(lane).passed
+    table_run.rounds[0] = replace(ran, parts=replace(ran.parts, gate_tables=failed))
+    assert not summarize(table_run).passed
 
 
 def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:
-    lane = _lane(tmp_path, fail=True)
-    lane.run(date(2024, 1, 1), 7, 2)
-    assert isinstance(lane.error, StepFailed)
-    assert "decide failed with exit code 1" in str(lane.error)
-    assert lane.error.tail == "evenkeel: error: the window is empty"
-    assert lane.stop.is_set()
-    assert not summarize(lane).passed
+    table_run = _table_run(tmp_path, fail=True)
+    table_run.run(date(2024, 1, 1), 7, 2)
+    assert isinstance(table_run.error, StepFailed)
+    assert "decide failed with exit code 1" in str(table_run.error)
+    assert table_run.error.tail == "evenkeel: error: the window is empty"
+    assert table_run.stop.is_set()
+    assert not summarize(table_run).passed
 
 
 def test_the_writer_tells_what_came_of_each_job_and_starts_again(tmp_path: Path) -> None:

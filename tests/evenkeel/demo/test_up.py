@@ -51,7 +51,7 @@ def test_a_port_that_is_taken_is_refused() -> None:
     ("asked", "said"),
     [
         (["--port", "70000"], "127.0.0.1:70000 cannot be listened on"),
-        (["--users", "viewer,king"], "no such role: king"),
+        (["--users", "viewer,king"], "must be roles, got king"),
     ],
 )
 def test_wrong_arguments_are_one_line(
@@ -67,7 +67,7 @@ def test_a_folder_without_specs_is_refused(
 ) -> None:
     monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
     assert up.main(["--folder", str(tmp_path)]) == 2
-    assert "no table to show" in capsys.readouterr().err
+    assert "no correct spec found" in capsys.readouterr().err
 
 
 def test_where_it_runs_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +197,7 @@ def test_nothing_is_left_where_it_is_stopped_while_it_still_loads(
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate(timeout=60)[0]
     assert process.returncode == 0, said
-    assert "stopped: nothing is left running" in said
+    assert "stopped: no process is left" in said
     assert len(seen) > 1
     assert [p for p in seen.values() if p.is_running() and _lives(p.pid)] == []
     left = [p for p in psutil.process_iter() if _session(p.pid) in sessions - {0}]

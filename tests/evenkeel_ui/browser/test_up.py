@@ -58,7 +58,7 @@ def test_it_stops_and_leaves_nothing(site: Site) -> None:
     assert len(started) > 5
     # Of make: interrupted, as a shell expects of what Ctrl-C ends.
     assert site.stop() in (-signal.SIGINT, 2, 130)
-    assert "stopped: nothing is left running" in site.output
+    assert "stopped: no process is left" in site.output
     assert site.members() == []
     # What nobody is left to wait for is a zombie until init has seen to it.
     assert not [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
