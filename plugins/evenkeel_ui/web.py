@@ -98,7 +98,7 @@ def when(moment: datetime | str | None) -> Markup:
 
 def style() -> str:
     """All styles: those that reports share, and the pages' own."""
-    names = ("page.css", "report.css", "ui.css")
+    names = ("page.css", "report.css", "assets/ui.css")
     return "\n".join(_environment().get_template(name).render() for name in names)
 
 

@@ -176,7 +176,12 @@ def test_a_spec_with_a_typo_takes_no_other_dag_with_it(
     (world.folder / "beside.yaml").write_text(text.replace("table: trips", "table: beside"))
     monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
     bag = dag_bag()
-    assert set(bag.dags) == {"rebalance_trips", "roll_back_trips", "maintain_trips"}
+    assert set(bag.dags) == {
+        "rebalance_trips",
+        "roll_back_trips",
+        "repair_trips",
+        "maintain_trips",
+    }
     ((file, error),) = bag.import_errors.items()
     assert Path(file).name == "evenkeel_specs.py"
     assert "broken.yaml: " in error

@@ -23,6 +23,7 @@ from tests.support.plugin_site import (
     dag_runs,
     deny,
     end_runs,
+    made_site,  # noqa: F401  a fixture
     profile,
     run_name,
     start,

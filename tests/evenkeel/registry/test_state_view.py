@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.pipeline.steps import publish
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import FenceError
@@ -45,7 +45,7 @@ def test_one_row_a_key_while_copies_come_and_where_the_registry_is_older(
             assert found[HEAVY] == [was] and len(found) == KEYS
             assert all(len(rows) == 1 for rows in found.values())
         verify(spark, migration)
-    publish(str(home.spec_path), "r")
+    publish(spark, migration)
     write(spark, home, {START: 100, 0: 20, 1: 3})
     assert counts(spark, home.table, "visits")[HEAVY] == [was + 123]
     shutil.rmtree(registry)

@@ -18,6 +18,7 @@ from evenkeel.table import Table
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints
@@ -92,5 +93,6 @@ def test_its_broken_run_is_rolled_back_and_the_next_one_goes_on(spark, old, spec
     steps.validate_plan(spec_path, "next")
     migrate(spark, approved_migration(old, "next", digest))
     verify(spark, approved_migration(old, "next", digest))
+    assert publish(spark, approved_migration(old, "next", digest)).number == 3
     assert steps.publish(spec_path, "next") == 3
     assert spark.read.format("delta").load(path).groupBy().sum("trips").first()[0] == before

@@ -151,7 +151,9 @@ def test_a_table_made_anew_stops_nowhere_and_is_rolled_back_unweighed(
     # Files that are no more are counted as they stand: an attempt goes on.
     assert batch_stops(spark, migration)
     # Of a table that is not the plan's nothing is asked.
-    monkeypatch.setattr("evenkeel_spark.jobs.roll_back.way", lambda *_, **__: pytest.fail("asked"))
+    monkeypatch.setattr(
+        "evenkeel_spark.migration.roll_back.batch_stops", lambda *_, **__: pytest.fail("asked")
+    )
     assert roll_back(spark, migration) == {"visits": 0}
 
 

@@ -317,7 +317,7 @@ def test_what_an_older_epoch_has_routed_tells_nothing(
 
     live.batch(2, 4.0)
     with monkeypatch.context() as patch:
-        patch.setattr("evenkeel_spark.watching.evaluate.measure", overtaken)
+        patch.setattr("evenkeel_spark.watching.evaluate.measure_batch", overtaken)
         assert not live.look(spark, 2)
     assert "routed by epoch 0: they tell nothing of 1" in live.known.told
     watch = live.known.watch
