@@ -1,3 +1,3 @@
-"""Evenkeel's pages, for an Airflow whose plugins folder this is."""
+"""Give Evenkeel's pages to an Airflow that has this folder as its plugins folder."""
 
 from evenkeel_ui.plugin import EvenkeelPlugin as EvenkeelPlugin

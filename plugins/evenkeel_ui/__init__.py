@@ -1,1 +1,1 @@
-"""The pages of Evenkeel in Airflow's UI."""
+"""Show Evenkeel's pages in Airflow's UI."""

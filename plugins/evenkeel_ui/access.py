@@ -1,9 +1,8 @@
-"""Who may: the login, Airflow's rights on the table's own DAGs, and forms that only we have made.
+"""Check access: the login, Airflow's rights on the table's DAGs, and the token of a form.
 
-A mounted app inherits nothing of Airflow's authentication. `get_user` is a dependency of the
-whole app, each route asks for its right, and `tests/evenkeel_ui/test_pages.py` asks every route
-without
-either. The names that FastAPI reads in annotations must stand at module level.
+A mounted app does not inherit Airflow's authentication. `get_user` is a dependency of the whole
+app, and each route requires its right. `tests/evenkeel_ui/test_pages.py` calls every route without
+them. Names that FastAPI reads in annotations must be at module level.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from evenkeel.table import Table
 Method = Literal["GET", "POST", "PUT"]
 User = Annotated[BaseUser, Depends(get_user)]
 REBALANCE, ROLL_BACK, WATCH = "rebalance_", "roll_back_", "watch_"
-#: A form is good for so many seconds.
+#: Seconds for which a form is valid.
 FORM_AGE = 12 * 3600
 
 
 def may(
     user: BaseUser, method: Method, dag: str | None, entity: DagAccessEntity | None = None
 ) -> bool:
-    """Whether Airflow lets the user do this with the DAG; None: with DAGs in general."""
+    """Return whether Airflow lets the user do this with the DAG; None: with any DAG."""
     team = DagModel.get_team_name(dag) if dag else None
     return get_auth_manager().is_authorized_dag(
         method=method,
@@ -50,32 +49,42 @@ def require(
 ) -> None:
     """Raise 403 unless Airflow lets the user do this with the DAG."""
     if not may(user, method, dag, entity):
-        raise HTTPException(403, "You may not do this with this table. Airflow's rights decide.")
+        what = {"GET": "see", "POST": "start runs of", "PUT": "change runs of"}[method]
+        table = dag
+        for prefix in (REBALANCE, ROLL_BACK, WATCH):
+            table = table.removeprefix(prefix)
+        raise HTTPException(403, f"You may not {what} {table}. Airflow's rights on {dag} decide.")
 
 
 def catalog() -> Catalog:
-    """The tables that the DAGs are made from, by the same rule."""
+    """Return the tables that also have DAGs: the specs in the same folder."""
     return load_catalog(tables_folder(Path(__file__).parents[2]))
 
 
 def named(table: str) -> Table:
-    """The table of that name; 404 where there is none. Names come from specs, so that no part of
-    a request becomes a path."""
+    """Return the table of that name, or raise 404.
+
+    The name is compared with those of specs, so that no part of a request becomes a path.
+    """
     for spec in catalog().specs.values():
         if spec.table == table:
             return Table(spec)
-    raise HTTPException(404, f"There is no table {table!r}. It may have no spec, or a wrong one.")
+    raise HTTPException(
+        404, f"There is no table {table!r}. Check that its spec exists and has no error."
+    )
 
 
 def readable_table(table: str, user: User) -> Table:
-    """The table in the path, for who may read its DAG (403 comes before 404: names are told to
-    nobody else)."""
+    """Return the table in the path if the user may read its DAG, else raise 403.
+
+    403 comes before 404, so that other users do not learn the names of tables.
+    """
     require(user, "GET", f"{REBALANCE}{table}")
     return named(table)
 
 
 def table_to_run(prefix: str) -> Callable[..., Table]:
-    """A dependency: the table in the path, for who may start its DAG of that prefix."""
+    """Create a dependency: the table in the path, if the user may start its DAG `prefix`."""
 
     def table_of_path(table: str, user: User) -> Table:
         require(user, "GET", f"{REBALANCE}{table}")
@@ -89,18 +98,18 @@ ReadableTable = Annotated[Table, Depends(readable_table)]
 
 
 def form_token(user: BaseUser) -> str:
-    """What a form carries so that its answer is known to come from a page of ours."""
+    """Return the token that shows that a form comes from one of our pages."""
     return _serializer().dumps(user.get_id())
 
 
 def own_form(request: Request, user: User, csrf: Annotated[str, Form()] = "") -> None:
     """Raise 403 unless the request comes from a form that we made for this user.
 
-    Airflow's login cookie is SameSite=Lax, which keeps other sites' forms from carrying it, but
-    not those of another port or subdomain of this host. So each form holds a token signed with
-    Airflow's secret and bound to the user (nothing to store, good in every API worker, unlike a
-    double-submitted cookie not to be set by a sibling host), and a browser that says where the
-    request comes from must say: from here.
+    Airflow's login cookie is SameSite=Lax. Forms of other sites do not carry it, but forms of
+    another port or subdomain of this host do. Each form therefore has a token, signed with
+    Airflow's secret and bound to the user. It needs no storage, works in every API worker, and a
+    sibling host cannot set it, unlike a double-submitted cookie. If the browser says where the
+    request comes from, that must be this host.
     """
     try:
         whose = _serializer().loads(csrf, max_age=FORM_AGE)

@@ -1,4 +1,4 @@
-"""The app that Airflow mounts at /evenkeel: pages made here, behind Airflow's own login."""
+"""The app that Airflow mounts at /evenkeel: its pages, behind Airflow's login."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from partitioning.errors import (
 )
 
 HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Too late"}
-#: What errors of ours are answered with: the first class that fits, so the narrowest come first.
+#: (error class, HTTP status, heading). The first class that fits counts: narrow ones come first.
 ERRORS: tuple[tuple[type[EvenkeelError], int, str], ...] = (
     (DamagedError, 500, "A file is damaged"),
     (DeniedError, 503, "The server lacks a right"),
-    (UnreachableError, 503, "Cannot be reached now"),
+    (UnreachableError, 503, "A store cannot be reached"),
     (InputError, 404, "Not found"),
     (FenceError, 409, "Too late"),
-    (EvenkeelError, 409, "That does not work"),
+    (EvenkeelError, 409, "The request failed"),
 )
 
 
 @asynccontextmanager
 async def warmed(_: FastAPI) -> AsyncIterator[None]:
-    """Draw once beside everything else: the first picture of a process takes a second."""
+    """Draw one chart in a thread at the start, because a process's first one takes a second."""
     threading.Thread(target=loads_svg, args=(["0"], [1.0], [1.0], [1.0]), daemon=True).start()
     yield
 
 
-# FastAPI's own pages for OpenAPI would ask nobody for a login: the route below does.
+# FastAPI's own OpenAPI pages would need no login. The route below needs one.
 app = FastAPI(
     title="Evenkeel",
     description="Why state moves, at what price, what exactly will run, and a way back.",
@@ -61,7 +61,7 @@ app = FastAPI(
 
 @app.middleware("http")
 async def headers(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-    """No other host, no sniffing, no copy kept of what only some may read."""
+    """Add headers: no other host, no content sniffing, no cached copies of pages with rights."""
     response = await proceed(request)
     response.headers.setdefault("Content-Security-Policy", web.POLICY)
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -74,13 +74,13 @@ async def headers(request: Request, proceed: Callable[[Request], Awaitable[Respo
 async def refused(
     request: Request, error: StarletteHTTPException, heading: str | None = None
 ) -> HTMLResponse:
-    """A page that says what is wrong; it carries its styles itself where nothing else is served."""
+    """Answer an HTTP error with a page; without a login it has its styles inline."""
     login, styles, message = None, None, str(error.detail)
     if error.status_code == 401:
         message = "These pages are behind Airflow's login."
         login = get_auth_manager().get_url_login(next_url=request.url.path)
         styles = Markup(web.style())
-    heading = heading or HEADINGS.get(error.status_code, "That does not work")
+    heading = heading or HEADINGS.get(error.status_code, "The request failed")
     answer = web.page(
         request,
         "error.html.j2",
@@ -98,33 +98,33 @@ async def refused(
 
 @app.exception_handler(RequestValidationError)
 async def unreadable(request: Request, error: RequestValidationError) -> HTMLResponse:
-    """An address or form that cannot be read: what is wrong with it, in a sentence."""
+    """Answer a wrong address or form with a page that names each wrong part."""
     told = "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())
     return await refused(request, HTTPException(404 if request.method == "GET" else 422, told))
 
 
 @app.exception_handler(EvenkeelError)
 async def wrong(request: Request, error: EvenkeelError) -> HTMLResponse:
-    """What our own errors say, each under its own status and heading."""
+    """Answer one of our errors with its status, heading and message."""
     code, heading = next((c, h) for kind, c, h in ERRORS if isinstance(error, kind))
     return await refused(request, HTTPException(code, str(error)), heading)
 
 
 @app.get("/openapi.json", include_in_schema=False)
 def openapi(request: Request) -> dict[str, Any]:
-    """The description of these routes."""
+    """Return the OpenAPI description of these routes."""
     return {**app.openapi(), "servers": [{"url": request.scope.get("root_path", "")}]}
 
 
 @app.get("/static/style.css", include_in_schema=False)
 def style() -> Response:
-    """Styles of the pages."""
+    """Return the styles of the pages."""
     return Response(web.style(), media_type="text/css", headers={"Cache-Control": "private"})
 
 
 @app.get("/static/page.js", include_in_schema=False)
 def script() -> Response:
-    """The pages' script."""
+    """Return the script of the pages."""
     return Response(
         web.script(), media_type="text/javascript", headers={"Cache-Control": "private"}
     )
@@ -136,8 +136,10 @@ for part in (overview, tables, plans, forms, recovery, compare, quality, views):
 
 @app.api_route("/{path:path}", methods=[*HTTPMethod], include_in_schema=False)
 def nothing(request: Request, path: str) -> None:
-    """Whatever else is asked for, and however: behind the login too, where the router's own
-    answer to a method that a page does not have would come before it."""
+    """Answer 404 or 405 to every other request, after the login.
+
+    The router's own 405 would come before the login.
+    """
     pages = (r for r in app.routes if isinstance(r, Route))
     methods = {
         method
@@ -147,6 +149,8 @@ def nothing(request: Request, path: str) -> None:
     }
     if methods:
         raise HTTPException(
-            405, "This page is not asked for that way.", {"Allow": ", ".join(sorted(methods))}
+            405,
+            f"This page does not accept {request.method}.",
+            {"Allow": ", ".join(sorted(methods))},
         )
     raise HTTPException(404, "There is no such page.")

@@ -1,4 +1,4 @@
-"""Tells Airflow of the pages. Workers load this too: the app is imported when it is asked for."""
+"""Register the pages with Airflow. Workers load this too, so the app is imported only on use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 PREFIX = "/evenkeel"
-#: Where pages are for a browser: behind a proxy, Airflow may stand under a path.
+#: Path of the pages for a browser. Behind a proxy, Airflow may be under a path.
 HOME = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
 
 
@@ -18,7 +18,7 @@ class EvenkeelPlugin(AirflowPlugin):
     """The app at /evenkeel, an entry in the navigation, and a tab on DAGs, runs and tasks."""
 
     name = "evenkeel"
-    # The tabs are shown on every DAG; on one that is not ours the page says so.
+    # Airflow shows the tabs on every DAG. On a DAG that is not ours, the page says so.
     external_views = [  # noqa: RUF012
         {"name": "Evenkeel", "href": f"{HOME}/", "destination": "nav", "url_route": "evenkeel"},
         {
@@ -43,20 +43,20 @@ class EvenkeelPlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
-        """Asked for by the API server alone."""
+        """Return the app; only the API server asks for it."""
         from evenkeel_ui.app import app
 
         return [{"app": app, "url_prefix": PREFIX, "name": "Evenkeel"}]
 
 
-# Airflow finds the plugin in its plugins folder, by the file `evenkeel_plugin.py`, and by the entry
-# point of the installed package (of an editable one twice). A plugin that is found again is an
-# import error on Airflow's Plugins page: so it is given once.
+# Airflow finds the plugin by the file `evenkeel_plugin.py` in its plugins folder, and by the entry
+# point of the installed package (twice if it is editable). A second copy would be an import error
+# on Airflow's Plugins page, so only the first is given.
 _given = False
 
 
 def __getattr__(name: str) -> Any:
-    """`installed`, for the entry point: the plugin, or None where Airflow has it already."""
+    """Return `installed` for the entry point: the plugin, or None if Airflow already has it."""
     global _given
     if name != "installed":
         raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""Airflow's tabs on DAGs, runs and tasks: they name a DAG, our pages a table."""
+"""Redirect Airflow's tabs on DAGs, runs and tasks to the page of the table or run."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ router = APIRouter(
 
 @router.get("/{dag_id}")
 def dag(request: Request, dag_id: str) -> RedirectResponse:
-    """The page of the DAG's table."""
+    """Redirect to the page of the DAG's table."""
     return RedirectResponse(f"{_home(request)}/tables/{table_of(dag_id)}")
 
 
 @router.get("/{dag_id}/runs/{run_id}")
 def run(request: Request, dag_id: str, run_id: str) -> RedirectResponse:
-    """The plan of the run."""
+    """Redirect to the page of the run."""
     table = table_of(dag_id)
     return RedirectResponse(f"{_home(request)}/tables/{table}/runs/{safe_name(run_id)}")
 
 
 @router.get("/{dag_id}/runs/{run_id}/tasks/{task_id}")
 def task(request: Request, dag_id: str, run_id: str, task_id: str) -> RedirectResponse:
-    """Likewise: what there is to see of a task is on its run's page."""
+    """Redirect to the page of the run, which also shows its tasks."""
     return run(request, dag_id, run_id)
 
 
 def table_of(dag_id: str) -> str:
-    """The table that a DAG is about; 404 for a DAG that is not ours."""
+    """Return the name of a DAG's table; raise 404 if the DAG is not Evenkeel's."""
     for prefix in PREFIXES:
         if dag_id.startswith(prefix):
             return named(dag_id.removeprefix(prefix)).spec.table
-    raise HTTPException(404, f"DAG {dag_id!r} is not one of Evenkeel's: there is nothing to show.")
+    raise HTTPException(
+        404, f"DAG {dag_id!r} is not one of Evenkeel's. This tab shows only tables of Evenkeel."
+    )
 
 
 def _home(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""How a page is answered: templates, headers, times, sorted tables."""
+"""Build the answer of a page: template, headers, times, sorted tables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from evenkeel.render.formatting import environment
 
 Row = TypeVar("Row")
 _OWN = Path(__file__).parent / "templates" / "assets"
-#: No host but this one; pictures carry their colours in style attributes.
+#: Only this host. Charts have their colours in style attributes.
 POLICY = (
     "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; "
     "connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'self'; "
     "base-uri 'none'"
 )
-#: For documents that a run has left: one file with its styles, and no script.
+#: For documents that a run wrote: one file with inline styles and no script.
 DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
     "frame-ancestors 'self'; base-uri 'none'"
@@ -32,14 +32,14 @@ DOCUMENT_POLICY = (
 
 
 def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of ours."""
+    """Render one of our pages."""
     root = request.scope.get("root_path", "").rstrip("/")
     text = _environment().get_template(name).render(root=root, request=request, **values)
     return HTMLResponse(text, status)
 
 
 def document(text: bytes) -> HTMLResponse:
-    """A page that a run has left, as it is."""
+    """Return a page that a run wrote, unchanged."""
     return HTMLResponse(text, headers={"Content-Security-Policy": DOCUMENT_POLICY})
 
 
@@ -50,8 +50,10 @@ def sort(
     default: str,
     name: str = "sort",
 ) -> list[Row]:
-    """Rows by the column that the query asks for; a minus before its name turns them around.
-    Sorted here, so that tables sort without JavaScript."""
+    """Sort rows by the column that the query names; a minus before the name means descending.
+
+    The server sorts, so that tables sort without JavaScript.
+    """
     asked = _asked(request).get(name, default)
     if asked.lstrip("-") not in columns:
         asked = default
@@ -60,7 +62,7 @@ def sort(
 
 
 def sort_link(request: Request, column: str, text: str, name: str = "sort") -> Markup:
-    """A table's heading as a link that sorts by it, the other way round the second time."""
+    """Return a table heading as a link that sorts by it; a second click reverses the order."""
     asked = _asked(request).get(name, "")
     wanted = f"-{column}" if asked == column else column
     query = urlencode({**_asked(request), name: wanted})
@@ -69,20 +71,20 @@ def sort_link(request: Request, column: str, text: str, name: str = "sort") -> M
 
 
 def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
-    """The attribute by which a table's heading tells how it is sorted."""
+    """Return the aria-sort attribute of a table heading; empty if not sorted by it."""
     asked = _asked(request).get(name, "")
     order = {column: "ascending", f"-{column}": "descending"}.get(asked)
     return Markup(' aria-sort="{}"').format(order) if order else Markup("")
 
 
 def show_all(request: Request, place: str) -> Markup:
-    """A link to the same page with every row, at the section with the id `place`."""
+    """Return a link to the same page with all rows, at the section with the id `place`."""
     query = urlencode({**_asked(request), "every": "true"})
     return Markup('<a href="?{}#{}">Show all</a>').format(query, place)
 
 
 def when(moment: datetime | str | None) -> Markup:
-    """A moment in UTC; `page.js` writes it in the reader's own zone."""
+    """Format a moment in UTC; `page.js` converts it to the reader's zone."""
     if moment is None:
         return Markup("–")
     if isinstance(moment, str):
@@ -97,18 +99,18 @@ def when(moment: datetime | str | None) -> Markup:
 
 
 def style() -> str:
-    """All styles: those that reports share, and the pages' own."""
+    """Return all styles: those shared with reports, then those of the pages."""
     names = ("page.css", "report.css", "assets/ui.css")
     return "\n".join(_environment().get_template(name).render() for name in names)
 
 
 def script() -> str:
-    """What pages do with JavaScript: times in the reader's zone."""
+    """Return the pages' JavaScript."""
     return (_OWN / "page.js").read_text(encoding="utf-8")
 
 
 def _asked(request: Request) -> Mapping[str, str]:
-    """What the page was asked for: of a form that came back, what would ask for it again."""
+    """Return the query of the page; after a posted form, the query that repeats it."""
     return getattr(request.state, "asked", request.query_params)
 
 

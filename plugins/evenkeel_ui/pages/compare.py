@@ -1,4 +1,4 @@
-"""Two epochs compared: which keys and slots moved, where from and to, bytes, why."""
+"""Compare two epochs: which keys and slots moved, from where to where, bytes and reasons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def comparison(
     new: int | None = None,
     every: bool = False,
 ) -> HTMLResponse:
-    """What changed its channel between two epochs; by default the last two."""
+    """Show the moves between two epochs; by default the last two."""
     registry = found.registry
     numbers = registry.numbers()
     if not numbers:

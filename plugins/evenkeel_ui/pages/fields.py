@@ -1,4 +1,4 @@
-"""Fields of the forms: read from a query or a body, checked, and told what is wrong with each."""
+"""Read the fields of a form from a query or a body, and check each."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from evenkeel.render.formatting import read_bytes
 from evenkeel.runs.params import Params
 from partitioning.errors import InputError
 
-#: What a page may be asked for beside: by what it sorts, and whether it shows all.
+#: Query names that are not fields: sort orders, and whether the page shows all rows.
 SHOWN = ("moves", "epochs", "every")
 SWITCHES = ("relearn", "dry_run", "force")
-#: What a form may say of a switch; a typing error must not make a dry run a real one.
+#: Allowed values of a switch. Others are refused: a typo must not turn a dry run into a real run.
 SAID = dict.fromkeys(("true", "on", "yes"), True) | dict.fromkeys(("false", "off", "no", ""), False)
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """What the form says: of the query where it asks for a preview, else of the body."""
+    """Return the fields of a form: from the query of a preview, else from the body."""
     given = request.query_params if request.method == "GET" else await request.form()
     values = {n: value if isinstance(value, str) else "a file" for n, value in given.items()}
     request.state.asked = {n: v for n, v in values.items() if n not in ("csrf", "sure")}
@@ -29,29 +29,32 @@ async def fields(request: Request) -> dict[str, str]:
 def read_form(
     given: Mapping[str, str], known: Iterable[str], switches: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The `known` fields of a form, its switches as booleans; and what is wrong with each field, ""
-    for fields that there are not."""
+    """Return the `known` fields, with switches as booleans, and field -> error message.
+
+    The key "" has the message about unknown fields.
+    """
     values: dict[str, Any] = {n: given[n].strip() for n in known if n in given}
     problems: dict[str, str] = {}
     for name in switches:
         said = values.get(name, "")
         values[name] = SAID.get(said, False)
         if said not in SAID:
-            problems[name] = f"allowed: {', '.join(filter(None, SAID))} (got {said!r})"
+            problems[name] = f"must be one of {', '.join(filter(None, SAID))}, got {said!r}"
     if others := sorted({*given} - {*known, *SHOWN, "csrf"}):
-        problems[""] = f"There is no such field: {', '.join(map(repr, others))}."
+        problems[""] = f"Unknown fields: {', '.join(map(repr, others))}."
     return values, problems
 
 
 def read_params(given: Mapping[str, str]) -> tuple[Params | None, dict[str, str]]:
-    """The Params that a form asks for, or what is wrong with each field."""
+    """Return the Params of a form, or None and field -> error message."""
     values, problems = read_form(given, Params.model_fields, SWITCHES)
     for name in ("budget", "batch", "rate"):
         if values.get(name):
             try:
                 values[name] = read_bytes(values[name])
             except InputError as error:
-                problems[name] = f"{error.what} (got {values.pop(name)!r})"
+                problems[name] = error.what
+                del values[name]
     if weights := values.get("capacities"):
         values["capacities"] = [w for w in weights.replace(",", " ").split() if w]
     problems = {**Params.problems(values), **problems}

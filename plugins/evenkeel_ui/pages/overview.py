@@ -1,4 +1,4 @@
-"""Every table at a glance."""
+"""Show all tables on one page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = APIRouter(tags=["pages"])
 
 @router.get("/", response_class=HTMLResponse)
 def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
-    """Every table that the user may read: epoch, balance, last rebalance, next run, gates."""
+    """Show the tables that the user may read: epoch, imbalance, last rebalance, next run, gates."""
     found = catalog()
     rows = [
         table_status(Table(spec))
@@ -34,7 +34,7 @@ def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
     ]
     following = next_runs([row.table.spec.table for row in rows])
     rows = sort(request, rows, columns(following), "table")
-    # What is wrong with specs names files: for who may see DAGs, as Airflow's import errors are.
+    # Errors of specs name files: show them only to users who may see DAGs, as Airflow does.
     wrong = found.problems if may(user, "GET", None) else ()
     recent = triage.recent(session, user, (row.table.spec.table for row in rows), 1)
     halves = (triage.stuck(session, user, r.table.spec.table, r.half) for r in rows if r.half)
@@ -52,7 +52,7 @@ def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
     )
 
 
-#: By what tables sort.
+#: Column -> sort key.
 COLUMNS: dict[str, Callable[[TableStatus], Any]] = {
     "table": lambda row: row.table.spec.table,
     "epoch": lambda row: row.epoch and row.epoch.number,
@@ -63,13 +63,13 @@ COLUMNS: dict[str, Callable[[TableStatus], Any]] = {
     "rebalanced": lambda row: row.epoch and row.epoch.published,
     "moved": lambda row: row.plan and row.plan.bytes,
     "state": lambda row: row.learned and float(row.learned.profile.bytes.sum()),
-    # What failed first.
+    # Failed gates come first.
     "gates": lambda row: all(gate.passed for gate in row.gates) if row.gates else None,
 }
 
 
 def columns(following: Mapping[str, datetime | str]) -> dict[str, Callable[[TableStatus], Any]]:
-    """By what tables sort, their next runs too: moments first, then what comes by no clock."""
+    """Return column -> sort key, with next runs: moments first, then runs without a schedule."""
 
     def run(row: TableStatus) -> tuple[bool, Any] | None:
         told = following.get(row.table.spec.table)
@@ -79,7 +79,7 @@ def columns(following: Mapping[str, datetime | str]) -> dict[str, Callable[[Tabl
 
 
 def next_runs(tables: list[str]) -> dict[str, datetime | str]:
-    """When each table's rebalance runs next, or why it does not by itself."""
+    """Return table -> time of its next rebalance, or why none is scheduled."""
     if not conf.getboolean("scheduler", "use_job_schedule", fallback=True):
         return {}
     dags = {f"{REBALANCE}{table}": table for table in tables}

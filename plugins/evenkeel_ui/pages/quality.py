@@ -1,4 +1,4 @@
-"""Data-quality reports: a run's expectations, their history over epochs, and Data Docs."""
+"""Show data quality: a run's expectations, their history over epochs, and Data Docs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenkeel_ui.pages import runs
 from evenkeel_ui.web import document, page, sort
 from partitioning.errors import EvenkeelError
 
-#: Epochs side by side, runs to choose from, validations that are listed.
+#: Most epochs side by side, runs to choose from, and validations in the list.
 EPOCHS, RUNS, LISTED = 8, 50, 50
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 
@@ -31,14 +31,14 @@ def quality(
     run: str = "",
     every: bool = False,
 ) -> HTMLResponse:
-    """A run's expectations with observed values, and each expectation over epochs."""
+    """Show a run's expectations with observed values, and each expectation over epochs."""
     registry = found.registry
     there = run_names(registry)
     if run and run not in there:
         raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
     names = runs.visible(session, user, found, there)
     if run and run not in names:
-        raise HTTPException(403, "You may not read this run. Airflow's rights decide.")
+        raise HTTPException(403, "You may not see this run. Airflow's rights decide.")
     problems: list[str] = []
     shown: dict[str, Any] = {}
     for name in [run] if run else names[:RUNS]:
@@ -79,18 +79,18 @@ def quality(
 
 
 def _verdict(result: Mapping[str, Any]) -> int:
-    """What fails first, then what is only warned of."""
+    """Return the rank of a result: failures first, then warnings."""
     return 2 if result["success"] else int(result["severity"] == "warning")
 
 
 def _observed(result: Mapping[str, Any]) -> tuple[bool, Any]:
-    """Numbers by their size, then all else as it is written."""
+    """Return a sort key: numbers by value, then other values as text."""
     seen = result.get("observed")
     number = isinstance(seen, int | float)
     return (not number, seen if number else str(seen))
 
 
-#: By what tables sort; "" is the order in which gates ask.
+#: Column -> sort key; "" keeps the order of the gate.
 RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "": lambda result: 0,
     "verdict": _verdict,
@@ -115,15 +115,17 @@ def _history_by(numbers: Sequence[int]) -> dict[str, Callable[[History], Any]]:
 
 @router.get(f"/{FOLDER}/{{name}}", response_class=HTMLResponse)
 def data_docs(found: ReadableTable, user: User, session: SessionDep, name: str) -> HTMLResponse:
-    """A page of Great Expectations' Data Docs. Only names that the index knows are read."""
+    """Return a page of Great Expectations' Data Docs; only names in the index are read."""
     store = found.registry.store
     known = {p.name: p.run for p in pages(store)}
     if name != "index.html" and name not in known:
         raise HTTPException(404, f"There is no page {name!r} in the Data Docs.")
-    # The index names them all.
+    # The index page names all runs.
     about = {*known.values()} if name == "index.html" else {known[name]}
     if len(runs.visible(session, user, found, about)) < len(about):
-        raise HTTPException(403, "It tells of runs that you may not read. Airflow's rights decide.")
+        raise HTTPException(
+            403, "This page names runs that you may not see. Airflow's rights decide."
+        )
     try:
         return document(store.read(f"{FOLDER}/{name}"))
     except FileNotFoundError:

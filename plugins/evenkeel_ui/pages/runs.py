@@ -1,7 +1,7 @@
-"""Runs as Airflow knows them: their state, who must be asked, starting one, answering one.
+"""Read runs from Airflow, start them, and answer their approvals.
 
-Starting and answering go through the functions behind Airflow's own REST API, so that Airflow's
-forms and ours are one thing: the same checks of Params, the same Required Action.
+Starting and answering use the functions behind Airflow's own REST API. So Airflow's forms and ours
+make the same checks of Params and answer the same Required Action.
 """
 
 from __future__ import annotations
@@ -42,14 +42,19 @@ ORDER = (
     "roll_back", "report",
 )  # fmt: skip
 APPROVE, REJECT = "Approve", "Reject"
-#: States of a run that has come to its end.
+#: States of a run that has ended.
 ENDED = {"success", "failed"}
 
 
 @dataclass(frozen=True)
 class AirflowRun:
-    """A DAG run; `tasks` maps each task's id to its state, in order; `asked` is what a person must
-    answer before it goes on."""
+    """A DAG run.
+
+    Parameters
+    ----------
+    tasks : task id -> state, in the order of `ORDER`
+    asked : text of the approval that the run waits for; None if it waits for none
+    """
 
     dag: str
     run: str
@@ -62,23 +67,23 @@ class AirflowRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has not come to its end."""
+        """Whether the run has not ended."""
         return self.state not in ENDED
 
 
 def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRun | None:
-    """The DAG run that left the run folder `name`; None where Airflow does not know it.
+    """Return the DAG run with the run folder `name`; None if Airflow does not know it.
 
     Raises
     ------
-    HTTPException : 403, the user may not read that DAG: rights to a table's are apart
+    HTTPException : 403, the user may not read that DAG; each DAG of a table has its own rights
     """
     table = found.spec.table
     dags = tuple(f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
     query = select(DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(dags))
     known = [(dag, run) for dag, run in session.execute(query) if safe_name(run) == name]
     if not known:
-        # Compared before it is a path.
+        # Compare the name before using it as a path.
         if name in found.registry.store.names("runs") and _goes_back(found, name):
             require(user, "GET", f"{ROLL_BACK}{table}")
         return None
@@ -111,8 +116,10 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
 
 
 def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
-    """Names of the table's runs that have not come to their end, newest first: those of DAGs that
-    the user may read."""
+    """Return the names of the table's active runs, newest first.
+
+    Only runs of DAGs that the user may read are returned.
+    """
     every = (f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
     dags = [dag for dag in every if may(user, "GET", dag)]
     query = select(DagRun.run_id).where(DagRun.dag_id.in_(dags), DagRun.state.not_in(ENDED))
@@ -120,8 +127,10 @@ def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
 
 
 def visible(session: Session, user: BaseUser, table: Table, names: Iterable[str]) -> list[str]:
-    """Of the table's run folders those that the user may be told of: a run that rolls back is for
-    who may read that DAG."""
+    """Return those of the table's run folders `names` that the user may see.
+
+    A rollback is visible only to users who may read the roll-back DAG.
+    """
     dag = f"{ROLL_BACK}{table.spec.table}"
     if may(user, "GET", dag):
         return list(names)
@@ -132,13 +141,13 @@ def visible(session: Session, user: BaseUser, table: Table, names: Iterable[str]
 
 
 def source(session: Session, user: BaseUser, table: Table, learned: Learned | None) -> str:
-    """Where a profile comes from, as far as the user may be told."""
+    """Return the run that learned a profile, or a general text if the user may not see it."""
     known = visible(session, user, table, [learned.source] if learned else [])
-    return known[0] if known else "a run that rolls back"
+    return known[0] if known else "a rollback"
 
 
 def _goes_back(table: Table, name: str) -> bool:
-    """As its folder tells: Airflow forgets runs."""
+    """Return whether a run is a rollback, by its folder, because Airflow forgets runs."""
     try:
         return goes_back(table.registry.run(name))
     except EvenkeelError:
@@ -146,8 +155,11 @@ def _goes_back(table: Table, name: str) -> bool:
 
 
 def _settled(session: Session, task: TaskInstance) -> bool:
-    """Whether an answer is safe: only then do we offer to. Told by the last loop of the scheduler
-    that queued the task, if that still lives: beside other work one may take long."""
+    """Return whether an answer is safe; only then do pages offer one.
+
+    It is, if the scheduler that queued the task has finished a loop since. On a busy machine a loop
+    may take long. If that scheduler has ended, the time now counts.
+    """
     alive = select(Job.latest_heartbeat).where(
         Job.id == task.queued_by_job_id, Job.state == "running"
     )
@@ -158,25 +170,25 @@ def _settled(session: Session, task: TaskInstance) -> bool:
 def start(
     session: Session, request: Request, user: BaseUser, dag: str, asked: Mapping[str, Any]
 ) -> str:
-    """Start a run with these Params, as Airflow's API does; returns the run's name.
+    """Start a run with these Params, as Airflow's API does, and return the run's name.
 
     Raises
     ------
-    HTTPException : 404, there is no such DAG (yet); 400, a Param that the DAG does not take
+    HTTPException : 404, Airflow has no such DAG yet; 400, the DAG refuses a Param
     """
     body = TriggerDAGRunPostBody(logical_date=None, conf=dict(asked))
-    # It returns the run itself: FastAPI makes the answer of it.
+    # The function returns the run itself. FastAPI would turn it into the answer.
     made: Any = trigger_dag_run(dag, body, dag_bag(), user, session, request)
     log(session, user, "trigger_dag_run", dag, made.run_id, asked)
     return safe_name(made.run_id)
 
 
 def answer(session: Session, user: BaseUser, run: AirflowRun, approve: bool) -> None:
-    """Answer what the run asks; what Airflow's Required Actions would do.
+    """Answer the run's approval, as Airflow's Required Actions would.
 
     Raises
     ------
-    HTTPException : 403, others are to answer; 409, somebody has answered
+    HTTPException : 403, other users must answer; 409, somebody has answered
     """
     chosen = [APPROVE if approve else REJECT]
     payload = UpdateHITLDetailPayload(chosen_options=chosen, params_input={})
@@ -185,12 +197,12 @@ def answer(session: Session, user: BaseUser, run: AirflowRun, approve: bool) -> 
 
 
 def paused(session: Session, dag: str) -> bool | None:
-    """Whether the DAG is paused; None where Airflow has not seen it."""
+    """Return whether the DAG is paused; None if Airflow does not know it."""
     return session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
 
 
 def pause(session: Session, user: BaseUser, dag: str) -> None:
-    """Pause a DAG: its schedule starts nothing until somebody turns it on."""
+    """Pause a DAG: its schedule starts no run until somebody turns it on."""
     found = session.get(DagModel, dag)
     if found is not None:
         found.is_paused = True
@@ -205,7 +217,7 @@ def log(
     run: str | None,
     extra: Mapping[str, Any],
 ) -> None:
-    """Into Airflow's audit log, as its own API does."""
+    """Write an event to Airflow's audit log, as Airflow's API does."""
     session.add(
         Log(
             event=event,
@@ -220,5 +232,5 @@ def log(
 
 @cache
 def dag_bag() -> Any:
-    """The DAGs as Airflow's database has them."""
+    """Return the DAGs as Airflow's database has them."""
     return create_dag_bag()

@@ -1,4 +1,4 @@
-"""One table: its channels, its epochs, its keys."""
+"""Show one table: its channels, epochs, keys and runs."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from partitioning.function.hashing import Hashes, key_hash, slot_of
 from partitioning.function.key_text import key_columns
 from partitioning.planning.plan import plan_for
 
-#: Channels and keys at first sight, and all that one page shows; epochs that are read for it.
+#: Rows of channels and of keys shown at first, most rows of a page, and most epochs that it reads.
 FIRST, FIRST_KEYS, MOST, EPOCHS = 50, 10, 10_000, 12
-#: Logs of failed runs that one page reads.
+#: Most logs of failed runs that one page reads.
 LOGS = 3
 router = APIRouter(prefix="/tables", tags=["pages"])
 
 
 @dataclass(frozen=True)
 class HeavyKey:
-    """A key that the profile lists, or that is split; None: the profile does not list it."""
+    """A key that the profile lists, or that is split; None if the profile does not list it."""
 
     name: str
     channel: str
@@ -59,11 +59,11 @@ def table_page(
     key: str = "",
     every: bool = False,
 ) -> HTMLResponse:
-    """Load per channel, epochs over time, what balance costs, heavy keys, search of a key."""
+    """Show loads, epochs, imbalance against bytes moved, heavy keys, and where a key lives."""
     now = table_status(found)
     registry = found.registry
-    # Since when a key lives where it does may be told by any epoch; of keys that are listed, not
-    # asked for, the newest epochs tell it, or that it was before them.
+    # The history of a key that the user searched for needs all epochs. For the listed keys the
+    # newest epochs are enough: an older start shows as "or earlier".
     count = None if every else EPOCHS
     known = past(registry, None if key else count, plans=count)
     epochs = known[:count]
@@ -106,7 +106,7 @@ def table_page(
 def _errors(
     session: Session, user: User, rows: list[triage.RunRow]
 ) -> dict[tuple[str, str], str | None]:
-    """The error line of the newest runs that failed, by DAG and run; logs may be far and long."""
+    """Return (DAG, run) -> error line of the newest failed runs; reading logs can be slow."""
     failed = [r for r in rows if r.state == "failed"][:LOGS]
     return {
         (r.dag, r.run): triage.error_line(session, user, r.dag, r.run, r.failed_task)
@@ -160,7 +160,7 @@ def _channels(now: TableStatus) -> list[dict[str, Any]]:
 
 
 def _heavy(now: TableStatus, epochs: list[Past]) -> list[HeavyKey]:
-    """The profile's keys with most load, as many as one page shows, and every split key."""
+    """Return the profile's keys with the most load, at most `MOST`, and every split key."""
     if now.epoch is None:
         return []
     profile, function = now.learned and now.learned.profile, now.epoch.function
@@ -186,7 +186,7 @@ def _heavy(now: TableStatus, epochs: list[Past]) -> list[HeavyKey]:
 
 
 def _search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
-    """Where a key lives, since when and why; what is wrong with it where it cannot be one."""
+    """Return where a key lives, since when and why, or why the text cannot be a key."""
     assert now.epoch is not None
     function = now.epoch.function
     types = [c.type for c in function.key]
@@ -205,20 +205,20 @@ def _search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
         "slot": int(slot_of(hashes, len(function.slots))[0]),
         "placed": _placed(function, hashes)[0],
         "load": known,
-        # Pasted with spaces around it, it is another key, and looks the same on a page.
+        # With spaces around it, it is another key, but looks the same on a page.
         "spaced": key != key.strip() and any(t == "string" for t in types),
         "stays": lived,
     }
 
 
 def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
-    """How each key came to its channel: "split", "by name", or "" where it is with its slot."""
+    """Return how each key is placed: "split", "by name", or "" if it goes with its slot."""
     named = np.where(np.isin(hashes, function.explicit_keys), "by name", "")
     return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
 
 
 def _pictures(now: TableStatus) -> dict[str, dict[str, Markup]] | None:
-    """Of the last rebalance; where there was none, of staying as it is on the newest profile."""
+    """Draw the last rebalance; if there was none, the current epoch on the newest profile."""
     if now.plan is not None:
         return pictures(now.plan)
     if now.epoch is None or now.learned is None:
