@@ -209,7 +209,7 @@ def one_line() -> Iterator[None]:
 
 def task_states(ti: Any, run_id: str) -> dict[str, str | None]:
     """Return task id -> state of every task of a DAG run."""
-    states = ti.get_tasktask_states(dag_id=ti.dag_id, run_ids=[run_id])
+    states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[run_id])
     return dict(states.get(run_id, {}))
 
 

@@ -23,7 +23,7 @@ from evenkeel_spark.tables.delta import constraints
 
 Point = Callable[[str], None]
 
-#: Modules whose named steps (`fence.reached`) are points, too.
+#: Modules whose named steps (`fence.crash_point`) are points, too.
 NAMED = ("migrate", "table_migration", "verify", "publish", "roll_back")
 _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
@@ -86,7 +86,8 @@ def watched(point: Point) -> Iterator[None]:
         around(learn, "read_events", True, None)
         for module in NAMED:
             patch.setattr(
-                f"evenkeel_spark.migration.{module}.reached", lambda name: point(f"named {name}")
+                f"evenkeel_spark.migration.{module}.crash_point",
+                lambda name: point(f"named {name}"),
             )
         yield
 

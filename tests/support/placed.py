@@ -95,7 +95,7 @@ def meanwhile(
 
     with monkeypatch.context() as patch:
         for module in ("migrate", "table_migration", "verify", "publish", "roll_back"):
-            patch.setattr(f"evenkeel_spark.migration.{module}.reached", pause)
+            patch.setattr(f"evenkeel_spark.migration.{module}.crash_point", pause)
         yield
     assert not waiting
 

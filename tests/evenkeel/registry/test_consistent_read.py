@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel.registry import consistent_read
 from evenkeel.registry.consistent_read import Change, newest_under
 from evenkeel.registry.epochs import Epoch
-from evenkeel_spark.jobs import migrate, verify
-from evenkeel_spark.migration import table_migration
+from evenkeel_spark.migration import migrate, table_migration, verify
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import FenceError
 from tests.chaos.home import bootstrapped, task
@@ -100,7 +99,7 @@ def test_readers_see_all_tables_before_or_all_after(
 
     with monkeypatch.context() as patch:
         for module in (migrate, table_migration, verify):
-            patch.setattr(module, "reached", pause)
+            patch.setattr(module, "crash_point", pause)
         task(spark, world, "migrate")
         task(spark, world, "verify")
     assert {"loosened", "moved", "sealing", "sealed"} <= set(seen)

@@ -17,9 +17,15 @@ from evenkeel_spark.migration.migrate import migrate, table_record
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.table_migration import TableMigration
-from evenkeel_spark.migration.verify import commit_spans, content, measure_table, total, verify
+from evenkeel_spark.migration.verify import commit_spans, measure_table, verify
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.checksums import Content, larger, text_sql
+from evenkeel_spark.tables.delta.checksums import (
+    Content,
+    channel_contents,
+    larger,
+    text_sql,
+    total_content,
+)
 from partitioning.errors import DamagedError, FenceError, GateError
 from partitioning.function.hashing import slot_of
 from tests.support.placed import (
@@ -243,12 +249,12 @@ def test_the_checksum_is_the_sum_of_all_hashes(
 ) -> None:
     rows = spark.read.format("delta").load(home.path())
     hashes = rows.selectExpr("xxhash64(slot, key, visits)").collect()
-    found = total(content(rows, migration.after).values())
+    found = total_content(channel_contents(rows, migration.after).values())
     assert (found.rows, found.checksum) == (KEYS, sum(r[0] for r in hashes))
     elsewhere = rows.withColumn("channel", rows.channel + 1)
-    moved = total(content(elsewhere, migration.after).values())
+    moved = total_content(channel_contents(elsewhere, migration.after).values())
     assert (moved.checksum, moved.misplaced) == (found.checksum, KEYS)
-    assert total(content(rows.limit(0), migration.after).values()).checksum == 0
+    assert total_content(channel_contents(rows.limit(0), migration.after).values()).checksum == 0
 
 
 def test_one_row_far_larger_than_the_others_may_move(
@@ -268,7 +274,7 @@ def test_one_row_far_larger_than_the_others_may_move(
     assert_sealed(spark, home, again)
     # Rows that are as large as the others are predicted as before.
     assert text_sql(spark.table(path).schema, ["note"]) is not None
-    found = content(spark.table(path), again.after, text="octet_length(note)")
+    found = channel_contents(spark.table(path), again.after, text="octet_length(note)")
     assert sum(c.text for c in found.values()) == 3_000_000
     assert larger([Content(9, 0, 0, 0, 10, 1000, 50)], 1) == 0.0
     assert larger([Content(9, 0, 0, 0, 10, 1000, 250)], 1) == 150.0
