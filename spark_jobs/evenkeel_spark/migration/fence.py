@@ -1,5 +1,7 @@
-"""The fence: whether a plan is the one that was approved, and the world still the one it was made
-from. Looks only; nothing here changes a table.
+"""Check, before each write, that a migration may still go on.
+
+The plan must be the one that was approved, and the tables those that it was made from. Nothing
+here changes a table.
 """
 
 from __future__ import annotations
@@ -43,8 +45,7 @@ _AGAIN = "Plan again: start a new run"
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """A plan to carry out (or to undo): its table and run, and the functions of the epochs on
-    either side of it."""
+    """Hold a plan to carry out or undo: its table, its run, and the functions of both epochs."""
 
     table: Table
     run: RunFolder
@@ -86,7 +87,7 @@ class Migration:
         return self.table.spec.state[name].path
 
     def meta(self, step: str) -> dict[str, object]:
-        """What our commits say of themselves in the table's history."""
+        """Return what our commits record about themselves in the table's history."""
         return {
             "digest": self.plan.digest,
             "epoch": self.after.epoch,
@@ -96,7 +97,7 @@ class Migration:
 
 
 def approved_migration(table: Table, run: str, digest: str) -> Migration:
-    """The run's plan, if it is the one that was approved.
+    """Read the run's plan and check that it is the one that was approved.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def approved_migration(table: Table, run: str, digest: str) -> Migration:
 
 
 def requested_migration(table: Table, options: Namespace) -> Migration:
-    """The plan that a job was started for, as `approved`; its lines of progress name its epoch."""
+    """Read the approved plan of a job's run, and name its epoch in the lines of progress."""
     migration = approved_migration(table, options.run, options.digest)
     about(epoch=migration.after.epoch)
     return migration
@@ -246,8 +247,10 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
 
 
 def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[commits.Commit]:
-    """The commits that moved rows of a state table for this plan since it was last rolled back,
-    oldest first."""
+    """List the commits that moved rows of a state table for this plan, oldest first.
+
+    Commits before the plan's last roll back are left out.
+    """
     moved: list[commits.Commit] = []
     for commit in commits.history_since(spark, migration.path(name), migration.plan.tables[name]):
         if commit.meta.get("digest") == migration.plan.digest:
@@ -259,13 +262,13 @@ def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[co
 
 
 def crash_point(step: str) -> None:
-    """A named point between two commits, at which a test can end the process as a crash would."""
+    """End the process here, as a crash would, if a test asks for a crash at this step."""
     if os.environ.get("EVENKEEL_CRASH_AT") == step:
         os._exit(137)
 
 
 def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
-    """What is wrong with a commit made since the plan; None: an ordinary write, or ours."""
+    """Say what is wrong with a commit made since the plan; None: an ordinary write, or ours."""
     digest = commit.meta.get("digest")
     if digest == plan.digest:
         return None
@@ -281,8 +284,11 @@ def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
 
 
 def _relied_on(commit: commits.Commit) -> list[str]:
-    """Table properties that a commit changes and that a migration relies on, or may: ours, and
-    Delta's but for `_HARMLESS` ones. How long versions stay readable maintain alone may change."""
+    """List the table properties that a commit changes and that a migration may rely on.
+
+    These are Evenkeel's, and Delta's except those in `_HARMLESS`. The job maintain alone may change
+    how long versions stay readable.
+    """
     changed = json.loads(commit.parameters.get("properties") or "{}")
     harmless = (*_HARMLESS, *(state.RETENTION if commit.meta.get("step") == "maintain" else ()))
     return sorted(

@@ -92,8 +92,10 @@ def clear_rolled_back(migration: Migration) -> Migration:
 
 
 def mark_started(migration: Migration) -> None:
-    """Leave a migration.json without tables before the first is touched: `plan` then keeps its
-    hands off a plan that only itself can finish."""
+    """Write a migration.json without tables before the first table is changed.
+
+    `plan` then leaves a plan alone that only its own run can finish.
+    """
     run, digest = migration.run, migration.plan.digest
     if run.exists("migration.json") and run.read_json("migration.json")["digest"] == digest:
         return
@@ -109,7 +111,7 @@ def forward_migration(
     step: str,
     throttle: Throttle | None = None,
 ) -> TableMigration:
-    """The way of one state table to the plan's epoch."""
+    """Return the migration of one state table to the plan's epoch."""
     return TableMigration(
         spark,
         migration,
@@ -150,8 +152,10 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
 def table_record(
     spark: SparkSession, migration: Migration, name: str, known: float | None = None
 ) -> dict[str, Any]:
-    """What the table's own history says of our UPDATEs and MERGEs: versions before and after
-    (equal where nothing had to move), rows, bytes and files written, seconds.
+    """Summarize our UPDATEs and MERGEs from the table's own history.
+
+    It holds the versions before and after (equal if nothing had to move), rows, bytes and files
+    written, and seconds.
 
     Parameters
     ----------

@@ -25,8 +25,9 @@ def moved_sql(
     final: PartitioningFunction | None = None,
     shared: Hashes | None = None,
 ) -> str | None:
-    """SQL for the rows of whole keys that stand by `source` and have another channel by `target`;
-    None: none.
+    """Return SQL for the rows of whole keys whose channel differs between `source` and `target`.
+
+    None: no row moves.
 
     Only the last part decides; the others name channels (partitions) and slots (Parquet row
     groups) that need not be read.
@@ -56,7 +57,7 @@ def moved_sql(
 
 
 def _slots_sql(slots: np.ndarray) -> str:
-    """SQL that is true of rows of these slots, and may be of others."""
+    """Return SQL that is true for rows of these slots, and may be true for others."""
     if len(slots) <= LISTED:
         return f"{state.SLOT} IN ({', '.join(map(str, slots.tolist()))})"
     ranges = slot_ranges(slots)
@@ -64,8 +65,10 @@ def _slots_sql(slots: np.ndarray) -> str:
 
 
 def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:
-    """At most `most` ranges (first, last) that hold all slots (ascending, at least one): runs of
-    neighbours, the nearest joined."""
+    """Cover all slots (ascending, at least one) by at most `most` ranges (first, last).
+
+    Neighbouring slots form a range; the nearest ranges are joined.
+    """
     gaps = np.diff(slots) - 1
     widest = np.sort(np.argsort(-gaps, kind="stable")[: most - 1])
     cuts = widest[gaps[widest] > 0]

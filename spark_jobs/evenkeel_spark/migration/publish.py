@@ -19,8 +19,9 @@ from partitioning.errors import FenceError
 
 
 def publish(spark: SparkSession, migration: Migration) -> Epoch:
-    """Publish the plan's epoch, where every state table stands under its constraint alone; again,
-    it changes nothing.
+    """Publish the plan's epoch if every state table stands under its constraint alone.
+
+    Publishing it again changes nothing.
 
     Raises
     ------
@@ -47,8 +48,9 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
 
 
 def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:
-    """Check that every state table stands under the new epoch's constraint alone; returns the
-    version of each that was looked at.
+    """Check that every state table stands under the new epoch's constraint alone.
+
+    Returns the version of each table that was checked.
 
     Raises
     ------

@@ -115,8 +115,11 @@ def _roll_back_table(
 
 
 def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
-    """What must hold to go back: the attempt is the newest, its epoch is not published, and the
-    constraints are the plan's. Whatever was written since is kept, so its history is not asked."""
+    """Check that a migration may be rolled back.
+
+    Its attempt must be the newest, its epoch not published, and the constraints the plan's. Rows
+    written since are kept, so the history is not checked.
+    """
     version = state.table_version(spark, migration.path(name))
     newest = newest_attempt(migration.run, migration.plan.digest).number
     if newest != migration.attempt or decided(migration):

@@ -1,6 +1,7 @@
-"""Joining rows of split keys: where a channel is no owner any longer, its partial becomes part of
-the home's, in the one commit that takes it away; of a table whose rows are copied, that commit
-gives every owner its copy.
+"""Join rows of split keys when a channel stops being an owner of the key.
+
+One commit removes the channel's partial row and merges it into the home channel's. In a table
+whose rows are copied, that commit gives every owner its copy.
 
 Delta reads a MERGE's source as of its own transaction, so that what others wrote until then is
 merged, and what they write meanwhile makes it fail
@@ -35,7 +36,7 @@ _STAYS, _ANEW = "_stays", "_anew"
 
 
 def selected_columns(table: StateTable, written: str = "true") -> str:
-    """The SELECT of a row that is left to move: WRITTEN and WIDTH."""
+    """Return the SELECT list for a row that still has to move: WRITTEN and WIDTH."""
     return f"SELECT {written} AS {WRITTEN}, {width_sql(table) or '0L'} AS {WIDTH}"
 
 
@@ -56,9 +57,10 @@ class PartialMerge:
     shared: Hashes
 
     def left(self, version: int | None = None) -> str:
-        """Query for the rows that `merge` has left to do: WRITTEN of each (BOOLEAN) says whether it
-        costs a write, and WIDTH how wide it is then. A partial that leaves does not, but what the
-        home becomes does; of copies those do that come.
+        """Return the query for the rows that `merge` still has to move.
+
+        WRITTEN (BOOLEAN) says whether a row costs a write, and WIDTH how wide it then is. A partial
+        row that leaves costs none, but the home row that it changes does. A new copy costs one.
 
         Parameters
         ----------
@@ -68,9 +70,11 @@ class PartialMerge:
         return f"{select} FROM ({self._source(version)})"
 
     def merge(self) -> str:
-        """The MERGE that brings rows to their owners, one a channel; run again it finds nothing.
-        What a partial holds that leaves goes to the home; a copy goes to every owner that has
-        none."""
+        """Return the MERGE that brings rows to their owners, one per channel.
+
+        A partial row that leaves is merged into the home's. Each owner without a copy gets one. Run
+        again, the MERGE finds nothing.
+        """
         columns = [quoted(c) for c in self.spec.state[self.name].columns]
         keys = [quoted(c) for c in self.spec.key]
         same = " AND ".join(f"t.{k} <=> s.{k}" for k in keys)
@@ -85,7 +89,7 @@ class PartialMerge:
         )
 
     def _source(self, version: int | None = None) -> str:
-        """The rows that change: as they shall be where they stay, as they are where they leave."""
+        """Return the rows that change: with new values to stay, with old ones to leave."""
         table = self.spec.state[self.name]
         values = ", ".join(quoted(c) for c in table.columns)
         some = ", ".join(f"any_value({quoted(c)})" for c in table.columns)
@@ -143,8 +147,9 @@ def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:
 
 
 def unmerged_columns(spark: SparkSession, spec: TableSpec, name: str) -> list[str]:
-    """List the columns of a state table of which the spec says no merge. A MERGE of partials would
-    lose their values.
+    """List the columns of a state table for which the spec gives no merge.
+
+    A MERGE of partial rows would lose their values.
 
     Raises
     ------

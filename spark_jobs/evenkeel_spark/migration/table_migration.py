@@ -47,8 +47,10 @@ _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
 
 
 class WriteResult(NamedTuple):
-    """What one statement moved: rows (None: its transaction id was spent), and the table's version
-    before and after."""
+    """Hold what one statement moved, and the table's version before and after.
+
+    Rows are None if the transaction id was used before.
+    """
 
     rows: int | None
     before: int
@@ -90,8 +92,9 @@ class TableMigration:
         return f"{self.name} ({self.path})"
 
     def open_constraint(self) -> bool:
-        """Let the table admit both functions, and no longer the source's alone. True: it has
-        come to do so only now, so that no row has moved yet.
+        """Let the table admit both functions, and no longer the source's alone.
+
+        Returns True if this call changed the constraint, so that no row has moved yet.
 
         Raises
         ------
@@ -162,8 +165,10 @@ class TableMigration:
         return total
 
     def seal(self) -> bool:
-        """Let the table admit the target's function alone. False where a row that came meanwhile
-        is not there yet: move again."""
+        """Let the table admit the target's function alone.
+
+        Returns False if a row that arrived meanwhile is still elsewhere: move again.
+        """
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
         def once() -> bool:
@@ -186,8 +191,10 @@ class TableMigration:
         return shared_keys(self.source, self.target)
 
     def writes(self) -> list[tuple[str, str]]:
-        """Queries for the rows left to move (see `PartialMerge.left`), each with the statement that
-        moves them; whole keys first."""
+        """List the queries for the rows left to move, each with the statement that moves them.
+
+        Whole keys come first. See `PartialMerge.left`.
+        """
         spec, found = self.migration.table.spec, []
         if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
             found.append(self._update(whole))
@@ -206,8 +213,7 @@ class TableMigration:
         )
 
     def _write(self, left: str, statement: str, look: bool) -> WriteResult:
-        """Move the rows that `left` finds by one statement; with a look first whether there are
-        any."""
+        """Move the rows that `left` finds by one statement, if there are any."""
         version, _ = self.fence()
         spec, merges = self.migration.table.spec, statement.startswith("MERGE")
         if merges:
@@ -298,8 +304,10 @@ class TableMigration:
 
 
 def _undisturbed(made: Sequence[WriteResult]) -> bool:
-    """Whether nobody else wrote from the first of these to the last, so that nothing can be left
-    to move."""
+    """Return whether nobody else wrote between the first and last of these writes.
+
+    If so, no row can be left to move.
+    """
     return all(w.rows is not None and w.after - w.before <= 1 for w in made) and all(
         one.after == other.before for one, other in pairwise(made)
     )

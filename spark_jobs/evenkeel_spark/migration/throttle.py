@@ -48,8 +48,9 @@ class _Sums:
 
 
 class Throttle:
-    """What a migration's commits have moved and written, against the plan, and the budget and rate
-    that the run asks for, or else the spec.
+    """Count what a migration's commits moved and wrote, and hold it to its budget and rate.
+
+    The run's parameters set both limits, or else the spec.
 
     Parameters
     ----------
@@ -112,8 +113,7 @@ class Throttle:
             )
 
     def keep(self, name: str, since: int) -> None:
-        """Count what our commits since a version have written, tell how far it is, and wait
-        until the rate allows more."""
+        """Count what our commits wrote since a version, report progress, and wait for the rate."""
         digest = self._migration.plan.digest
         found = commits.history_since(self._spark, self._migration.path(name), since)
         made = _Sums.of(c for c in found if c.meta.get("digest") == digest)
@@ -169,9 +169,11 @@ def batch_stops(
 
 
 def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
-    """Tasks that read each channel, of whichever state table most do, as they stood when it was
-    planned: an attempt that goes on, or back, stops where the first one did. Each writes one file
-    for each channel that its rows go to."""
+    """Count the tasks that read each channel, in the state table that needs most of them.
+
+    The tables are read as they stood when the plan was made, so that a new attempt, or a roll back,
+    stops at the same places. Each task writes one file per channel that its rows go to.
+    """
     read = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
     most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
     for name, version in migration.plan.tables.items():

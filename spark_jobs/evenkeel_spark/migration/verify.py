@@ -124,7 +124,7 @@ def commit_spans(commits: Sequence[int]) -> list[tuple[int, int]]:
 def _copies_due(
     spark: SparkSession, migration: Migration, name: str, shared: Hashes, version: int
 ) -> tuple[int, int]:
-    """Copies that a version of a state table lacks, and those that it has too many."""
+    """Count the copies that a version of a state table lacks, and those that it has too many."""
     joining = PartialMerge(migration.table.spec, name, migration.after, shared)
     left = spark.sql(joining.left(version))
     found = dict(left.groupBy(WRITTEN).count().collect())
@@ -217,9 +217,11 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
 
 
 def _migrated_versions(migration: Migration) -> dict[str, int]:
-    """The version at which migrate's last UPDATE left each state table, every row moved: while a
-    table is at it, there is nothing to sweep. Of a table in which nothing had to move, no commit
-    tells when that was seen."""
+    """Return the version of each state table at which migrate had moved every row.
+
+    While a table is at that version, there is nothing to sweep. If no row of a table had to move,
+    there is no commit that records such a version.
+    """
     run = migration.run
     record = run.read_json("migration.json") if run.exists("migration.json") else {}
     if record.get("digest") != migration.plan.digest:

@@ -33,14 +33,16 @@ def about(**what: object) -> None:
 
 
 def say(message: str) -> None:
-    """One line of progress: the seconds since the job began, and, for who searches logs, which
-    table, run, epoch and plan it is about."""
+    """Print one line of progress: seconds since the job began, and the message.
+
+    The line also names the table, run, epoch and plan, for searching logs.
+    """
     told = "  ".join([message, " ".join(f"{name}={value}" for name, value in _ABOUT.items())])
     print(f"[{time.monotonic() - _STARTED:6.1f} s] {told.rstrip()}", flush=True)
 
 
 def parser(description: str, *, run: bool = False, digest: bool = False) -> argparse.ArgumentParser:
-    """An argument parser with --spec, and --run and --digest where the job takes them."""
+    """Return an argument parser with --spec, and --run and --digest if the job takes them."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--spec", required=True, help="table spec: its path, or the table's name")
     if run:

@@ -16,8 +16,7 @@ _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCa
 
 @dataclass(frozen=True)
 class TaskWork:
-    """One task: records that it read from a shuffle, and the executor's seconds of run time and
-    of CPU for it."""
+    """Hold the records that a task read from a shuffle, and its run time and CPU in seconds."""
 
     records: int
     seconds: float
@@ -37,7 +36,7 @@ def job_group(spark: SparkSession, description: str) -> Iterator[str]:
 
 
 def stages(spark: SparkSession, group: str, most: int) -> Iterator[list[TaskWork]]:
-    """The stages of a group's jobs, each with its tasks by their number.
+    """List the stages of a group's jobs, each with its tasks by their number.
 
     Parameters
     ----------
