@@ -1,4 +1,4 @@
-"""The two forms that move state: rebalance and roll back. Each shows first what it would do."""
+"""Serve the two forms that move state: rebalance and roll back. Each shows a preview first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Fields = Annotated[dict[str, str], Depends(fields)]
 def rebalance_form(
     request: Request, found: ReadableTable, user: User, session: SessionDep, given: Fields
 ) -> HTMLResponse:
-    """The form, and what a run with these fields would do, from the stored profile."""
+    """Show the form, and a preview of a run with these fields from the stored profile."""
     return _rebalance(request, found, user, session, given)
 
 
@@ -81,7 +81,7 @@ def rebalance(
 def roll_back_form(
     request: Request, found: ReadableTable, user: User, session: SessionDep, given: Fields
 ) -> HTMLResponse:
-    """Which epochs there are to go back to; of the one asked for, what would move."""
+    """Show the earlier epochs, and a preview of going back to the chosen one."""
     return _roll_back(request, found, user, session, given)
 
 
@@ -93,7 +93,7 @@ def roll_back(
     session: SessionDep,
     given: Fields,
 ) -> Response:
-    """Start the table's roll back DAG, once it is asked for twice."""
+    """Start the table's roll-back DAG, if the user has confirmed it."""
     epoch = found.registry.epoch(_number(given.get("epoch", "")))
     values, wrong = _read_way_back(given)
     if epoch.number == found.registry.current().number:
@@ -104,7 +104,7 @@ def roll_back(
         return _roll_back(request, found, user, session, given, wrong)
     asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
     preview = _back_preview(found, epoch, [])
-    # Its switches stand on the form that is posted: what was previewed is the way back alone.
+    # The switches are on the posted form, so the preview covers the epoch alone.
     seen = {"epoch": epoch.number}
     if stale := _cannot(session, user, found, ROLL_BACK) or mismatch(
         _sent(request), seen, preview and preview["plan"], values["dry_run"]
@@ -155,7 +155,7 @@ def _rebalance(
 
 
 def _next_preview(found: Table, params: Params, missing: list[str]) -> dict[str, Any] | None:
-    """What a run would do; None where it cannot be told, and `missing` says why."""
+    """Return a preview of a run, or None and the reason in `missing`."""
     try:
         return _preview(found, params, missing)
     except EvenkeelError as error:
@@ -164,7 +164,7 @@ def _next_preview(found: Table, params: Params, missing: list[str]) -> dict[str,
 
 
 def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, Any] | None:
-    """What the way back to an epoch would do; None where it cannot be told, as above."""
+    """Return a preview of going back to an epoch, or None and the reason in `missing`."""
     registry = found.registry
     try:
         learned = newest_profile(registry)
@@ -176,7 +176,7 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
 
 
 def _blocked(session: Session, user: User, found: Table, dag: str) -> list[str]:
-    """Why a run cannot work now; what is damaged is told where it is read."""
+    """Return why a run cannot start now; damaged files are reported where they are read."""
     registry = found.registry
     try:
         half = half_moved(registry, run_names(registry))
@@ -191,12 +191,12 @@ def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None
 
 
 def _asked(params: Params) -> dict[str, Any]:
-    """What a run is started with."""
+    """Return the Params of a run that differ from their defaults, as JSON values."""
     return params.model_dump(mode="json", exclude_defaults=True)
 
 
 def _sent(request: Request) -> str:
-    """The stamp of the preview that the button stood below."""
+    """Return the stamp of the preview that the Start button belonged to."""
     return request.query_params.get("previewed", "")
 
 

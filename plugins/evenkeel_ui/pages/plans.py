@@ -1,4 +1,4 @@
-"""A run's plan: what exactly will run, why, at what price; and a person's answer to it."""
+"""Show a run's plan: its moves, reasons and price; and take a person's answer to it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from partitioning.planning.plan import Plan
 from partitioning.planning.rejected_moves import rejected
 from partitioning.workload.profile import Profile
 
-#: Moves at first sight, and all that one page shows.
+#: Moves shown at first, and most moves of a page.
 FIRST, MOST = 100, 20_000
 #: By what moves are sorted; those of a plan also by their place in it, which stands before each.
 MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load", "bytes")}
@@ -50,7 +50,7 @@ router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["pages"])
 
 
 async def sent(request: Request) -> set[str]:
-    """Names of the fields that a form sends."""
+    """Return the names of the fields that a form sends."""
     return {*await request.form()}
 
 
@@ -63,7 +63,7 @@ def plan_page(
     session: SessionDep,
     every: bool = False,
 ) -> HTMLResponse:
-    """Moves in order with reasons, those that were rejected, the price, the digest, the answer."""
+    """Show moves with reasons, rejected moves, the price, the digest and the answer."""
     table = found.spec.table
     known = runs.find(session, user, found, run)
     folder = _folder(found, run, known)
@@ -74,7 +74,7 @@ def plan_page(
     except EvenkeelError as error:
         problems.append(str(error))
     if known and known.asked is not None:
-        # Asked again: an answer that was given before counts no more.
+        # The run asks again, so an earlier answer no longer counts.
         parts = replace(parts, approval=None)
     shown = _shown(request, found, folder, parts.plan, problems, MOST if every else FIRST)
     title, sentence, tone = headline(parts)
@@ -103,7 +103,7 @@ def plan_page(
         row=row,
         error=row and triage.error_line(session, user, row.dag, row.run, row.failed_task),
         may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
-        # Of an answer that counts no more, it would tell the wrong thing.
+        # A report with an earlier answer would be wrong.
         has_report=folder.exists("report.html") and not (known and known.asked is not None),
         spec=found.spec,
         written=_written(parts),
@@ -113,7 +113,7 @@ def plan_page(
 
 @router.get("/report", response_class=HTMLResponse)
 def report(run: str, found: ReadableTable, user: User, session: SessionDep) -> HTMLResponse:
-    """The page that the run left."""
+    """Return the report that the run wrote."""
     runs.find(session, user, found, run)
     return document(_folder(found, run, None).read("report.html"))
 
@@ -131,13 +131,15 @@ def answer(
 ) -> RedirectResponse:
     """Approve or refuse the plan of that digest, and no other."""
     known = runs.find(session, user, found, run)
-    # Before anything is told of the run.
+    # Check the right before the answer says anything about the run.
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
     if others := sorted(names - ANSWER):
         raise HTTPException(422, f"There is no such field: {', '.join(map(repr, others))}.")
     if known is None or known.asked is None:
-        raise HTTPException(409, "This run asks nothing: it was answered, or has ended.")
+        raise HTTPException(
+            409, "This run is not waiting for approval: it was answered, or has ended."
+        )
     if decision not in ("approve", "refuse"):
         raise HTTPException(422, "decision: allowed are approve and refuse.")
     made = steps.read_plan(_folder(found, run, known))
@@ -157,7 +159,7 @@ def told(
     limits: Throttling,
     problems: list[str],
 ) -> dict[str, Any]:
-    """What every page shows of a plan, be it a preview or one that ran."""
+    """Return what every page shows of a plan, in a preview and after a run."""
     cost = Price()
     try:
         cost = price(registry, plan, profile, limits)
@@ -173,8 +175,10 @@ def told(
 
 
 def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> RunFolder:
-    """The run's folder; 404 unless it is there, or Airflow has such a run (it may have left
-    nothing yet). The name is compared, never used as a path."""
+    """Return the run's folder; raise 404 if neither the registry nor Airflow has such a run.
+
+    Airflow may have a run that has written nothing yet. The name is compared, never used as a path.
+    """
     if known is None and run not in found.registry.store.names("runs"):
         raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
     return found.registry.run(run)
@@ -196,7 +200,7 @@ def _shown(
     problems: list[str],
     most: int,
 ) -> dict[str, Any]:
-    """What the page shows of the plan: its price, moves, and those that were rejected."""
+    """Return what the page shows of the plan: its price, moves and rejected moves."""
     profile = _profile(folder, problems)
     if plan is None:
         return {"plan": None}
@@ -210,7 +214,7 @@ def _shown(
 
 
 def _written(parts: RunParts) -> dict[str, float] | None:
-    """Rows, bytes and seconds of all commits that moved rows; None: none has ended."""
+    """Return rows, bytes and seconds of all commits that moved rows; None if there are none."""
     tables = (parts.migration or {}).get("tables", {}).values()
     if not tables:
         return None

@@ -1,6 +1,6 @@
-"""What a person does about a run that went wrong: stop it, let it go on, undo it.
+"""Stop a run, let a half-moved one go on, or undo it.
 
-All three go through the functions behind Airflow's own REST API, as starting and answering do.
+All three use the functions behind Airflow's own REST API, as starting and answering do.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def recover(
 
 
 def _stop(session: Session, user: BaseUser, run: runs.AirflowRun) -> None:
-    """Mark the run as failed: its tasks are ended, and nothing of it starts any more."""
+    """Mark the run as failed: its tasks end, and none starts any more."""
     body = DAGRunPatchBody.model_validate({"state": "failed"})
     patch_dag_run(run.dag, run.run, body, session, runs.dag_bag(), user, ["state"])
     runs.log(session, user, "patch_dag_run", run.dag, run.run, {"state": "failed"})
 
 
 def _again(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str) -> None:
-    """Clear what leads on, or what leads back; the run then goes on by itself."""
+    """Clear the tasks that go on, or those that undo; Airflow then runs them."""
     undo = decision == "undo"
     if undo and "failed" not in [run.tasks.get(task) for task in _BEFORE]:
         # A run that was stopped between two tasks has failed, but none of them has.
@@ -95,6 +95,6 @@ def _again(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str
             "include_downstream": not undo,
         }
     )
-    # It writes to the session, and FastAPI makes an answer of what it returns.
+    # The function writes to the session. FastAPI would turn its result into the answer.
     post_clear_task_instances(run.dag, runs.dag_bag(), body, session, user)
     runs.log(session, user, "clear_task_instances", run.dag, run.run, {"decision": decision})

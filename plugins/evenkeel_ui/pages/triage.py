@@ -1,5 +1,4 @@
-"""What Airflow knows of a table's runs: which failed, wait for a person or go on, and why no other
-run can start now."""
+"""Sort a table's runs: failed, waiting for a person, under way; and say what blocks a run."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _MARK = "evenkeel: error: "
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as Airflow has it; `tasks` maps each task's id to its state."""
+    """A run in Airflow; `tasks` maps each task's id to its state."""
 
     dag: str
     table: str
@@ -55,17 +54,17 @@ class RunRow:
 
     @property
     def ours(self) -> bool:
-        """Whether there is a page of ours for it."""
+        """Whether Evenkeel has a page for the run."""
         return self.dag.startswith((REBALANCE, ROLL_BACK, WATCH))
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has not come to its end."""
+        """Whether the run has not ended."""
         return self.state not in ENDED
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a person's approval."""
+        """Whether the run waits for a person's approval."""
         return self.goes_on and self.tasks.get("approve") == "awaiting_input"
 
     @property
@@ -76,14 +75,14 @@ class RunRow:
 
     @property
     def took(self) -> str:
-        """How long it ran, or has run, in words."""
+        """Time that the run took so far, as text."""
         if self.started is None:
             return "–"
         return seconds_text(((self.ended or datetime.now(UTC)) - self.started).total_seconds())
 
     @property
     def result(self) -> str:
-        """What became of it, by the states of its tasks."""
+        """Result of the run by the states of its tasks, as text."""
         if self.waits:
             return "waits for approval"
         if self.goes_on:
@@ -100,21 +99,23 @@ class RunRow:
 
     @property
     def links(self) -> tuple[str, str | None]:
-        """Airflow's page of the run, and the log of the task that failed."""
+        """URLs of Airflow's page of the run, and of the log of the failed task."""
         run = f"{airflow_home()}/dags/{quote(self.dag)}/runs/{quote(self.run, safe='')}"
         return run, self.failed_task and f"{run}/tasks/{self.failed_task}"
 
 
 def airflow_home() -> str:
-    """The path that Airflow's own pages stand under."""
+    """Return the path prefix of Airflow's own pages."""
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
 def recent(
     session: Session, user: BaseUser, tables: Iterable[str], count: int = LISTED
 ) -> list[RunRow]:
-    """The newest runs of each table's DAGs that the user may read, and all that go on: those that
-    failed first, then those that wait for a person, those that go on, the others; newest first."""
+    """Return the newest `count` runs of each DAG that the user may read, and all active ones.
+
+    Failed runs come first, then waiting ones, active ones and others; the newest first in each.
+    """
     dags = {f"{kind}{table}": table for table in tables for kind in KINDS}
     dags = {dag: table for dag, table in dags.items() if may(user, "GET", dag)}
     place = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
@@ -149,7 +150,7 @@ def recent(
 
 
 def row_of(table: str, known: AirflowRun | None) -> RunRow | None:
-    """The same of one run of the table; None: Airflow does not know it."""
+    """Return the row of one run of the table; None if Airflow does not know it."""
     if known is None:
         return None
     when = known.started, known.ended
@@ -157,8 +158,10 @@ def row_of(table: str, known: AirflowRun | None) -> RunRow | None:
 
 
 def pressing(rows: list[RunRow]) -> list[RunRow]:
-    """Of runs those that somebody must know of: of each DAG the newest, if it failed, and all that
-    wait or go on."""
+    """Return the runs that need attention.
+
+    These are all active runs, and the newest run of each DAG if it failed.
+    """
     newest: dict[str, RunRow] = {}
     for row in rows:
         best = newest.get(row.dag)
@@ -173,8 +176,10 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def error_line(
     session: Session, user: BaseUser, dag: str, run: str, task: str | None
 ) -> str | None:
-    """What the log of a failed task says was wrong, in one line; None: it does not say, or is not
-    for this user."""
+    """Return the error line in the log of a failed task.
+
+    None: the log has no error line, or the user may not read it.
+    """
     if task is None or not may(user, "GET", dag, DagAccessEntity.TASK_LOGS):
         return None
     query = (
@@ -198,7 +203,7 @@ def error_line(
                 last = str(detail[0].get("exc_value") or text) if detail else text
             if count >= MESSAGES:
                 break
-    except Exception as error:  # a log may be anywhere: nothing that it does may break the page
+    except Exception as error:  # a log may be on any store, and no error of it may break the page
         return f"the log cannot be read ({type(error).__name__})"
     return (said or last or "").strip().splitlines()[0][:500] if said or last else None
 
@@ -206,7 +211,7 @@ def error_line(
 def blocked(
     session: Session, user: BaseUser, table: str, dag: str, half: HalfMoved | None
 ) -> list[str]:
-    """Why a run of the DAG cannot work now, a sentence each; empty: it can."""
+    """Return why a run of the DAG cannot start now, one sentence each; empty if it can."""
     why = []
     if half is not None:
         why.append(
@@ -231,14 +236,14 @@ def blocked(
 
 @dataclass(frozen=True)
 class Stuck:
-    """A half-moved table, and what this user may do about it.
+    """A half-moved table, and the user's rights to recover it.
 
     Parameters
     ----------
-    dag, run : the run as Airflow has it; None: Airflow has forgotten it
+    dag, run : ids of the run in Airflow; None if Airflow has forgotten it
     visible : the user may read that run
     may : the user may let it go on, or undo it
-    paused : nothing of it starts until somebody turns its DAG on
+    paused : its DAG is paused, so no task starts
     """
 
     table: str
@@ -251,8 +256,10 @@ class Stuck:
 
 
 def stuck(session: Session, user: BaseUser, table: str, half: HalfMoved | None) -> Stuck | None:
-    """Tell whether a table is half moved and nobody is at it; None: all is well, or its run goes
-    on."""
+    """Return the state of a half-moved table that no run works on.
+
+    None: the table is not half moved, or its run or a repair is active.
+    """
     if half is None:
         return None
     dags = [f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH)]
@@ -273,6 +280,6 @@ def stuck(session: Session, user: BaseUser, table: str, half: HalfMoved | None) 
 
 
 def scheduler_alive(session: Session) -> bool:
-    """Whether a scheduler has given a sign of life of late."""
+    """Return whether a scheduler has sent a heartbeat recently."""
     job: Job | None = most_recent_job("SchedulerJob", session=session)
     return job is not None and job.is_alive()
