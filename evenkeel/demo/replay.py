@@ -3,8 +3,7 @@
     python -m evenkeel.demo.replay                                 # three tables of flights of 2013
     python -m evenkeel.demo.replay --data F --key COL --time COL   # your own Parquet or CSV
 
-Each replay starts from nothing: it removes state, registry and Airflow history of its tables under
-`.run`. After `make setup` it needs no network.
+Each replay removes what it left under `.run` before. After `make setup` it needs no network.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from datetime import date
 from pathlib import Path
 
 from evenkeel.demo.flights import write_flights
-from evenkeel.demo.local_env import environment
+from evenkeel.demo.local_env import ROOT, environment
 from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_worker import SparkWorker
@@ -35,7 +34,6 @@ from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.table import Table, open_table
 from partitioning.errors import EvenkeelError, InputError
 
-ROOT = Path(__file__).resolve().parents[2]
 FLIGHTS = "flights.parquet"
 #: File with the URL and passwords of a running `make up`.
 UP = "up.json"

@@ -135,7 +135,7 @@ def answer(
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
     if others := sorted(names - ANSWER):
-        raise HTTPException(422, f"There is no such field: {', '.join(map(repr, others))}.")
+        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
     if known is None or known.asked is None:
         raise HTTPException(
             409, "This run is not waiting for approval: it was answered, or has ended."

@@ -46,7 +46,7 @@ def recover(
     right = DagAccessEntity.RUN if decision == "stop" else DagAccessEntity.TASK_INSTANCE
     require(user, "PUT", dag, right)
     if others := sorted(names - {"csrf", "decision"}):
-        raise HTTPException(422, f"There is no such field: {', '.join(map(repr, others))}.")
+        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
     if decision not in DECISIONS:
         raise HTTPException(422, f"decision: allowed are {', '.join(DECISIONS)}.")
     if known is None:

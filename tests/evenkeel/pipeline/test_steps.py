@@ -515,7 +515,7 @@ def test_costs_are_those_measured(shop: Shop) -> None:
     none = {"tables": {"counts": {"bytes": 0, "seconds": 0.0}}}
     for number in numbers[1:]:
         shop.registry.store.write_json(f"epochs/{number:08d}/migration.json", none)
-    many = SimpleNamespace(kept=kept, numbers=lambda: numbers)
+    many = SimpleNamespace(archive=kept, numbers=lambda: numbers)
     assert pace(many) == Pace(150, 2.0)
     for number in numbers[1:]:
         shop.registry.store.remove(f"epochs/{number:08d}/migration.json")
