@@ -17,8 +17,9 @@ from evenkeel.registry.store import DeniedError, StoreError
 
 #: Files of a first write that has not committed: a part, or in the log anything but a version.
 _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
-#: A commit of Delta's that was not renamed to its version, and Hadoop's checksum of it.
-_TORN = re.compile(r"\.{1,2}\d{20}\.json\..*\.tmp(\.crc)?")
+#: A commit of Delta's, or the checksum file of a version, that was not renamed to its place; and
+#: Hadoop's checksum of either.
+_TORN = re.compile(r"\.{1,2}\d{20}\.(json|crc)\..*\.tmp(\.crc)?")
 #: What file systems raise for want of rights: HDFS's, S3A's and others', local disks'.
 _DENIED = re.compile(r"[^\n]*(?:AccessControlException|AccessDeniedException|Permission denied).*")
 _AGAIN = "Look at the store, then run this again"
