@@ -33,11 +33,12 @@ def request(spec_path: str, run_id: str) -> Request | None:
         return None
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
+    least = "the least possible" if spec.split else "the least possible without splitting keys"
     rows = [
         ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
         ("limit", f"{spec.approve_over:,} bytes move without asking"),
         ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
-        ("floor", f"{made.floor:.3f}: nothing without splitting keys is more even"),
+        ("floor", f"{made.floor:.3f}: {least}"),
         ("hottest channel now", str(hottest)),
         ("moves", f"{len(made.moves):,}"),
         ("strategy", made.function.strategy),

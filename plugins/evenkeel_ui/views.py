@@ -10,6 +10,8 @@ from evenkeel.registry.run_folder import safe_name
 from evenkeel_ui.access import named
 
 PREFIXES = ("rebalance_", "roll_back_", "maintain_", "repair_", "watch_")
+#: Kinds of DAGs whose runs leave no folder in the registry, and so have no page of their own.
+PAGELESS = ("maintain_", "repair_")
 router = APIRouter(
     prefix="/dags", tags=["tabs"], dependencies=[Depends(requires_access_dag("GET"))]
 )
@@ -23,7 +25,9 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
 
 @router.get("/{dag_id}/runs/{run_id}")
 def run(request: Request, dag_id: str, run_id: str) -> RedirectResponse:
-    """Redirect to the page of the run."""
+    """Redirect to the page of the run, or of the table for a run that has none."""
+    if dag_id.startswith(PAGELESS):
+        return dag(request, dag_id)
     table = table_of(dag_id)
     return RedirectResponse(f"{_home(request)}/tables/{table}/runs/{safe_name(run_id)}")
 

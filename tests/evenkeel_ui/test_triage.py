@@ -130,6 +130,14 @@ def test_a_run_that_failed_is_told_with_its_error_and_its_log(site: Site, broken
         assert "/dags/rebalance_words/runs/manual__" in text and "/tasks/migrate" in text
 
 
+def test_an_error_line_of_blanks_breaks_no_page(site: Site, broken: str) -> None:
+    failed_at(broken, "migrate", "  ")
+    for path in (HOME, f"{HOME}/runs/{broken}"):
+        answer = site.client("vic").get(path)
+        assert answer.status_code == 200, path
+        assert "failed at migrate" in unescape(answer.text), path
+
+
 def test_nothing_starts_that_cannot_work(site: Site, broken: str) -> None:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session

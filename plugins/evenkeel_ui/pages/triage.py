@@ -205,7 +205,8 @@ def error_line(
                 break
     except Exception as error:  # a log may be on any store, and no error of it may break the page
         return f"the log cannot be read ({type(error).__name__})"
-    return (said or last or "").strip().splitlines()[0][:500] if said or last else None
+    text = (said or last or "").strip()
+    return text.splitlines()[0][:500] if text else None
 
 
 def blocked(

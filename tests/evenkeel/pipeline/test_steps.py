@@ -202,7 +202,7 @@ def test_the_price_of_a_partial_is_the_specs_unless_decide_chose_another(shop: S
     load = np.append(1e4, np.full(300, 30.0))
     hashes = key_hash([[f"word {i}" for i in range(301)]], ["string"])
     hot = profile_of_keys(KEY, hashes, load, 64, state=np.full(301, 50.0), threshold=100)
-    shop.respec(split={"by": "id"})
+    shop.respec(approve_over=0, split={"by": "id"})
     shop.learn("r", hot)
     run = shop.registry.run("r")
     row = {"name": "id", "type": "bigint"}
@@ -217,7 +217,7 @@ def test_the_price_of_a_partial_is_the_specs_unless_decide_chose_another(shop: S
     # Edited since: the task `plan` was cleared alone.
     shop.respec(split={"by": "id", "worth": 0})
     assert moved() == 0
-    shop.respec(split={"by": "id"})
+    shop.respec(approve_over=0, split={"by": "id"})
     run.write_json("decision.json", {**decided, "worth": 0.0})
     assert moved() == 0
     # As before splitting without slots was weighed.
@@ -496,6 +496,11 @@ def test_who_is_asked(shop: Shop) -> None:
     assert "words" in asked.subject
     assert f"{size:,.0f} bytes" in asked.subject
     assert digest in asked.body
+    assert "the least possible without splitting keys" in asked.body
+    shop.respec(approve_over=0, split={"by": "id"})
+    split = approval.request(shop.spec, "r")
+    assert split is not None
+    assert "the least possible |" in split.body
 
 
 def test_costs_are_those_measured(shop: Shop) -> None:
