@@ -1,11 +1,11 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow cluster chaos fuzz model lint audit bench papers papers-quick lock clean distclean
+.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick lock wheel clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
-IN_ENV := eval "$$($(PY) -I evenkeel/demo/local_env.py)" &&
+IN_ENV := eval "$$($(PY) -I evenkeel/local_env.py)" &&
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,12 +39,18 @@ test-slow: setup ## the slow tests, which CI runs, too: whole matrices of crashe
 	@setup/chromium.sh
 	@$(IN_ENV) exec $(PYTEST) -m slow $(ARGS)
 
+matrix: .venv/.installed ## the state and DAG tests on each Spark, Airflow and Python that is claimed (ARGS=--write for the docs)
+	@$(PY) -m tests.matrix $(ARGS)
+
 cluster: setup ## Airflow on PostgreSQL, Spark on a master with two workers, all data on an S3 that stalls and refuses
 	@setup/s3.sh
 	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q tests/evenkeel_airflow/test_topology.py $(ARGS)
 
 chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)
+
+soak: setup ## play a year of a table with kills, restores and two schedulers, held against pandas each week
+	@$(IN_ENV) exec $(PY) -m tests.soak $(ARGS)
 
 fuzz: setup ## 150,000 damaged specs, plans, epochs, marks, watches, profiles, sketches, params and forms
 	@EVENKEEL_FUZZ=15000 $(PY) -m pytest -q --timeout 0 tests/project/test_fuzz.py $(ARGS)
@@ -74,6 +80,11 @@ papers-quick: setup ## the same on less, printed only (minutes)
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
 	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.lock pyproject.toml
+
+wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another version than that)
+	@rm -rf dist build
+	@.venv/bin/pip wheel -q --no-deps --no-build-isolation -w dist .
+	@ls dist/evenkeel-$(or $(ARGS),*)-py3-none-any.whl
 
 clean: ## remove what runs have left (.run)
 	@rm -rf .run

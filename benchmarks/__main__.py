@@ -19,9 +19,10 @@ ALL = (
     "reading",
     "watch_effect",
     "airflow_overhead",
+    "dag_start",
 )
 #: Takes so long that it is run by name alone.
-LONG = ("at_scale",)
+LONG = ("at_scale", "unseen")
 
 
 def module_of(name: str) -> str:

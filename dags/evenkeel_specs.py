@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evenkeel.spec.catalog import load_catalog, tables_folder
-from evenkeel_airflow.operators import schedule_problem
+from evenkeel.spec.catalog import tables_folder
+from evenkeel_airflow import report_problems
 
-catalog = load_catalog(tables_folder(Path(__file__).parents[1]))
-problems = [str(problem) for problem in catalog.problems]
-for file, spec in catalog.specs.items():
-    if problem := schedule_problem(spec.schedule):
-        problems.append(f"{file}: schedule: {problem}")
-if problems:
-    raise ValueError("\n".join(problems))
+report_problems(tables_folder(Path(__file__).parents[1]))

@@ -1,19 +1,15 @@
 """The console: look at specs, epochs and keys, compare strategies, repair tables.
 
-Every command takes `--format json` (backtest: `jsonl`) for machines. Our own errors are one line
+Every command that answers takes `--format json` (backtest: `jsonl`) for machines. Those that start
+Spark print what the job prints. Our own errors are one line
 on stderr and exit code 2.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import sys
-from enum import StrEnum
-from importlib.util import find_spec
 from itertools import takewhile
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,7 +19,12 @@ from rich.table import Table as Grid
 from typer.core import TyperCommand
 
 from evenkeel.backtest.command import backtest
+from evenkeel.doctor.command import doctor
 from evenkeel.inspect.key_history import owner_names
+from evenkeel.render.answer_format import As, Format
+from evenkeel.runs.figures import break_even, numbers
+from evenkeel.runs.record import read_run
+from evenkeel.spark_commands import TableName, adopt, job, release, repair
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
@@ -39,15 +40,8 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """How a command answers."""
-
-    table = "table"
-    json = "json"
-
-
 class _Keys(TyperCommand):
-    """A command that takes keys: a number below zero is one, and no option."""
+    """A command that takes keys: a number below zero is a key, not an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = {o for p in self.get_params(ctx) for o in (*p.opts, *p.secondary_opts)}
@@ -59,18 +53,12 @@ class _Keys(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-As = Annotated[Format, typer.Option("--format", help="table for people, json for machines")]
-TableName = Annotated[
-    str, typer.Argument(help="a table's name (spec in $EVENKEEL_TABLES or ./tables) or spec file")
-]
-
-
 @app.command()
 def check(
     spec: Annotated[str, typer.Argument(help="path of a table spec, or a table's name")],
     format: As = Format.table,
 ) -> None:
-    """Check a table spec; names every wrong field with what is allowed."""
+    """Check a table spec; name every wrong field with what is allowed."""
     table = open_table(spec) if not spec.endswith((".yaml", ".yml")) else None
     found = table.spec if table else load_spec(spec)
     names = [c.name for c in found.channel_list()]
@@ -130,6 +118,22 @@ def show(
     _answer(format, facts, ["field", "value"], rows)
 
 
+@app.command()
+def cost(
+    table: TableName,
+    run: Annotated[str, typer.Argument(help="name of the run, as its folder and pages have it")],
+    format: As = Format.table,
+) -> None:
+    """Show what a run was predicted to cost, and what it cost."""
+    found = open_table(table)
+    if run not in found.registry.store.names("runs"):
+        raise InputError(f"no run {run!r}, got none of that name", found.registry.url)
+    parts = read_run(found.spec.table, found.registry, found.registry.run(run))
+    rows = [[f.title, *f.texts] for f in parts.figures]
+    rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])
+    _answer(format, numbers(parts.figures), ["what", "predicted", "measured"], rows)
+
+
 @app.command(cls=_Keys)
 def locate(
     table: TableName,
@@ -144,8 +148,10 @@ def locate(
     epoch: Annotated[int | None, typer.Option(help="its number; default: the current")] = None,
     format: As = Format.table,
 ) -> None:
-    """Say which channel owns each key (of a split key all, with their shares), and whether by its
-    slot, by name or by a split."""
+    """Say which channel owns each key, and whether by its slot, by name or by a split.
+
+    For a split key, list all its channels with their shares.
+    """
     found = open_table(table).epoch(epoch)
     function = found.function
     columns = key_columns(keys, [c.type for c in function.key])
@@ -172,29 +178,11 @@ def locate(
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
 
 
-@app.command()
-def repair(
-    table: TableName,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say what is wrong and would be done, and end there")
-    ] = False,
-) -> None:
-    """Bring a table's state to its current epoch, whatever was broken off or done by hand. Starts
-    Spark; changes nothing with --dry-run."""
-    open_table(table)
-    jobs, submit = find_spec("spark_jobs"), shutil.which("spark-submit")
-    if jobs is None or not jobs.submodule_search_locations or submit is None:
-        raise InputError(
-            "Spark's jobs are not installed here",
-            "repair",
-            "Run this where evenkeel and PySpark are installed",
-        )
-    job = str(Path(jobs.submodule_search_locations[0]) / "repair.py")
-    asked = ["--spec", table, *(["--dry-run"] if dry_run else [])]
-    raise typer.Exit(subprocess.call([submit, job, *asked]))
-
-
+for _command in (repair, adopt, release):
+    app.command()(_command)
+app.command(context_settings={"ignore_unknown_options": True})(job)
 app.command()(backtest)
+app.command()(doctor)
 
 
 def _summary(epoch: Any) -> dict[str, Any]:
@@ -229,7 +217,7 @@ def _answer(format: Format, facts: Any, columns: list[str], rows: list[list[str]
 
 
 def _plain(cell: str) -> Any:
-    # Keys and names come from data: no markup in them is ours.
+    # Keys and names come from data: text in brackets must not be read as markup.
     from rich.text import Text
 
     return Text(cell)

@@ -1,11 +1,15 @@
-"""A table as its users hold it: its spec and its registry."""
+"""The public face of a table: its spec and its registry."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from evenkeel.extras import require
 from evenkeel.registry.consistent_read import Snapshot, constraint_names, snapshot
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.state_view import kinds, one_row_a_key
@@ -18,38 +22,43 @@ from partitioning.function.sql import OURS, epoch_name, quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: Delta's errors for a version that is older than its files or its log are kept.
+_TOO_OLD = re.compile(r"RETENTION_DURATION|DELTA_VERSION_NOT|VERSION_NOT_EXIST|Cannot time travel")
+
 
 @dataclass(frozen=True)
 class Table:
-    """A keyed table: what its spec says and which epochs it has."""
+    """A keyed table: its spec and its epochs."""
 
     spec: TableSpec
 
     @cached_property
     def registry(self) -> Registry:
-        """Its epochs, sketches and runs."""
+        """The table's epochs, sketches and runs."""
         return Registry(self.spec.registry)
 
     def epoch(self, number: int | None = None) -> Epoch:
-        """One epoch; the current one by default."""
+        """Read one epoch; by default the current one."""
         return self.registry.current() if number is None else self.registry.epoch(number)
 
     def state(
         self, name: str, number: int | None = None, spark: SparkSession | None = None
     ) -> DataFrame:
-        """One row a key of a state table: slot, key, state columns; the partials of split keys are
-        merged.
+        """Read a state table as one row a key: slot, key and state columns.
+
+        Partial rows of split keys are merged.
 
         Parameters
         ----------
         name : of the state table, in the spec
         number : an epoch, at whose version the table is read; None: the newest rows, by the epoch
-            that is current now: make it anew after another is published
+            that is current now. Call this again after another epoch is published
         spark : None: the active session
 
         Raises
         ------
-        InputError : no such state table or epoch, or no active session
+        InputError : no such state table or epoch, no active session, or the epoch's version is
+            older than `keep` days
         """
         spark = spark or _session()
         return spark.sql(self.state_sql(name, number, spark))
@@ -57,11 +66,11 @@ class Table:
     def state_sql(
         self, name: str, number: int | None = None, spark: SparkSession | None = None
     ) -> str:
-        """The SQL that `state` runs: for a view, which holds until another epoch is published.
+        """Return the SQL that `state` runs, for a view. It holds until another epoch is published.
 
-        While a table stands under another constraint than the epoch's alone, the rows of all its
-        keys are merged. A migration may give a key's new owners their copies, and a registry may be
-        older than the table: which keys have several rows the epoch's function does not know then.
+        If the table's constraint is not that of the epoch alone, the rows of all its keys are
+        merged. A migration may give new owners of a key their copies, and a registry may be older
+        than the table. Then the epoch's function does not know which keys have several rows.
         """
         if name not in self.spec.state:
             known = ", ".join(self.spec.state)
@@ -71,20 +80,38 @@ class Table:
         if number is not None:
             source += f" VERSION AS OF {epoch.tables[name].version}"
         every = number is None and self._may_be_newer(spark, part, epoch)
-        types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
+        with self._readable(name, number):
+            types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
         return one_row_a_key(source, types, part, epoch.function, every)
 
+    @contextmanager
+    def _readable(self, name: str, number: int | None) -> Iterator[None]:
+        """Turn Delta's refusal to read an epoch's version that is too old into an InputError."""
+        try:
+            yield
+        except Exception as error:
+            if number is None or not _TOO_OLD.search(str(error)):
+                raise
+            raise InputError(
+                f"the version of epoch {number} cannot be read any more: versions stay readable "
+                f"for {self.spec.keep} days (`keep`)",
+                f"{name} ({self.spec.state[name].path})",
+                "Read the newest rows, or a backup",
+            ) from error
+
     def _may_be_newer(self, spark: SparkSession, part: StateTable, epoch: Epoch) -> bool:
-        """Whether a state table's newest rows may stand by another epoch than the current one."""
+        """Return whether the newest rows may be placed by another epoch than the current one."""
         if part.copied and self.spec.split is not None:
-            # Copies come before their epoch is published, which a view does not see.
+            # Copies are written before their epoch is published, and a view cannot see them come.
             return True
         ours = {name for name in constraint_names(spark, part.path) if name.startswith(OURS)}
         return ours != {epoch_name(epoch.number)}
 
     def snapshot(self, spark: SparkSession | None = None) -> Snapshot:
-        """All state tables as the current epoch has them, also while state moves: for readers who
-        bring rows of several together by channel, which differ from one to the next until then.
+        """Read all state tables as of the current epoch, also while state moves.
+
+        It is for readers who join rows of several tables by channel. During a migration the newest
+        rows of two tables may be in different channels.
 
         Parameters
         ----------
@@ -99,6 +126,7 @@ class Table:
 
 
 def _session() -> SparkSession:
+    require("spark", "pyspark")
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -108,10 +136,14 @@ def _session() -> SparkSession:
 
 
 def open_table(table: str) -> Table:
-    """Open a table by its name (a spec in `$EVENKEEL_TABLES` or ./tables) or its spec's path.
+    """Open a table.
+
+    Parameters
+    ----------
+    table : its name (a spec in `$EVENKEEL_TABLES` or ./tables), or its spec's path
 
     Raises
     ------
-    InputError : no such table, or a spec that is wrong
+    InputError : there is no such table, or its spec is wrong
     """
     return Table(load_spec(find_spec(str(table))))

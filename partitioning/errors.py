@@ -6,6 +6,9 @@ line and exit with `exit_code`.
 
 from __future__ import annotations
 
+#: Last words of every error about the set-up.
+DOCTOR = "`evenkeel doctor` looks at the whole set-up"
+
 
 class EvenkeelError(Exception):
     """Base of all our errors.
@@ -18,6 +21,8 @@ class EvenkeelError(Exception):
     """
 
     exit_code = 2
+    #: Trying again may help, with nothing changed.
+    retry = False
 
     def __init__(self, what: str, where: str | None = None, fix: str | None = None) -> None:
         self.what, self.where, self.fix = what, where, fix
@@ -28,6 +33,17 @@ class EvenkeelError(Exception):
 
 class InputError(EvenkeelError):
     """The user's spec, data, parameter or file cannot be used as it is."""
+
+
+class SetupError(InputError):
+    """What is installed or configured cannot work; the message ends with how to look at it all."""
+
+    def __init__(self, what: str, where: str | None = None, fix: str | None = None) -> None:
+        super().__init__(what, where, "; ".join(filter(None, (fix, DOCTOR))))
+
+
+class MissingExtraError(SetupError, ImportError):
+    """An optional part is not installed. Airflow shows it as any other import error."""
 
 
 class DamagedError(EvenkeelError):
@@ -47,5 +63,6 @@ class GateError(EvenkeelError):
 class UnreachableError(EvenkeelError):
     """What the work runs on cannot be reached now: trying again may help."""
 
-    #: EX_TEMPFAIL of sysexits.h, by which the DAGs know that they may try again.
+    #: EX_TEMPFAIL of sysexits.h.
     exit_code = 75
+    retry = True

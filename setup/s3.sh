@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 [ -d .jars/s3 ] && exit
-eval "$(.venv/bin/python -I evenkeel/demo/local_env.py)"
+eval "$(.venv/bin/python -I evenkeel/local_env.py)"
 hadoop=$(basename "$SPARK_HOME"/jars/hadoop-client-api-*.jar .jar)
 hadoop=org.apache.hadoop:hadoop-aws:${hadoop##*-}
 printf 'set-up: %s and the AWS SDK (700 MB)\n' "$hadoop"

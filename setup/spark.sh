@@ -4,13 +4,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-delta=io.delta:delta-spark_4.2_2.13:4.4.0
 export JAVA_HOME SPARK_HOME SPARK_CONF_DIR="$PWD/.jars/conf" SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON="$PWD/.venv/bin/python"
 JAVA_HOME=$(setup/java.sh)
 SPARK_HOME=$(.venv/bin/python -c 'import pyspark; print(pyspark.__path__[0])')
 mkdir -p .jars/conf .jars/small .run
 printf '%s\n' "$JAVA_HOME" >.jars/java_home
 printf '%s\n' "$SPARK_HOME" >.jars/spark_home
+
+# Delta is built for each series of Spark; its jars are of the version of its Python package.
+delta=io.delta:delta-spark_$(.venv/bin/python -c 'import importlib.metadata as m, pyspark
+print(pyspark.__version__.rpartition(".")[0] + "_2.13:" + m.version("delta-spark"))')
 
 say() { printf 'set-up: %s\n' "$*"; }
 quietly() { "$@" >.run/setup.log 2>&1 || { cat .run/setup.log >&2; return 1; }; }

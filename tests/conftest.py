@@ -18,7 +18,7 @@ import pytest
 import yaml
 from hypothesis import settings
 
-from evenkeel.demo.local_env import environment
+from evenkeel.local_env import environment
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/PAPERS.md into docs/img, from the figures in the page.
+"""Draw the pictures of docs/papers into docs/img, from the figures in the pages.
 
 python -m benchmarks.papers.pictures
 """
@@ -9,8 +9,8 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
+from benchmarks.papers.pages import DOCS, figures, text
 from evenkeel.render.vega import (
     AFTER,
     BOTTOM,
@@ -25,7 +25,6 @@ from evenkeel.render.vega import (
     text_mark,
 )
 
-PAPERS = Path(__file__).resolve().parents[2] / "docs" / "PAPERS.md"
 WIDTH, HEIGHT, RIGHT = 560, 300, 130
 INNER, PLOT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 Point = tuple[float, float]
@@ -35,21 +34,21 @@ GEDIK = {"scan, redist: paper": (1.23, 1.32), "readj: paper": (1.34, 1.2)}
 
 def main() -> None:
     """Draw every picture whose figures exist."""
-    page = PAPERS.read_text()
+    pages = text()
     for name, draws in _DRAWN.items():
-        found = re.search(rf"<!-- {name} -->\n```text\n(.*?)```\n<!-- end -->", page, re.DOTALL)
-        if found:
-            file = PAPERS.parent / "img" / "papers" / f"{name}.svg"
-            file.write_text(draws(found[1].splitlines()))
+        if found := figures(name, pages):
+            file = DOCS / "img" / "papers" / f"{name}.svg"
+            file.write_text(draws(found.splitlines()))
 
 
 def _gedik(lines: Sequence[str]) -> str:
     """Draw balance against migration, all resources linear."""
     points: dict[str, Point] = dict(GEDIK)
+    heads = next(line for line in lines if "b_s" in line).split()
     for line in lines:
         if line[:14].strip() == "LLL":
             name, values = line[14:25].strip(), line[25:].split()
-            points[name] = (float(values[4]), float(values[0]))
+            points[name] = (float(values[heads.index("m")]), float(values[heads.index("b")]))
     title = "state moved, over the new channel's share (logarithmic)"
     return _points(points, title, "Gedik's balance b against migration m, all resources linear")
 
@@ -217,7 +216,7 @@ def _place(value: float, axis: Spec) -> float:
 
 
 def _drawn(layers: list[Spec], told: str) -> str:
-    svg = draw({"layer": layers}, WIDTH, HEIGHT, told=told, right=RIGHT)
+    svg = draw({"layer": layers}, WIDTH, HEIGHT, label=told, right=RIGHT)
     # No page around it gives it a font, and a colour that can be read on light and dark.
     return svg.replace("<svg ", '<svg font-family="sans-serif" color="#768390" ', 1)
 

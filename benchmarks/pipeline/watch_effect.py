@@ -116,8 +116,8 @@ class Side:
         """Return the number of epochs published, and the bytes that they moved."""
         registry, size = self.table.registry, 0
         for number in registry.numbers()[1:]:
-            tables = registry.archive(number).read_json("migration.json")["tables"]
-            size += sum(t["bytes"] for t in tables.values())
+            tables = registry.archive(number).migration.read().tables
+            size += sum(t.bytes for t in tables.values())
         return registry.numbers()[-1], size
 
     def result(self, spark: SparkSession) -> pd.DataFrame:

@@ -85,7 +85,7 @@ for number in range(1, int(sys.argv[2])):
     table.registry.publish(function, first.tables)
 spark, path = session("epochs"), first.tables["visits"].path
 constraints.add(spark, path, constraints.epoch_name(number), constraints.rule(function))
-constraints.drop(spark, path, constraints.epoch_name(0))
+spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT {constraints.epoch_name(0)}")
 """
 
 

@@ -120,7 +120,7 @@ def fresh(
     version = state.table_version(spark, copy.spec.state["visits"].path)
     after = moved(before, how, percent)
     plan = plan_for("bench", profile, before, after, tables={"visits": version})
-    copy.registry.run("bench").write_json("plan.json", plan.to_dict())
+    copy.registry.run("bench").plan.write(plan)
     return approved_migration(copy, "bench", plan.digest)
 
 
@@ -164,8 +164,8 @@ def main() -> None:
         warm = fresh(spark, table, folder, options.rows, "random", 10)
         rewrite(spark, warm)
         clustered = zordered(spark, warm, folder, options.runs)
-        passage = forward_migration(spark, warm, "visits", "migrate")
-        passage.move(untouched=passage.open_constraint())
+        moving = forward_migration(spark, warm, "visits", "migrate")
+        moving.move(untouched=moving.open_constraint())
         print(f"OPTIMIZE ZORDER BY (channel, slot): {clustered:.1f} s", flush=True)
         for percent, how in product((10, 1), ("random", "neighbouring")):
             runs, written = [], 0.0
@@ -173,20 +173,20 @@ def main() -> None:
                 migration = fresh(spark, table, folder, options.rows, how, percent)
                 full = seconds(lambda: rewrite(spark, migration))  # noqa: B023
                 each = state.table_bytes_per_row(spark, migration.path("visits"))
-                passage = forward_migration(spark, migration, "visits", "migrate")
-                loosen = seconds(passage.open_constraint)
-                update = seconds(lambda: passage.move(untouched=True))  # noqa: B023
+                moving = forward_migration(spark, migration, "visits", "migrate")
+                loosen = seconds(moving.open_constraint)
+                update = seconds(lambda: moving.move(untouched=True))  # noqa: B023
                 record = table_record(spark, migration, "visits")
                 runs.append((update, loosen + update, full))
                 shutil.rmtree(Path(migration.path("visits")).parent)
-                written = max(written, record["bytes"] / (record["rows"] * each))
+                written = max(written, record.bytes / (record.rows * each))
             update, whole, full = (statistics.median(side) for side in zip(*runs, strict=True))
             ratio = statistics.median(u / f for u, _, f in runs)
             print(
                 f"{percent}% of the slots, {how}: UPDATE {update:.1f} s (all: {whole:.1f} s) "
                 f"against {full:.1f} s for a full rewrite: ratio {ratio:.2f} "
                 f"(all: {whole / full:.2f}), to ZORDER {update / clustered:.2f}; "
-                f"{record['rows']:,} rows, {record['bytes'] / 1e6:.1f} MB written, "
+                f"{record.rows:,} rows, {record.bytes / 1e6:.1f} MB written, "
                 f"{written:.4f} of the bytes moved",
                 flush=True,
             )

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.papers.flexd.throughput import Sample, fold, function, sample
+from benchmarks.papers.flexd.stateful_job import Sample, fold, function, sample
 from evenkeel.registry.epochs import Epoch
 from evenkeel_spark.runtime.session import session
 from partitioning.workload.metrics import imbalance

@@ -5,23 +5,23 @@ Every scheduler loop parses this module. Heavy imports are therefore inside the 
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from evenkeel.submit import job_file
+from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
+
+if TYPE_CHECKING:
+    from evenkeel.registry.job_error import JobError
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
-#: Text in Airflow's error if a job could not reach its cluster or a store (exit code 75).
-_MAY_PASS = "Error code is: 75."
 #: States of a task that did not start.
 _NOT_STARTED = {None, "skipped", "upstream_failed", "removed"}
 
@@ -35,17 +35,6 @@ def schedule_problem(schedule: str | None) -> str | None:
     return None
 
 
-def job_file(job: str) -> str:
-    """Return the path of a job's file, without importing the job."""
-    package = importlib.util.find_spec("evenkeel_spark")
-    if package is None or not package.submodule_search_locations:
-        raise ModuleNotFoundError(
-            "expected the package evenkeel_spark on the Python path of these DAGs, found none: "
-            "install the evenkeel wheel, or put the folder spark_jobs/ on PYTHONPATH"
-        )
-    return str(Path(package.submodule_search_locations[0]) / "jobs" / f"{job}.py")
-
-
 class SparkJob(SparkSubmitOperator):
     """Run `spark_jobs/<job>.py` by spark-submit, through the connection `spark_default`.
 
@@ -56,27 +45,47 @@ class SparkJob(SparkSubmitOperator):
     """
 
     def __init__(self, *, job: str, arguments: Mapping[str, str], **kwargs: Any) -> None:
+        # Airflow gives each try of a task an id of its own.
+        given = {**arguments, "--attempt": "{{ ti.id }}"}
         super().__init__(
             application=job_file(job),
-            application_args=[part for pair in arguments.items() for part in pair],
+            application_args=[part for pair in given.items() for part in pair],
             name=f"evenkeel {job}",
             **{**RETRIES, **kwargs},
         )
+        self.job = job
 
     def execute(self, context: Any) -> None:
         """Submit the job and wait for it.
 
-        Our own errors (wrong input, a fence, a gate) fail the task at once with their message,
-        because a retry cannot help. Other errors, and an unreachable store, are tried again.
+        A job that fails leaves `error.json`. If it says that a retry cannot help (wrong input, a
+        fence, a gate), the task fails at once with its message. Otherwise Airflow tries again: the
+        store or the cluster was unreachable, or the job was killed and left nothing.
         """
-        self.application_args = _without_empty(self.application_args or [])
+        given = {n: v for n, v in _pairs(self.application_args or []) if v not in ("", None)}
+        if "--run" in given:
+            with one_line():
+                first = self.job in ("learn", "watch")
+                given["--run"] = run_name(given["--spec"], self.dag_id, given["--run"], first)
+        self.application_args = [part for pair in given.items() for part in pair]
         try:
             super().execute(context)
-        except AirflowException as error:
-            said = re.findall(r"evenkeel: error: (.*)", str(error))
-            if said and _MAY_PASS not in str(error):
-                raise AirflowFailException(said[-1]) from None
+        except AirflowException:
+            left = self._error_left()
+            if left is not None and not left.retry:
+                raise AirflowFailException(left.message) from None
             raise
+
+    def _error_left(self) -> JobError | None:
+        from evenkeel.registry.epochs import Registry
+        from evenkeel.registry.job_error import error_left
+        from evenkeel.spec.loading import load_spec
+
+        given = dict(_pairs(self.application_args or []))
+        with one_line():
+            # A spec that cannot be read fails the task here with the job's own message.
+            registry = Registry(load_spec(given["--spec"]).registry)
+            return error_left(registry, self.job, given.get("--run"), given["--attempt"])
 
 
 class Watch(SparkJob):
@@ -100,6 +109,23 @@ class Watch(SparkJob):
                 self.application_args = [*self.application_args, "--busy", f"{dag} is running"]
                 break
         super().execute(context)
+
+
+class ApplyWindow(SparkJob):
+    """Run the job that folds a window of events into the state tables.
+
+    A retry, or a second run of the same window, changes nothing.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    start, end : templates of the first day and of the day after the last, such as
+        `{{ data_interval_start | ds }}` and `{{ data_interval_end | ds }}`
+    """
+
+    def __init__(self, *, spec: str, start: str, end: str, **kwargs: Any) -> None:
+        arguments = {"--spec": spec, "--start": start, "--end": end}
+        super().__init__(job="apply_window", arguments=arguments, **kwargs)
 
 
 class RollBack(SparkJob):
@@ -163,12 +189,13 @@ class Approve(ApprovalOperator):
         if context["params"].get("dry_run"):
             raise AirflowSkipException("dry run: nothing moves")
         with one_line():
-            request = approval.request(self.spec, context["run_id"])
+            run = run_name(self.spec, self.dag_id, context["run_id"])
+            request = approval.request(self.spec, run)
             if request is None:
                 self.log.info("The plan moves less than the spec's limit: no approval is needed")
                 self._record(context, True, "the spec's limit", datetime.now(UTC), asked=False)
                 return None
-            approval.ask(self.spec, context["run_id"])
+            approval.ask(self.spec, run)
         self.subject, self.body = request.subject, request.body
         return super().execute(context)
 
@@ -186,7 +213,8 @@ class Approve(ApprovalOperator):
         from evenkeel.pipeline import approval
 
         at = when.isoformat(timespec="seconds")
-        approval.record(self.spec, context["run_id"], approved, by, at, asked)
+        run = run_name(self.spec, self.dag_id, context["run_id"])
+        approval.record(self.spec, run, approved, by, at, asked)
 
 
 @contextmanager
@@ -197,14 +225,21 @@ def one_line() -> Iterator[None]:
     Airflow tries that again.
     """
     from evenkeel.pipeline.steps import EvenkeelError
-    from evenkeel.registry.store import DeniedError, StoreError
 
     try:
         yield
     except EvenkeelError as error:
-        if isinstance(error, StoreError) and not isinstance(error, DeniedError):
-            raise AirflowException(str(error)) from None
-        raise AirflowFailException(str(error)) from None
+        kind = AirflowException if error.retry else AirflowFailException
+        raise kind(str(error)) from None
+
+
+def run_name(spec: str, dag: str, run: str, first: bool = False) -> str:
+    """Return the name of the folder of a DAG's run; `first`: for the first task of the run."""
+    from evenkeel.registry.epochs import Registry
+    from evenkeel.registry.run_folder import find_folder
+    from evenkeel.spec.loading import load_spec
+
+    return find_folder(Registry(load_spec(spec).registry).store, dag, run, first=first)
 
 
 def task_states(ti: Any, run_id: str) -> dict[str, str | None]:
@@ -213,6 +248,6 @@ def task_states(ti: Any, run_id: str) -> dict[str, str | None]:
     return dict(states.get(run_id, {}))
 
 
-def _without_empty(arguments: Sequence[str]) -> list[str]:
-    pairs = zip(arguments[::2], arguments[1::2], strict=True)
-    return [part for name, value in pairs if value not in ("", None) for part in (name, value)]
+def _pairs(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (option, value) of each argument."""
+    return list(zip(arguments[::2], arguments[1::2], strict=True))

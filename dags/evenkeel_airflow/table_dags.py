@@ -3,128 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule
 from pendulum import datetime
 
-from evenkeel.spec.catalog import load_catalog
-from evenkeel.spec.table_spec import WHOLE, TableSpec
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
+from evenkeel_airflow.params import RELEARN, SAFETY, WINDOW_END, rebalance_params
 
 RUN, DIGEST = "{{ run_id }}", "{{ ti.xcom_pull(task_ids='plan') }}"
 COMMON = {"start_date": datetime(2024, 1, 1), "catchup": False, "max_active_runs": 1}
-
-AIM, SAFETY = "Aim", "Limits"
-WINDOW_END = Param(
-    None,
-    type=["null", "string"],
-    format="date",
-    title="Window end",
-    description="Learn from the window that ends before this day. Default: the newest input.",
-    section=AIM,
-)
-
-RELEARN = Param(
-    False,
-    type="boolean",
-    title="Relearn",
-    description="Sketch every day of the window again, instead of using the stored sketches. "
-    "Use it after late rows.",
-    section=AIM,
-)
-
-
-def rebalance_params(spec: TableSpec) -> dict[str, Param]:
-    """Return the Params of a rebalance; an empty one takes the spec's value."""
-    return {
-        "strategy": Param(
-            None,
-            type=["null", "string"],
-            enum=[None, *WHOLE],
-            title="Strategy",
-            description=f"Strategy that builds the next function. Default: {spec.strategy}.",
-            section=AIM,
-        ),
-        "channels": Param(
-            None,
-            type=["null", "integer"],
-            minimum=1,
-            maximum=100_000,
-            title="Channels",
-            description="Number of channels. A lower number drops the last ones, a higher one adds "
-            "some. It holds until the spec's list is edited. Default: as now, or as in the spec.",
-            section=AIM,
-        ),
-        "capacities": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "number", "minimum": 0},
-            contains={"exclusiveMinimum": 0},
-            title="Capacities",
-            description="Capacity weight of each channel, in order; 0 drains a channel. It holds "
-            "until the spec's list is edited. Default: as now, or as in the spec.",
-            section=AIM,
-        ),
-        "max_imbalance": Param(
-            None,
-            type=["null", "number"],
-            minimum=1,
-            title="Max imbalance",
-            description="Stop adding moves at this imbalance; 1 is perfect, none is as even as "
-            "possible. "
-            f"Default: {'none' if spec.max_imbalance is None else f'{spec.max_imbalance:g}'}.",
-            section=AIM,
-        ),
-        "window_end": WINDOW_END,
-        "relearn": RELEARN,
-        "budget": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            title="Budget in bytes",
-            description="Bytes of state that may move, at most. "
-            f"Default: {'no limit' if spec.budget is None else spec.budget}.",
-            section=SAFETY,
-        ),
-        **{
-            name: Param(
-                None,
-                type=["null", "integer"],
-                minimum=1,
-                title=title,
-                description=f"{what} Default: {'no limit' if limit is None else limit}.",
-                section=SAFETY,
-            )
-            for name, title, what, limit in (
-                ("batch", "Bytes per commit", "Bytes of state that one commit moves.", spec.batch),
-                (
-                    "batch_files",
-                    "Files per commit",
-                    "Files that one commit writes.",
-                    spec.batch_files,
-                ),
-                ("rate", "Bytes per second", "Bytes of state moved per second.", spec.rate),
-                ("rate_rows", "Rows per second", "Rows of state moved per second.", spec.rate_rows),
-            )
-        },
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Plan, check and report; move nothing.",
-            section=SAFETY,
-        ),
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description="Plan even if the rebalance does not pay off.",
-            section=SAFETY,
-        ),
-    }
 
 
 def rebalance(spec: TableSpec, file: str) -> DAG:
@@ -132,7 +21,6 @@ def rebalance(spec: TableSpec, file: str) -> DAG:
     with DAG(
         f"rebalance_{spec.table}",
         schedule=spec.schedule,
-        params=rebalance_params(spec),
         description=f"Keep {spec.table} even over its channels",
         tags=["evenkeel", spec.table],
         **COMMON,
@@ -141,6 +29,9 @@ def rebalance(spec: TableSpec, file: str) -> DAG:
         planned = tasks.plan(file, decided)
         learn(file) >> decided
         carry_out(spec, file, planned)
+    # Only now: each new task copies the params that its DAG has by then, which takes longer than
+    # all else here. A run gives a task the DAG's params anyway.
+    dag.params.update(rebalance_params(spec))
     return dag
 
 
@@ -149,7 +40,15 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
     with DAG(
         f"roll_back_{spec.table}",
         schedule=None,
-        params={
+        description=f"Bring {spec.table} back to the placement of an earlier epoch",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        planned = tasks.plan_rollback(file)
+        learn(file) >> planned
+        carry_out(spec, file, planned)
+    dag.params.update(
+        {
             "epoch": Param(
                 type="integer",
                 minimum=0,
@@ -159,14 +58,8 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
             "dry_run": rebalance_params(spec)["dry_run"],
             "window_end": WINDOW_END,
             "relearn": RELEARN,
-        },
-        description=f"Bring {spec.table} back to the placement of an earlier epoch",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
-        planned = tasks.plan_rollback(file)
-        learn(file) >> planned
-        carry_out(spec, file, planned)
+        }
+    )
     return dag
 
 
@@ -212,15 +105,48 @@ def repair(spec: TableSpec, file: str) -> DAG:
     return dag
 
 
-def watch(spec: TableSpec, every: int, file: str) -> DAG:
-    """Build the DAG that looks at the newest micro-batch every `every` minutes.
+def apply(spec: TableSpec, file: str) -> DAG | None:
+    """Build the DAG that folds a window of events into the state tables, by hand.
+
+    None: the tables are the team's own, which its own jobs write. For a schedule, put the operator
+    `ApplyWindow` into the DAG that makes the events.
+    """
+    if spec.plain:
+        return None
+    with DAG(
+        f"apply_{spec.table}",
+        schedule=None,
+        params={
+            name: Param(type="string", format="date", title=title, description=about)
+            for name, title, about in (
+                ("start", "Start", "First day of the window: where the last one ended."),
+                ("end", "End", "The day after the last day of the window."),
+            )
+        },
+        description=f"Fold a window of events into the state tables of {spec.table}",
+        tags=["evenkeel", spec.table],
+        **COMMON,
+    ) as dag:
+        op.ApplyWindow(
+            task_id="apply_window",
+            spec=file,
+            start="{{ params.start }}",
+            end="{{ params.end }}",
+        )
+    return dag
+
+
+def watch(spec: TableSpec, file: str) -> DAG | None:
+    """Build the DAG that looks at the newest micro-batch; None if the spec has no watch.
 
     Its plans pass the same gates as any other plan. A timedelta schedule names runs by the moment,
     to the microsecond, so no name is equal to that of a run on a cron schedule.
     """
+    if spec.watch is None:
+        return None
     with DAG(
         f"watch_{spec.table}",
-        schedule=timedelta(minutes=every),
+        schedule=timedelta(minutes=spec.watch.every),
         description=f"Watch {spec.table} for skew within the day",
         tags=["evenkeel", spec.table],
         **COMMON,
@@ -261,22 +187,3 @@ def carry_out(spec: TableSpec, file: str, planned: object) -> None:
     planned >> validated >> approved >> migrated >> verified >> published
     [migrated, verified, published] >> back
     [published, back] >> tasks.report(file)
-
-
-def load_tables(namespace: dict[str, Any], folder: Path) -> None:
-    """Put the DAGs of every table spec of a folder into a DAG file's namespace.
-
-    A spec that is wrong, or whose schedule Airflow refuses, has no DAGs.
-
-    Parameters
-    ----------
-    namespace : `globals()` of the DAG file, where Airflow looks for DAGs
-    folder : where the specs are
-    """
-    for path, spec in load_catalog(folder).specs.items():
-        if op.schedule_problem(spec.schedule):
-            continue
-        made = [make(spec, str(path)) for make in (rebalance, roll_back, maintain, repair)]
-        if spec.watch is not None:
-            made.append(watch(spec, spec.watch.every, str(path)))
-        namespace.update({dag.dag_id: dag for dag in made})

@@ -11,44 +11,53 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Asset, TriggerRule, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from evenkeel_airflow.operators import RETRIES, one_line, task_states
+from evenkeel_airflow.airflow_versions import (
+    AirflowFailException,
+    AirflowSkipException,
+    gauge,
+)
+from evenkeel_airflow.operators import RETRIES, one_line, run_name, task_states
+
+
+def folder(spec: str, ti: Any) -> str:
+    """Return the name of the folder of a task's run."""
+    return run_name(spec, ti.dag_id, ti.run_id)
 
 
 @task(**RETRIES)
-def decide(spec: str, *, run_id: Any = None, params: Any = None) -> dict[str, Any]:
+def decide(spec: str, *, ti: Any = None, params: Any = None) -> dict[str, Any]:
     """Decide whether to rebalance, and why; return the decision as JSON values."""
     from evenkeel.pipeline import steps
 
     with one_line():
-        decision = steps.decide(spec, run_id, steps.Params.of(dict(params)))
+        decision = steps.decide(spec, folder(spec, ti), steps.Params.of(dict(params)))
     print(f"{'Rebalance' if decision.rebalance else 'No rebalance'}: {decision.reason}")
     return decision.to_dict()
 
 
 @task(**RETRIES)
-def plan(spec: str, decision: Mapping[str, Any], *, run_id: Any = None, params: Any = None) -> str:
+def plan(spec: str, decision: Mapping[str, Any], *, ti: Any = None, params: Any = None) -> str:
     """Plan the next epoch and return the plan's digest; skip if decide said no, with its reason."""
     from evenkeel.pipeline import steps
 
     if not decision["rebalance"]:
         raise AirflowSkipException(decision["reason"])
     with one_line():
-        return steps.plan(spec, run_id, steps.Params.of(dict(params)))
+        return steps.plan(spec, folder(spec, ti), steps.Params.of(dict(params)))
 
 
 @task(task_id="plan", **RETRIES)
-def plan_rollback(spec: str, *, run_id: Any = None, params: Any = None) -> str:
+def plan_rollback(spec: str, *, ti: Any = None, params: Any = None) -> str:
     """Plan the way back to an earlier epoch and return the plan's digest."""
     from evenkeel.pipeline import steps
 
     with one_line():
-        return steps.plan_rollback(spec, run_id, int(params["epoch"]))
+        return steps.plan_rollback(spec, folder(spec, ti), int(params["epoch"]))
 
 
 @task(task_id="plan", **RETRIES)
-def plan_watch(spec: str, *, run_id: Any = None) -> str:
+def plan_watch(spec: str, *, ti: Any = None) -> str:
     """Plan what the watch decided and return the plan's digest.
 
     If the watch decided nothing, the task is skipped with the watch's own message.
@@ -56,21 +65,21 @@ def plan_watch(spec: str, *, run_id: Any = None) -> str:
     from evenkeel.pipeline import steps
 
     with one_line():
-        digest = steps.plan_watch(spec, run_id)
+        digest = steps.plan_watch(spec, folder(spec, ti))
         if digest is None:
             raise AirflowSkipException(steps.watch_message(spec))
     return digest
 
 
 @task(**RETRIES)
-def validate_plan(spec: str, *, run_id: Any = None) -> None:
+def validate_plan(spec: str, *, ti: Any = None) -> None:
     """Check the plan against its expectations, before a person is asked and before rows move."""
     # Great Expectations logs hundreds of lines about how it registers itself.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     from evenkeel.pipeline import steps
 
     with one_line():
-        steps.validate_plan(spec, run_id)
+        steps.validate_plan(spec, folder(spec, ti))
 
 
 def asset(table: str) -> Asset:
@@ -79,36 +88,35 @@ def asset(table: str) -> Asset:
 
 
 @task(**RETRIES)
-def publish(spec: str, table: str, *, run_id: Any = None, outlet_events: Any = None) -> int:
+def publish(spec: str, table: str, *, ti: Any = None, outlet_events: Any = None) -> int:
     """Make the plan's function the current epoch and return its number."""
     from evenkeel.pipeline import steps
 
     with one_line():
-        number = steps.publish(spec, run_id)
+        number = steps.publish(spec, folder(spec, ti))
     outlet_events[asset(table)].extra = {"epoch": number}
     return number
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE, **RETRIES)
-def report(spec: str, *, run_id: Any = None, ti: Any = None) -> str | None:
+def report(spec: str, *, ti: Any = None) -> str | None:
     """Render the run's page, however the run went, and return the page's path.
 
     If an earlier task failed, this task fails too. Otherwise Airflow would show a run that was
     rolled back as a success.
     """
-    from airflow.sdk.observability import stats
-
     from evenkeel.pipeline import steps
     from evenkeel.pipeline.metrics import run_metrics
 
     with one_line():
-        page = steps.report(spec, run_id)
-        whose, numbers = run_metrics(spec, run_id)
+        run = folder(spec, ti)
+        page = steps.report(spec, run)
+        whose, numbers = run_metrics(spec, run)
     print(f"Report: {page}")
     print(f"evenkeel: measures: {json.dumps({**whose, **numbers}, sort_keys=True)}")
     for name, value in numbers.items():
-        stats.gauge(f"evenkeel.{whose['table']}.{name}", value)
-    states = task_states(ti, run_id)
+        gauge(f"evenkeel.{whose['table']}.{name}", value)
+    states = task_states(ti, ti.run_id)
     failed = [name for name, state in states.items() if state == "failed"]
     if failed:
         back = ", and was rolled back" if states.get("roll_back") == "success" else ""

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from evenkeel.backtest import scoring as tests
+from evenkeel.backtest.arguments import parse_channels, parse_names, parse_options
 from evenkeel.backtest.scoring import Forecasts
 from partitioning.errors import InputError
 
@@ -50,9 +51,13 @@ def backtest(
             "none, or all; oracle gives all of them the next window itself"
         ),
     ] = Forecasts.own,
-    pieces: Annotated[
-        int, typer.Option(help="sketches per window that forecasts are made from")
-    ] = tests.PIECES,
+    decay: Annotated[
+        float | None,
+        typer.Option(help="weight of a window against the one after it; default: found by error"),
+    ] = None,
+    hashes: Annotated[
+        int, typer.Option(help="play all so often, each time with other hashes of the keys")
+    ] = 1,
     limit: Annotated[
         int | None, typer.Option(metavar="ROWS", help="read at most this many rows")
     ] = None,
@@ -67,8 +72,8 @@ def backtest(
     from evenkeel.backtest.console import followed, show
     from evenkeel.backtest.windows import read_series
 
-    names = tests.parse_names(strategy, "--strategy")
-    counts, options = tests.parse_channels(channels), tests.parse_options(option or [])
+    names = parse_names(strategy, "--strategy")
+    counts, options = parse_channels(channels), parse_options(option or [])
     tests.check(names, counts, options)
     if html and not Path(html).parent.is_dir():
         raise InputError("the folder of this file does not exist", html, "Create the folder first")
@@ -76,7 +81,7 @@ def backtest(
         raise InputError("must be a file, found a folder", html, "Name a file in it")
     series = read_series(
         input,
-        tests.parse_names(key, "--key"),
+        parse_names(key, "--key"),
         weight=weight,
         rows=rows,
         time=time,
@@ -85,8 +90,16 @@ def backtest(
     )
     for note in series.notes:
         sys.stderr.write(f"evenkeel: {note}\n")
-    total = (len(series.windows) - 1) * len(names) * len(counts)
-    run = tests.backtest(series, names, counts, options, forecasts=forecast, pieces=pieces)
+    total = (len(series.windows) - 1) * len(names) * len(counts) * hashes
+    run = tests.backtest(
+        series,
+        names,
+        counts,
+        options,
+        forecasts=forecast,
+        decay=decay,
+        hashes=hashes,
+    )
     scores = followed(run, total)
     kept = []
     for score in scores:

@@ -50,8 +50,8 @@ def means(scores: Iterable[Score]) -> list[list[str]]:
             f"{max(s.imbalance for s in group):.3f}",
             f"{_mean(group, 'floor'):.3f}",
             f"{_mean(group, 'imbalance_learned'):.3f}",
-            f"{_mean(group[1:] or group, 'moved'):.1%}",
-            f"{_mean(group[1:] or group, 'moved_keys'):,.0f}",
+            f"{_mean(later(group), 'moved'):.1%}",
+            f"{_mean(later(group), 'moved_keys'):,.0f}",
             f"{_mean(group, 'explicit_keys'):,.0f}",
             f"{_mean(group, 'copies'):.3f}",
             f"{_mean(group, 'plan_seconds'):.3f}",
@@ -61,7 +61,8 @@ def means(scores: Iterable[Score]) -> list[list[str]]:
 
 
 def show(scores: Iterable[Score], windows: int) -> None:
-    """Print the table of means on stdout."""
+    """Print the table of means on stdout, and standard errors where there are several hashes."""
+    scores = list(scores)
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for column in COLUMNS:
         grid.add_column(column, justify="left" if column == "strategy" else "right", no_wrap=True)
@@ -70,6 +71,35 @@ def show(scores: Iterable[Score], windows: int) -> None:
     console = Console()
     console.print(grid)
     console.print(LEGEND.format(windows=windows), highlight=False)
+    for sentence in over_hashes(scores):
+        console.print(sentence, highlight=False)
+
+
+def over_hashes(scores: Iterable[Score]) -> list[str]:
+    """Return a sentence for each strategy and number of channels that had several hashes."""
+    groups: dict[tuple[str, int], dict[int, list[Score]]] = {}
+    for score in scores:
+        hashes = groups.setdefault((score.strategy, score.channels), {})
+        hashes.setdefault(score.salt, []).append(score)
+    sentences = []
+    for (strategy, channels), hashes in groups.items():
+        if len(hashes) > 1:
+            found = [
+                f"{name} {np.mean(means):.4f} ± {np.std(means, ddof=1) / len(means) ** 0.5:.4f}"
+                for name, means in (
+                    ("imbalance", [_mean(group, "imbalance") for group in hashes.values()]),
+                    ("moved", [_mean(later(group), "moved") for group in hashes.values()]),
+                )
+            ]
+            told = f"mean and standard error over {len(hashes)} hashes: {', '.join(found)}"
+            sentences.append(f"{strategy}, N = {channels}, {told}")
+    return sentences
+
+
+def later(scores: list[Score]) -> list[Score]:
+    """Leave out each hash's first function, which moves nothing; of one window, leave it."""
+    first = scores[0].window
+    return [score for score in scores if score.window != first] or scores
 
 
 def _mean(scores: list[Score], name: str) -> float:

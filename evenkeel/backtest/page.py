@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenkeel.backtest.console import COLUMNS, LEGEND, means
+from evenkeel.backtest.console import COLUMNS, LEGEND, later, means
 from evenkeel.backtest.scoring import Score
 from evenkeel.render.charts import NARROW, WIDE
 from evenkeel.render.formatting import imbalance_text, percent_text, template
@@ -36,6 +36,8 @@ _PLOT = _HEIGHT - TOP - BOTTOM
 def write_page(path: str, scores: Sequence[Score], title: str) -> None:
     """Write the page of these scores to `path`; an existing file is replaced.
 
+    Means are over all hashes. The lines over the windows are those of the first hash.
+
     Raises
     ------
     InputError : the file cannot be written
@@ -43,11 +45,12 @@ def write_page(path: str, scores: Sequence[Score], title: str) -> None:
     parts = []
     for count in dict.fromkeys(s.channels for s in scores):
         own = [s for s in scores if s.channels == count]
+        first = [s for s in own if s.salt == own[0].salt]
         parts.append(
             {
                 "channels": count,
                 "windows": len({s.window for s in own}),
-                "lines": {"wide": lines_svg(own), "narrow": lines_svg(own, width=NARROW)},
+                "lines": {"wide": lines_svg(first), "narrow": lines_svg(first, width=NARROW)},
                 "costs": {"wide": costs_svg(own), "narrow": costs_svg(own, width=NARROW)},
                 "rows": means(own),
             }
@@ -100,7 +103,7 @@ def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
         layers.append(
             text_mark(name, width - LEFT - _RIGHT, place, color, "left", 6, weight=weight)
         )
-    return draw({"layer": layers}, width, _HEIGHT, told="Imbalance over the windows", right=_RIGHT)
+    return draw({"layer": layers}, width, _HEIGHT, label="Imbalance over the windows", right=_RIGHT)
 
 
 def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
@@ -110,7 +113,7 @@ def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
     """
     points = {
         name: (
-            float(np.mean([s.moved for s in group[1:] or group])) * 100,
+            float(np.mean([s.moved for s in later(group)])) * 100,
             float(np.mean([s.imbalance for s in group])),
         )
         for name, group in _by_strategy(scores).items()
@@ -140,7 +143,7 @@ def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
         )  # fmt: skip
         layers.append(text_mark(name, moved * across, place, MUTED, "left", 8))
     return draw(
-        {"layer": layers}, width, _HEIGHT, told="Imbalance against load moved", right=_RIGHT
+        {"layer": layers}, width, _HEIGHT, label="Imbalance against load moved", right=_RIGHT
     )
 
 

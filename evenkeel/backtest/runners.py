@@ -37,14 +37,24 @@ class Planned:
         """Hashes of keys that the function places by name; a profile must list them."""
         return None if self.function is None else self.function.explicit_keys
 
-    def step(self, profile: Profile, window: Window, unseen: Window) -> StrategyRun:
-        """Build a function from `profile`, learned on `window`, and score it on `unseen`."""
-        before, began = self.function, time.perf_counter()
+    def step(
+        self, profile: Profile, window: Window, unseen: Window, aim: float | None
+    ) -> StrategyRun:
+        """Build a function from `profile`, learned on `window`, and score it on `unseen`.
+
+        Parameters
+        ----------
+        aim : imbalance that our own strategy aims at if no option says otherwise
+        """
+        before, began = self.function, time.process_time()
+        options = {"max_imbalance": aim} if self.name == "frontier" else {}
         try:
-            function = STRATEGIES[self.name](profile, before, self.channels, **self.options)
+            function = STRATEGIES[self.name](
+                profile, before, self.channels, **{**options, **self.options}
+            )
         except InputError as error:
             raise _named(self.name, error) from error
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         self.function = function
         moved = np.zeros(len(window.hashes))
         if before is not None:
@@ -76,13 +86,16 @@ class Streamed:
         except InputError as error:
             raise _named(name, error) from error
         self.hashes, self.capacities = series.hashes, self.router.capacities
+        self.function = None
         self.last: StrategyRun | None = None
 
     @property
     def listed(self) -> None:
         """Return None, because a router uses no profile."""
 
-    def step(self, profile: Profile, window: Window, unseen: Window) -> StrategyRun:
+    def step(
+        self, profile: Profile, window: Window, unseen: Window, aim: float | None
+    ) -> StrategyRun:
         """Route `unseen` after `window`, and score both."""
         before = self.last or self._route(window)
         self.last = self._route(unseen)
@@ -92,7 +105,7 @@ class Streamed:
         }
 
     def _route(self, window: Window) -> StrategyRun:
-        began = time.perf_counter()
+        began = time.process_time()
         number = np.searchsorted(self.hashes, window.hashes)
         routed = self.router.route(number[window.stream], window.weights)
         loads = sums_by(routed.channel, routed.load, len(self.capacities))
@@ -103,7 +116,7 @@ class Streamed:
             "moved_keys": 0,
             "explicit_keys": int((copies > 1).sum()),
             "copies": float(copies.mean()),
-            "plan_seconds": time.perf_counter() - began,
+            "plan_seconds": time.process_time() - began,
         }
 
 

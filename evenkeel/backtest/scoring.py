@@ -3,36 +3,37 @@
 Each window is learned exactly. A strategy builds from its own previous function, and the next
 window gives the score. The state of a key is assumed to have as many bytes as the key had load.
 
-Our own strategy plans for a forecast from the sketches of all windows so far. Here a sketch covers
-a part of a window; a spec with `decay: auto` uses the sketches of days. The plan gets the forecast
-loads, not their error. Strategies of the papers plan for the window learned. Routers, which choose
-a channel for each tuple, route every row in stream order.
+Our own strategy plans for a forecast from all windows so far, as a spec with `decay: auto` does
+from days. It aims at what is even but for chance, unless an option says otherwise. Strategies of
+the papers plan for the window learned. Routers, which choose a channel for each tuple, route every
+row in stream order.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from evenkeel.backtest.runners import run
-from evenkeel.backtest.windows import Series, Window
+from evenkeel.backtest.windows import Series, Window, salted
 from partitioning.errors import InputError
-from partitioning.function.function import DEFAULT_SLOTS, numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import Hashes
+from partitioning.planning.decide import aim_by_chance
 from partitioning.strategies.options import check_options
 from partitioning.workload.bounds import floor
-from partitioning.workload.forecast import next_window
+from partitioning.workload.forecast import forecast
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
 
 #: Least load of a heavy key, as a share of one channel's fair load; the `learn` job uses the same.
 HEAVY_SHARE = 0.01
-#: Sketches per window for forecasts: one per day of a week.
-PIECES = 7
 #: Strategies that plan for a forecast by default.
 FORESEEING = frozenset({"frontier"})
 Options = Mapping[str, Mapping[str, Any]]
@@ -45,6 +46,19 @@ class Forecasts(StrEnum):
     none = "none"
     all = "all"
     oracle = "oracle"  # every strategy gets the next window itself
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """Say which strategies plan for a forecast, and by which decay; as in `backtest`."""
+
+    forecasts: Forecasts
+    decay: float | None
+
+    def by(self, strategy: str) -> bool:
+        """Return whether the strategy plans for a forecast made from past windows."""
+        own = self.forecasts is Forecasts.own and strategy in FORESEEING
+        return own or self.forecasts is Forecasts.all
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,8 @@ class Score:
     explicit_keys : keys that the function places or splits by name
     copies : mean channels per key of the next window (FlexD's replication factor, Eq. 3); 1 if no
         key is split
-    plan_seconds : time to build the function, or to route the window
+    plan_seconds : CPU time to forecast the load and build the function, or to route the window
+    salt : number of the hash of the keys, from 0
     """
 
     window: str
@@ -78,6 +93,7 @@ class Score:
     explicit_keys: int
     copies: float
     plan_seconds: float
+    salt: int = 0
 
     def to_json(self) -> str:
         """Return one line of JSON; every value is finite, because all channels are open."""
@@ -91,7 +107,8 @@ def backtest(
     options: Options | None = None,
     slots: int = DEFAULT_SLOTS,
     forecasts: Forecasts = Forecasts.own,
-    pieces: int = PIECES,
+    decay: float | None = None,
+    hashes: int = 1,
 ) -> Iterator[Score]:
     """Score every strategy on every window but the first, for each number of channels.
 
@@ -99,15 +116,19 @@ def backtest(
     ----------
     options : strategy -> option -> value
     forecasts : strategies that plan for a forecast instead of the window learned
-    pieces : sketches per window that forecasts are made from, at least 1
+    decay : weight of a window against the one after it; None: the forecast chooses
+    hashes : how often all is played, each time with other hashes of the keys
 
     Raises
     ------
-    InputError : as `check`, more channels than keys, or fewer than 1 piece
+    InputError : as `check`, more channels than keys, fewer than 1 hash, or a decay that is not
+        from 0 to 1
     """
     options = options or {}
-    if pieces < 1:
-        raise InputError(f"must be at least 1, got {pieces}", "--pieces", "Give at least 1")
+    if hashes < 1:
+        raise InputError(f"must be at least 1, got {hashes}", "--hashes", "Give at least 1")
+    if decay is not None and not 0 <= decay <= 1:
+        raise InputError(f"must be from 0 to 1, got {decay:g}", "--decay", "Give, say, 0.5")
     check(strategies, channels, options)
     if max(channels) > series.keys:
         raise InputError(
@@ -115,8 +136,11 @@ def backtest(
             "--channels",
             "Give at most as many channels as there are keys",
         )
-    for count in channels:
-        yield from _series(series, strategies, count, options, slots, forecasts, pieces)
+    foreseen = Foreseen(forecasts, decay)
+    for count, salt in product(channels, range(hashes)):
+        own = salted(series, salt)
+        for score in _series(own, strategies, count, options, slots, foreseen):
+            yield replace(score, salt=salt)
 
 
 def _series(
@@ -125,12 +149,11 @@ def _series(
     count: int,
     options: Options,
     slots: int,
-    forecasts: Forecasts,
-    pieces: int,
+    foreseen: Foreseen,
 ) -> Iterator[Score]:
     owners = numbered_channels(count)
     runs = {name: run(series, name, owners, options.get(name, {})) for name in strategies}
-    seen: dict[str, list[list[Sketch]]] = {name: [] for name in strategies}
+    seen: dict[str, list[Sketch]] = {name: [] for name in strategies}
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
         least = floor(_learn(series, unseen, count, slots), owners)
         plain = _learn(series, window, count, slots)
@@ -139,13 +162,19 @@ def _series(
             # Strategies that place no key by name share one profile.
             named = listed is not None and len(listed)
             profile = _learn(series, window, count, slots, listed) if named else plain
-            if forecasts is Forecasts.oracle:
+            seconds = 0.0
+            if foreseen.forecasts is Forecasts.oracle:
                 profile = _with_next_load(
                     profile, _learn(series, unseen, count, slots, profile.heavy)
                 )
-            elif forecasts is Forecasts.all or (forecasts is Forecasts.own and name in FORESEEING):
-                seen[name].append(list(_sketches(profile, window, pieces)))
-                profile = _with_forecast(profile, seen[name])
+            elif foreseen.by(name):
+                seen[name].append(_sketch(profile, window))
+                began = time.process_time()
+                profile = _with_forecast(profile, seen[name], foreseen.decay, runs[name].function)
+                seconds = time.process_time() - began
+            aim = aim_by_chance(profile) if foreseen.by(name) else None
+            found = runs[name].step(profile, window, unseen, aim)
+            found["plan_seconds"] += seconds
             yield Score(
                 window=window.label,
                 next_window=unseen.label,
@@ -153,7 +182,7 @@ def _series(
                 channels=count,
                 rows=window.rows,
                 floor=least,
-                **runs[name].step(profile, window, unseen),
+                **found,
             )
 
 
@@ -167,19 +196,21 @@ def _learn(
     )
 
 
-def _sketches(profile: Profile, window: Window, pieces: int) -> Iterator[Sketch]:
-    """Yield the sketch of each piece of the window; it lists the keys of the window's profile."""
-    for hashes, load in window.pieces(pieces):
-        own = profile_of_keys(
-            profile.key, hashes, load, profile.slots, threshold=np.inf, listed=profile.heavy
-        )
-        unlisted = ~np.isin(hashes, profile.heavy)
-        yield replace(own.sketch(), error=float(load[unlisted].max(initial=0.0)))
+def _sketch(profile: Profile, window: Window) -> Sketch:
+    """Return the sketch of a window; its error is the largest load that it does not list."""
+    unlisted = ~np.isin(window.hashes, profile.heavy)
+    error = float(window.load[unlisted].max(initial=0.0))
+    return replace(profile.sketch(), error=error)
 
 
-def _with_forecast(profile: Profile, seen: Sequence[Sequence[Sketch]]) -> Profile:
+def _with_forecast(
+    profile: Profile,
+    seen: Sequence[Sketch],
+    decay: float | None,
+    function: PartitioningFunction | None,
+) -> Profile:
     """Return the profile with the forecast as its load, and bytes in proportion to that load."""
-    ahead = next_window(seen).onto(profile)
+    ahead = forecast(seen, decay).onto(profile, function)
     return replace(ahead, bytes=ahead.load, heavy_bytes=ahead.heavy_load)
 
 
@@ -216,47 +247,3 @@ def check(strategies: Sequence[str], channels: Sequence[int], options: Options) 
         raise InputError(
             f"channels must be at least 1, got {min(channels)}", "--channels", "Give at least 1"
         )
-
-
-def parse_names(text: str, where: str) -> list[str]:
-    """Split names at commas, and keep each once."""
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise InputError(f"{text!r} has an empty name", where, "Separate names by single commas")
-    return list(dict.fromkeys(names))
-
-
-def parse_channels(text: str) -> list[int]:
-    """Parse whole numbers separated by commas."""
-    names = parse_names(text, "--channels")
-    if not all(name.isascii() and name.lstrip("-").isdigit() for name in names):
-        raise InputError(f"must be whole numbers, got {text!r}", "--channels", "Give, say, 5,10")
-    return [int(name) for name in names]
-
-
-def parse_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Parse texts NAME.k=v to {NAME: {k: v}}.
-
-    A value v is JSON if it parses as JSON, else a number as people write it (.05, 1e6), else text.
-    """
-    options: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        path, equals, value = text.partition("=")
-        strategy, dot, name = path.partition(".")
-        if not (equals and dot and strategy and name):
-            raise InputError(
-                f"must be NAME.k=v, got {text!r}", "--option", "Give, say, readj.sigma=0.05"
-            )
-        options.setdefault(strategy, {})[name] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    for read in (json.loads, float):
-        try:
-            found = read(text)
-        except ValueError:
-            continue
-        whole = isinstance(found, float) and found.is_integer()
-        return int(found) if whole else found
-    return text

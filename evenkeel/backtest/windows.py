@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice, pairwise
 
@@ -43,20 +43,6 @@ class Window:
     stream: npt.NDArray[np.int32]
     weights: Floats | None
 
-    def pieces(self, count: int) -> Iterator[tuple[Hashes, Floats]]:
-        """Cut the window by rows, in stream order, into at most `count` equal pieces.
-
-        Each piece is (hashes, load), as in `Window`; pieces without load are left out. If the
-        order is not known, the window is one piece.
-        """
-        for mine in np.array_split(np.arange(len(self.stream)), count):
-            own = None if self.weights is None else self.weights[mine]
-            load = np.bincount(self.stream[mine], own, minlength=len(self.hashes))
-            if load.any():
-                yield self.hashes[load > 0], load[load > 0].astype(np.float64)
-        if not len(self.stream):
-            yield self.hashes, self.load
-
 
 @dataclass(frozen=True, eq=False)
 class Series:
@@ -79,8 +65,28 @@ class Series:
         return len(self.hashes)
 
 
+def salted(series: Series, salt: int) -> Series:
+    """Return the series with other hashes of its keys; a salt of 0 changes nothing.
+
+    A single hash is a single draw of which keys share a slot. Several salts tell chance from gain.
+    """
+    if not salt:
+        return series
+    salts = np.full(series.keys, salt, dtype=np.int64)
+    hashes = key_hash([series.hashes, salts], ["bigint", "bigint"])
+    windows = []
+    for window in series.windows:
+        own = hashes[np.searchsorted(series.hashes, window.hashes)]
+        order = np.argsort(own)
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        stream = place[window.stream]
+        windows.append(replace(window, hashes=own[order], load=window.load[order], stream=stream))
+    return replace(series, hashes=np.sort(hashes), windows=tuple(windows))
+
+
 #: Upper limit for `rows` and `limit`: above any file, and still a valid index.
-MOST = 1 << 62
+MOST_ROWS = 1 << 62
 
 
 def read_series(
@@ -116,7 +122,7 @@ def read_series(
             raise InputError(f"must be at least 1, got {value}", f"--{name}", "Give at least 1")
     if time is None and every is not None:
         raise InputError("goes with --time, got --rows", "--every", "Give --time, not --rows")
-    rows, limit = (None if n is None else min(n, MOST) for n in (rows, limit))
+    rows, limit = (None if n is None else min(n, MOST_ROWS) for n in (rows, limit))
     span = _span(every or "1d") if time is not None else 0
     extra = [c for c in (weight, time) if c is not None]
     table = read_columns(path, list(key), extra, limit)

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 
 from evenkeel.demo.table_run import Round, TableRun
+from partitioning.planning.decide import Decision
 from partitioning.strategies.hashing import uniform
 from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads, imbalance
@@ -71,7 +72,7 @@ class TableSummary:
 
 def summarize(table_run: TableRun) -> TableSummary:
     """Return the results of a table's rounds."""
-    unseen = [_decided(r)["imbalance"] for r in table_run.rounds[1:]]
+    unseen = [_decided(r).imbalance for r in table_run.rounds[1:]]
     lines = tuple(
         _line(table_run, r, following)
         for r, following in zip(table_run.rounds, [*unseen, None], strict=False)
@@ -88,35 +89,34 @@ def summarize(table_run: TableRun) -> TableSummary:
 def _line(table_run: TableRun, run: Round, following: float | None) -> Line:
     parts, decision = run.parts, _decided(run)
     plan, moved = parts.plan, parts.migration
-    tables = moved["tables"].values() if moved else ()
+    tables = moved.tables.values() if moved else ()
     gates = [g for g in (parts.gate_plan, parts.gate_tables) if g]
     return Line(
         window_end=run.end.isoformat(),
         epoch=parts.published,
         hashing=_hashing(table_run, _profile(table_run, run)),
-        before=decision["imbalance"],
+        before=decision.imbalance,
         after=plan.imbalance_after if plan else None,
-        floor=decision["floor"],
+        floor=decision.floor,
         next=following,
         bytes=plan.bytes if plan else 0.0,
         share=plan.bytes / plan.state_bytes if plan and plan.state_bytes else 0.0,
-        written=sum(t["bytes"] for t in tables),
-        migrate_seconds=sum(t["seconds"] for t in tables) if moved else None,
+        written=sum(t.bytes for t in tables),
+        migrate_seconds=sum(t.seconds for t in tables) if moved else None,
         seconds=run.seconds,
-        reason=decision["reason"],
-        gates=all(gate["success"] for gate in gates),
+        reason=decision.reason,
+        gates=all(gate.success for gate in gates),
         report=run.report,
     )
 
 
-def _decided(run: Round) -> Mapping[str, Any]:
+def _decided(run: Round) -> Decision:
     assert run.parts.decision is not None
     return run.parts.decision
 
 
 def _profile(table_run: TableRun, run: Round) -> Profile:
-    left = table_run.table.registry.run(run.parts.run)
-    return Profile.from_bytes(left.read("profile.npz"), left.url)
+    return table_run.table.registry.run(run.parts.run).profile.read()
 
 
 def _hashing(table_run: TableRun, profile: Profile) -> float:

@@ -25,12 +25,12 @@ from datetime import date
 from pathlib import Path
 
 from evenkeel.demo.flights import write_flights
-from evenkeel.demo.local_env import ROOT, environment
 from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_worker import SparkWorker
 from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days, own_spec
+from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
 from partitioning.errors import EvenkeelError, InputError
 

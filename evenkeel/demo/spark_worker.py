@@ -17,7 +17,7 @@ from pathlib import Path
 from partitioning.errors import InputError
 
 #: Seconds between SIGTERM and SIGKILL.
-GRACE = 10.0
+KILL_SECONDS = 10.0
 _ENDED = re.compile(r"evenkeel: exit (\d+)$")
 
 
@@ -109,7 +109,7 @@ class SparkWorker:
             return
         end_process(process)
         # Spark's JVM ends a moment after Python. The pipe is open until the last child ends.
-        killer = threading.Timer(GRACE, _send, (process.pid, signal.SIGKILL))
+        killer = threading.Timer(KILL_SECONDS, _send, (process.pid, signal.SIGKILL))
         killer.start()
         with self._turn:
             for _ in process.stdout:

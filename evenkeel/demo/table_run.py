@@ -149,12 +149,12 @@ class TableRun:
         run = registry.run(new[0])
         parts = read_run(self.name, registry, run)
         if parts.decision is None:
-            raise InputError("the run has no decision.json", run.url, "Read the run's log")
-        report = f"{run.url}/report.html" if run.exists("report.html") else None
+            raise InputError(f"the run has no {run.decision.name}", run.url, "Read the run's log")
+        report = run.report.path if run.report.exists() else None
         if parts.published is not None:
             # The epoch's copy is kept longer than the run's.
-            kept = registry.archive(parts.published)
-            report = kept.path("report.html") if kept.exists("report.html") else report
+            kept = registry.archive(parts.published).report
+            report = kept.path if kept.exists() else report
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
     def _job(self, job: str, *arguments: str) -> None:

@@ -1,1 +1,1 @@
-"""What people ask about a table: its status, its keys, its epochs."""
+"""Answers to what people ask about a table: its status, its keys, its epochs."""

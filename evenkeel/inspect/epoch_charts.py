@@ -1,4 +1,4 @@
-"""Pictures of a table's past: the imbalance of each epoch, and the bytes that it moved."""
+"""Charts of a table's past: the imbalance of each epoch, and the bytes that its plan moves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from evenkeel.render.charts import WIDE
 from evenkeel.render.formatting import byte_unit, bytes_text
 from evenkeel.render.vega import AFTER, BEFORE, FAIR, LEFT, MUTED, Spec, draw, line_mark, thin
 
-#: More epochs than this are not all written below the axis.
+#: Most epochs that are labelled below the axis. With more, labels overlap at the usual width.
 MOST_TICKS = 12
 
 
 def epochs_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
-    """Imbalance against the epoch, from the plans that led to each, oldest first: by hashing
-    alone, before, after, floor."""
+    """Draw imbalance against epoch: by hashing alone, before, after, and the floor.
+
+    Parameters
+    ----------
+    plans : that led to each epoch, oldest first; at least one
+    width : of the picture, pixels
+
+    Returns
+    -------
+    SVG text.
+    """
     lines = [
         ("hashing alone", MUTED, [5, 3], lambda p: p.imbalance_hashing),
         ("before", BEFORE, None, lambda p: p.imbalance_before),
@@ -30,28 +39,28 @@ def epochs_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
         "axis": {"title": None, "tickCount": 5},
     }
     layers = []
-    for told, color, dash, value in lines:
+    for label, color, dash, value in lines:
         points = thin([(float(p.epoch), value(p)) for p in plans])
         data = {"values": [{"epoch": e, "imbalance": i} for e, i in points]}
-        layers.append(line_mark(data, color, x, y, told, dash=dash, thick=2.5, points=len(plans)))
-    return draw({"layer": layers}, width, 200, told="Imbalance of each epoch")
+        layers.append(line_mark(data, color, x, y, label, dash=dash, thick=2.5, points=len(plans)))
+    return draw({"layer": layers}, width, 200, label="Imbalance of each epoch")
 
 
-def moved_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
-    """Bytes moved for each epoch, below `epochs_svg` and on its axis."""
+def planned_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
+    """Draw the bytes that the plan of each epoch moves, below `epochs_svg` and on its axis."""
     unit, scale = byte_unit(max(p.bytes for p in plans))
     rows = [
         {
             "epoch": p.epoch,
-            "moved": p.bytes / scale,
-            "told": f"epoch {p.epoch}: {bytes_text(p.bytes)} moved",
+            "planned": p.bytes / scale,
+            "text": f"epoch {p.epoch}: {bytes_text(p.bytes)} planned to move",
         }
         for p in plans
     ]
     first, last = plans[0].epoch, plans[-1].epoch
     step = (width - LEFT) / (last - first + 1)
     y: Spec = {
-        "field": "moved",
+        "field": "planned",
         "type": "quantitative",
         "scale": {"zero": True},
         "axis": {"title": None, "tickCount": 3, "format": ",~r"},
@@ -60,12 +69,12 @@ def moved_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
         "data": {"values": rows},
         "mark": {"type": "bar", "color": AFTER, "width": max(min(0.5 * step, 28), 1)},
         "encoding": {
-            "x": _epochs(plans, f"epoch; bars: state moved, {unit}"),
+            "x": _epochs(plans, f"epoch; bars: state that the plan moves, {unit}"),
             "y": y,
-            "description": {"field": "told", "type": "nominal"},
+            "description": {"field": "text", "type": "nominal"},
         },
     }
-    return draw(chart, width, 130, told="State moved for each epoch")
+    return draw(chart, width, 130, label="State that the plan of each epoch moves")
 
 
 def _epochs(plans: Sequence[PastPlan], title: str | None) -> Spec:
@@ -79,6 +88,6 @@ def _epochs(plans: Sequence[PastPlan], title: str | None) -> Spec:
 
 
 def _ticks(first: int, last: int) -> list[int]:
-    """Epochs to write below the axis: the last one, and back from it in even steps."""
+    """List the epochs to label below the axis: the last one, and back from it in even steps."""
     step = -(-(last - first + 1) // MOST_TICKS)
     return list(range(last, first - 1, -step))

@@ -1,4 +1,4 @@
-"""Two epochs side by side: what changed its channel between them, what it weighs, and why."""
+"""Comparison of two epochs: which keys changed their channel, what they weigh, and why."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ from partitioning.workload.profile import Profile
 
 @dataclass(frozen=True)
 class Comparison:
-    """`moves` from old to new, most load first, each with the reasons of the plans in between;
-    `problems`: what could not be read."""
+    """The difference between two epochs.
+
+    Parameters
+    ----------
+    old, new : the epochs
+    moves : from old to new, most load first, each with the reasons of the plans in between
+    problems : one text for each plan that could not be read
+    """
 
     old: Epoch
     new: Epoch
@@ -27,11 +33,14 @@ class Comparison:
 
 
 def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> Comparison:
-    """What differs between where two epochs place keys.
+    """Compare where two epochs place keys.
 
     Parameters
     ----------
-    profile : weighs what moved; None: nothing is weighed, and heavy keys are told by their hash
+    registry : of the table
+    old, new : numbers of the epochs
+    profile : gives the load, bytes and rows of what moved; None: these are 0, and heavy keys are
+        named by their hash
 
     Raises
     ------
@@ -55,11 +64,11 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
     slots = len(second.slots)
 
     def why(move: Move) -> str:
-        told = reasons.get((move.kind, move.item), [])
+        found = reasons.get((move.kind, move.item), [])
         if move.kind != "slot":
             slot = int(slot_of(np.array([move.item], dtype=np.int64), slots)[0])
-            told = told or reasons.get(("slot", slot), [])
-        return "; ".join(told) or "no plan in between tells"
+            found = found or reasons.get(("slot", slot), [])
+        return "; ".join(found) or "no plan in between gives a reason"
 
     moves = moves_between(first, second, weights)
     return Comparison(

@@ -1,31 +1,41 @@
-"""Which run has begun to move a table and has neither published nor undone it, by files alone."""
+"""The migration that has begun and not ended, found from the registry's files alone.
+
+A table may have thousands of runs that moved nothing. So each run that begins to move rows leaves a
+mark, and marks say which runs to look at. A run's own files say whether it has ended.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.registry.store import shaped
+from evenkeel.registry.files.migration_records import Progress, RolledBack
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.files.stored_file import StoredFile
 from partitioning.errors import EvenkeelError
 
-#: Newest runs that are looked at. A table moves in one run at a time, and later ones are refused
-#: until that one ends, so few runs without a migration can be newer.
+T = TypeVar("T", Progress, RolledBack)
+
+#: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
+#: them cost more reads.
 LOOKED_AT = 100
+#: Folder of the marks.
+MARKS = "moving"
 
 
 @dataclass(frozen=True)
 class HalfMoved:
-    """A migration that has begun and not ended: writers of both epochs are admitted.
+    """A migration that has begun and not ended. Writers of both epochs are admitted.
 
     Parameters
     ----------
     run : name of the run's folder
     digest : of its plan
     epoch : number of the epoch that it was to publish
-    rows, planned : rows moved, of those to move; None: it had moved none when it last said
-    undoing : rolling back has begun and has not ended
+    rows, planned : rows moved so far, and rows to move; None: the run has reported none yet
+    undoing : a rollback has begun and has not ended
     """
 
     run: str
@@ -37,61 +47,74 @@ class HalfMoved:
 
     @property
     def done(self) -> str:
-        """How far it is, in words."""
+        """Progress in words."""
         if self.rows is None or self.planned is None:
             return "no row was reported as moved yet"
         back = " moved back" if self.undoing else " moved"
         return f"{self.rows:,.0f} of {self.planned:,.0f} rows{back}"
 
 
+def mark_moving(registry: Registry, run: RunFiles) -> None:
+    """Mark a run that is about to move rows, and remove the marks of runs that have ended.
+
+    The run's `migration` must exist before. Otherwise another run could take it for ended.
+    """
+    registry.store.write_json(f"{MARKS}/{run.name}.json", {"run": run.name})
+    for name in marked_runs(registry):
+        if name != run.name and find_half_moved(registry, registry.run(name)) is None:
+            registry.store.remove(f"{MARKS}/{name}.json")
+
+
+def marked_runs(registry: Registry) -> list[str]:
+    """Return the names of the runs that have marks."""
+    return [n.removesuffix(".json") for n in registry.store.names(MARKS) if n.endswith(".json")]
+
+
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
-    """Find the newest run that has begun to move rows, if it has not ended.
+    """Find the run that has begun to move rows and has not ended, among the runs with marks.
+
+    A table moves in one run at a time. Without any mark, it is the newest run that has begun.
 
     Parameters
     ----------
+    registry : of the table
     names : of the table's runs, newest first
 
     Raises
     ------
-    DamagedError : a file that tells it is torn
+    DamagedError : a file of the run is torn
     """
+    marked = marked_runs(registry)
+    if marked:
+        found = (find_half_moved(registry, registry.run(name)) for name in marked)
+        return next((half for half in found if half is not None), None)
     for name in names[:LOOKED_AT]:
         run = registry.run(name)
-        if run.exists("migration.json"):
-            return half_moved_in(registry, run)
+        if run.migration.exists():
+            return find_half_moved(registry, run)
     return None
 
 
-def half_moved_in(registry: Registry, run: RunFolder) -> HalfMoved | None:
-    """Tell whether this run has begun to move rows and has not ended; errors as above."""
-    if not run.exists("migration.json"):
+def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
+    """Return this run's migration if it has begun and not ended. Errors as in `half_moved`."""
+    record = run.migration.find()
+    if record is None:
         return None
-    told = shaped(run.read_json("migration.json"), run.path("migration.json"), digest=str)
-    digest, epoch = told["digest"], told.get("epoch")
-    if not isinstance(epoch, int):
-        plan = run.read_json("plan.json")
-        function = shaped(plan, run.path("plan.json"), function=dict)["function"]
-        epoch = shaped(function, run.path("plan.json"), epoch=int)["epoch"]
-    if (known := registry.numbers()) and epoch <= known[-1]:
-        # By this plan, or by another one: then the tables were brought there since.
+    if (known := registry.numbers()) and record.epoch <= known[-1]:
+        # The epoch was published, by this plan or by another one. The tables have reached it since.
         return None
-    mark = _of(run, "rolled_back.json", digest, digest=str, done=bool)
-    if mark is not None and mark["done"]:
+    mark = _of_plan(run.rolled_back, record.digest)
+    if mark is not None and mark.done:
         return None
-    progress = _of(run, "progress.json", digest, digest=str, rows=int | float, planned=int | float)
-    if progress is None:
-        return HalfMoved(run.name, digest, epoch, undoing=mark is not None)
-    rows, planned = float(progress["rows"]), float(progress["planned"])
-    return HalfMoved(run.name, digest, epoch, rows, planned, mark is not None)
+    half = HalfMoved(run.name, record.digest, record.epoch, undoing=mark is not None)
+    progress = _of_plan(run.progress, record.digest)
+    return half if progress is None else replace(half, rows=progress.rows, planned=progress.planned)
 
 
-def _of(run: RunFolder, file: str, plan: str, **shape: Any) -> dict[str, Any] | None:
-    """What a file says of the plan of that digest."""
-    if not run.exists(file):
-        return None
-    try:
-        told: dict[str, Any] = shaped(run.read_json(file), run.path(file), **shape)
-    except EvenkeelError:
-        # How far it is is nice to know; that it has not ended must be told all the same.
-        return None
-    return told if told["digest"] == plan else None
+def _of_plan(file: StoredFile[T], digest: str) -> T | None:
+    """Read what a file says about the plan with this digest; None: nothing, or it is damaged."""
+    # Progress is only a help: an unfinished migration must be reported without it, too.
+    with suppress(EvenkeelError):
+        content = file.find()
+        return content if content is not None and content.digest == digest else None
+    return None

@@ -1,4 +1,4 @@
-"""A table's past: what each epoch cost and brought, and where a key lived, since when and why."""
+"""A table's past: what each epoch cost and gained, and where a key lived, since when and why."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from partitioning.function.hashing import Hashes, slot_of
 
 @dataclass(frozen=True)
 class Past:
-    """An epoch and what the plan that led to it tells; None: bootstrapped, or not read. `problem`:
-    what of it is damaged (then there may be no epoch either)."""
+    """An epoch, and what its plan says.
+
+    Parameters
+    ----------
+    number : of the epoch
+    epoch : None: its file cannot be read
+    plan : that led to it; None: it was bootstrapped, or the plan was not read
+    problem : what of it is damaged
+    """
 
     number: int
     epoch: Epoch | None
@@ -28,8 +35,15 @@ class Past:
 
 @dataclass(frozen=True)
 class Stay:
-    """Where a key lived from an epoch on, and why it came there; `earlier`: it may have come before
-    that epoch, as what is before it was not read."""
+    """The channel where a key lived from an epoch on.
+
+    Parameters
+    ----------
+    epoch, since : the epoch that brought it there, and when that was published (ISO 8601)
+    channel : its name; for a split key all names, with shares
+    why : the reason in words
+    earlier : it may have come there before that epoch, because earlier epochs were not read
+    """
 
     epoch: int
     since: str
@@ -38,19 +52,45 @@ class Stay:
     earlier: bool = False
 
 
-def past(registry: Registry, newest: int | None = None, plans: int | None = None) -> list[Past]:
-    """Epochs, newest first; at most the `newest` of them, and of at most `plans` their plan."""
-    numbers = registry.numbers()[::-1][:newest]
+def past(
+    registry: Registry,
+    newest: int | None = None,
+    plans: int | None = None,
+    before: int | None = None,
+) -> list[Past]:
+    """List the epochs, newest first.
+
+    Parameters
+    ----------
+    registry : of the table
+    newest : how many to list at most; None: all
+    plans : for how many of them to read the plan; None: for all
+    before : only epochs below this number; None: all
+    """
+    found = registry.numbers()[::-1]
+    numbers = [n for n in found if before is None or n < before][:newest]
     count = len(numbers) if plans is None else plans
     return [_past(registry, number, place < count) for place, number in enumerate(numbers)]
 
 
 def stays(registry: Registry, epochs: Sequence[Past], hashes: Hashes) -> list[list[Stay]]:
-    """Where each key (n,) lived, newest first: a stay for each change of channel within `epochs`
-    (newest first, as `past` gives them). Plans that they lack are read where a key has moved."""
+    """List where each key lived: one stay for each change of channel within `epochs`.
+
+    A plan that `epochs` lack is read if a key has moved there.
+
+    Parameters
+    ----------
+    registry : of the table
+    epochs : newest first, as `past` gives them
+    hashes : int64 (n,), of the keys
+
+    Returns
+    -------
+    For each key its stays, newest first.
+    """
     found: list[list[Stay]] = [[] for _ in range(len(hashes))]
     last: list[str | None] = [None] * len(hashes)
-    # Nothing is known of what came before the oldest epoch, or before one that cannot be read.
+    # An epoch before the oldest one, or one that cannot be read, may have brought the key there.
     gap = True
     for entry in reversed(epochs):
         if entry.epoch is None:
@@ -67,9 +107,9 @@ def stays(registry: Registry, epochs: Sequence[Past], hashes: Hashes) -> list[li
             why = reasons.get(("share", own)) or reasons.get(("key", own))
             why = why or reasons.get(("slot", slots[i]))
             if why is None:
-                why = "not told by a plan"
+                why = "no plan gives a reason"
                 if gap:
-                    why = "not told by the epochs that were read" if earlier else "bootstrap"
+                    why = "the epochs that were read give no reason" if earlier else "bootstrap"
             found[i].insert(0, Stay(entry.number, entry.epoch.published, owners[i], why, earlier))
             last[i] = owners[i]
         gap = False
@@ -77,7 +117,7 @@ def stays(registry: Registry, epochs: Sequence[Past], hashes: Hashes) -> list[li
 
 
 def _reasons(registry: Registry, entry: Past) -> Mapping[tuple[str, int], str]:
-    """Why each slot and key moved, by its kind and number; empty where no plan tells."""
+    """Return why each slot and key moved, by kind and number; empty if no plan says so."""
     plan = entry.plan
     if plan is None and entry.problem is None:
         plan = _past(registry, entry.number).plan
@@ -85,7 +125,7 @@ def _reasons(registry: Registry, entry: Past) -> Mapping[tuple[str, int], str]:
 
 
 def owner_names(function: PartitioningFunction, hashes: Hashes) -> list[str]:
-    """The channel of each key (n,); of a split key all, each with its share."""
+    """Return the name of each key's channel, for keys (n,); for a split key all, with shares."""
     names = [function.channels[c].name for c in function.lookup_hashes(hashes).tolist()]
     split = function.split.find(hashes)
     shared = np.flatnonzero(split >= 0)
@@ -93,8 +133,8 @@ def owner_names(function: PartitioningFunction, hashes: Hashes) -> list[str]:
     owners: dict[int, list[str]] = {}
     for i, channel, share in zip(item.tolist(), channels.tolist(), shares.tolist(), strict=True):
         owners.setdefault(i, []).append(f"{function.channels[channel].name} ({share:.0%})")
-    for i, told in owners.items():
-        names[int(shared[i])] = ", ".join(told)
+    for i, shown in owners.items():
+        names[int(shared[i])] = ", ".join(shown)
     return names
 
 

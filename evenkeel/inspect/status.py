@@ -1,6 +1,7 @@
-"""How a table stands now: its epoch, its balance on the newest profile, its last gates.
+"""A table's status: its epoch, its balance on the newest profile, its last gates.
 
-Read for people: what is missing or damaged is told in `problems`, and the rest stands.
+The status is for people. A file that is missing or damaged becomes a line in `problems`, and all
+else is still shown.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Floats
 
 T = TypeVar("T")
-#: Epochs that are tried where the current one cannot be read.
+#: Older epochs to try if the current one cannot be read. More of them cost one read each.
 LOOKED_AT = 64
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """What a table is like now; None: not there, or not to be read (then `problems` says so).
+    """A table's status. A field is None if there is none, or if it cannot be read (see `problems`).
 
     Parameters
     ----------
+    table : its spec and registry
     epoch : the current one
     plan : the plan that led to it
     learned : the newest profile
     gates : the newest validation of each suite
-    half : the migration that has begun and not ended, be it under way or stuck
+    problems : one text for each file that cannot be read
+    half : the migration that has begun and not ended, running or stuck
     """
 
     table: Table
@@ -56,14 +59,14 @@ class TableStatus:
 
     @cached_property
     def imbalance(self) -> float | None:
-        """Of the current function on the newest profile."""
+        """Imbalance of the current function on the newest profile: 1 is perfect."""
         if self.epoch is None or self.loads is None:
             return None
         return imbalance(self.loads, self.epoch.function.capacities)
 
     @cached_property
     def floor(self) -> float | None:
-        """The least imbalance that the newest profile allows."""
+        """Least imbalance that the newest profile allows."""
         if self.epoch is None or self.learned is None:
             return None
         channels, split = self.epoch.function.channels, self.table.spec.split is not None
@@ -71,7 +74,7 @@ class TableStatus:
 
     @cached_property
     def shares(self) -> list[float] | None:
-        """Each channel's load in fair shares; infinite for load on a closed one."""
+        """Each channel's load over its fair share; infinite for load on a closed channel."""
         if self.epoch is None or self.loads is None:
             return None
         own = self.epoch.function.capacities
@@ -90,7 +93,7 @@ class TableStatus:
 
 
 def table_status(table: Table) -> TableStatus:
-    """Read how a table stands; never raises our errors, tells them."""
+    """Read a table's status. Never raise EvenkeelError: list it in `problems`."""
     registry = table.registry
     problems: list[str] = []
 
@@ -114,7 +117,7 @@ def table_status(table: Table) -> TableStatus:
 
 
 def _readable(registry: Registry, problems: list[str]) -> Epoch | None:
-    """The current epoch; where its file is damaged, the newest before it that can be read."""
+    """Return the current epoch; if its file is damaged, the newest one that can be read."""
     try:
         return registry.current()
     except DamagedError as error:
@@ -128,15 +131,15 @@ def _readable(registry: Registry, problems: list[str]) -> Epoch | None:
         except EvenkeelError:
             continue
         problems.append(
-            f"the current epoch cannot be read: what is told here is of epoch {number}, the last "
-            "that can be"
+            f"the current epoch cannot be read: this page shows epoch {number}, the newest one "
+            "that can be read"
         )
         return epoch
     return None
 
 
 def _newest(found: list[Page]) -> list[Page]:
-    """The newest page of each suite; they come newest first."""
+    """Return the newest page of each suite, from pages that come newest first."""
     first: dict[str, Page] = {}
     for page in found:
         first.setdefault(page.suite, page)

@@ -1,4 +1,4 @@
-"""Whom a plan needs to pass: the spec's limit, or a person; and what a person is told."""
+"""Approval of plans: by the spec's limit, or by a person; and what that person is shown."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from evenkeel.pipeline.steps import open_run, read_plan
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.registry.store import shaped
+from evenkeel.registry.files.records import Approval, Asked
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.runs.figures import figures
 from partitioning.errors import FenceError
 
-#: Airflow fails a task that is answered before its scheduler has taken in that it asks, a loop or
-#: two later: nobody answers before the scheduler was seen to go on so long after it asked.
+#: Time after the question for which the scheduler must be seen running before an answer is allowed.
+#: Airflow fails a task that is answered before its scheduler has noticed the question.
 SETTLED = timedelta(seconds=5)
-#: Which plan Airflow has asked about. Asked again in the same run, it goes on showing the first.
-ASKED = "asked.json"
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Request:
 
 
 def request(spec_path: str, run_id: str) -> Request | None:
-    """What a person must be asked about this run's plan; None where it passes by itself."""
+    """Return what a person must be asked about this run's plan; None: it passes without."""
     spec, _, run = open_run(spec_path, run_id)
     made = read_plan(run)
     if spec.approve_over is None or made.bytes <= spec.approve_over:
@@ -34,8 +33,10 @@ def request(spec_path: str, run_id: str) -> Request | None:
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
     least = "the least possible" if spec.split else "the least possible without splitting keys"
+    price = {f.title: f.texts[0] for f in figures(made, run.prediction(made.digest).find(), None)}
     rows = [
         ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
+        *((name, f"{price[name]} predicted") for name in ("bytes of files", "commits", "time")),
         ("limit", f"{spec.approve_over:,} bytes move without asking"),
         ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
         ("floor", f"{made.floor:.3f}: {least}"),
@@ -53,7 +54,7 @@ def request(spec_path: str, run_id: str) -> Request | None:
 
 
 def ask(spec_path: str, run_id: str) -> None:
-    """Keep which plan a person is about to be asked about; what was answered before counts no more.
+    """Record which plan a person is about to be asked about. Earlier answers no longer count.
 
     Raises
     ------
@@ -62,17 +63,21 @@ def ask(spec_path: str, run_id: str) -> None:
     _, _, run = open_run(spec_path, run_id)
     digest = read_plan(run).digest
     _check_asked(run, digest)
-    run.remove("approval.json")
-    run.write_json(ASKED, {"digest": digest})
+    run.approval.remove()
+    run.asked.write(Asked(digest=digest))
 
 
 def record(
     spec_path: str, run_id: str, approved: bool, by: str, when: str, asked: bool = False
 ) -> None:
-    """Leave who approved or rejected the plan, and when, in `approval.json`.
+    """Write who approved or rejected the plan, and when, to `approval.json`.
 
     Parameters
     ----------
+    spec_path, run_id : of the run
+    approved : the answer
+    by : who answered
+    when : ISO 8601
     asked : a person was asked, and has answered
 
     Raises
@@ -83,16 +88,14 @@ def record(
     digest = read_plan(run).digest
     if asked:
         _check_asked(run, digest)
-    run.write_json(
-        "approval.json", {"approved": approved, "by": by, "when": when, "digest": digest}
-    )
+    run.approval.write(Approval(approved=approved, by=by, when=when, digest=digest))
 
 
-def _check_asked(run: RunFolder, digest: str) -> None:
-    about = shaped(run.read_json(ASKED), run.url, digest=str) if run.exists(ASKED) else {}
-    if about.get("digest", digest) != digest:
+def _check_asked(run: RunFiles, digest: str) -> None:
+    asked = run.asked.find()
+    if asked is not None and asked.digest != digest:
         raise FenceError(
-            f"a person may have been asked about plan {about['digest'][:12]}, and Airflow shows it "
+            f"a person may have been asked about plan {asked.digest[:12]}, and Airflow shows it "
             f"still; the plan is {digest[:12]} by now",
             run.url,
             "Nothing has moved: start a new run",

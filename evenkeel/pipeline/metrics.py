@@ -1,4 +1,4 @@
-"""What a run has measured, as names and numbers: for Airflow's metrics, and one line of log."""
+"""Metrics of a run as names and numbers: for Airflow's metrics, and for one line of log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from evenkeel.runs.record import RunParts, read_run
 
 
 def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """Whose they are (table, run, epoch, plan), and the numbers that the run has so far.
+    """Return the labels (table, run, epoch, plan), and the numbers that the run has so far.
 
     imbalance_before, imbalance_after, floor : predicted by the plan
-    bytes_planned, bytes_moved, rows_moved : by the plan, and by the commits that moved rows
+    bytes_planned : bytes of state that the plan moves
+    rows_moved, bytes_moved : by the commits, at the weight that the plan gave a row
+    bytes_written : bytes of files that the commits wrote, with their footers
     seconds_learn, seconds_migrate_TABLE : taken
     gate_failures : expectations that failed, of either gate
     rolled_back, published : 1 or 0
@@ -36,13 +38,14 @@ def _numbers(parts: RunParts) -> dict[str, float]:
             "rolled_back": float(bool(parts.rolled_back)),
         }
     if parts.migration is not None:
-        moved = list(parts.migration["tables"].values())
-        found["bytes_moved"] = float(sum(t["bytes"] for t in moved))
-        found["rows_moved"] = float(sum(t["rows"] for t in moved))
+        cost = {f.name: f.measured for f in parts.figures}
+        cost["rows_moved"] = cost["rows"]
+        names = ("rows_moved", "bytes_moved", "bytes_written")
+        found |= {n: v for n in names if (v := cost[n]) is not None}
     for step, seconds in parts.timings.items():
         found[re.sub(r"\W", "_", f"seconds_{step}")] = seconds
     gates = [g for g in (parts.gate_plan, parts.gate_tables) if g is not None]
     if gates:
-        failed = [r for g in gates for r in g["results"] if not r["success"]]
+        failed = [r for g in gates for r in g.results if not r.success]
         found["gate_failures"] = float(len(failed))
     return found

@@ -1,4 +1,4 @@
-"""Publish an epoch: the one place where a plan becomes the current function of its table."""
+"""Publishing an epoch: the only place where a plan becomes the current function of its table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from evenkeel.registry import verdict
 from evenkeel.registry.epochs import Epoch, Registry, TableVersion
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.runs.params import spec_channels, spec_channels_file
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.runs.params import spec_channels
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import FenceError, GateError
 from partitioning.planning.plan import Plan
@@ -16,7 +16,7 @@ from partitioning.planning.plan import Plan
 def publish_checked(
     spec: TableSpec,
     registry: Registry,
-    run: RunFolder,
+    run: RunFiles,
     made: Plan,
     number: int,
     look: Callable[[], dict[str, int]],
@@ -25,10 +25,11 @@ def publish_checked(
 
     Parameters
     ----------
+    spec, registry, run : of the plan
     made : plan of the run
     number : of the attempt
-    look : checks that every state table stands under the new epoch's constraint alone, and returns
-        the version of each that it was checked at; raises FenceError
+    look : checks that the new epoch's constraint is the only one on every state table. Returns the
+        version at which each was checked, or raises FenceError
 
     Raises
     ------
@@ -40,16 +41,16 @@ def publish_checked(
         return registry.epoch(made.function.epoch)
     check_passed(run, made)
     look()
-    # Before the epoch, which would otherwise lack it after a crash.
-    registry.store.write_json(spec_channels_file(made.digest), spec_channels(spec))
+    # Write this before the epoch, which would lack it after a crash otherwise.
+    registry.files.spec_channels(made.digest).write(spec_channels(spec))
     if verdict.settle(run, made.digest, number, verdict.PUBLISH) != verdict.PUBLISH:
         raise FenceError("this run was rolled back", run.url, "Start a new run")
-    # Again, now that nobody goes back any more: who began to before is seen here.
+    # Look again: from here on nobody can roll back, and this sees a rollback that began before.
     tables = {name: TableVersion(spec.state[name].path, v) for name, v in look().items()}
     return registry.publish(made.function, tables, made.digest)
 
 
-def check_passed(run: RunFolder, made: Plan) -> None:
+def check_passed(run: RunFiles, made: Plan) -> None:
     """Refuse a run whose tables were not verified for this plan, or that was rolled back.
 
     Raises
@@ -57,13 +58,15 @@ def check_passed(run: RunFolder, made: Plan) -> None:
     GateError : the tables did not pass
     FenceError : another plan was verified, or the run was rolled back
     """
-    if not run.read_json("gate_tables.json")["success"]:
+    if not run.gate_tables.read().success:
         raise GateError(
             "the tables did not pass; no epoch is published",
             run.url,
-            "gate_tables.json has what failed; roll the run back",
+            f"{run.gate_tables.name} has what failed; roll the run back",
         )
-    if run.read_json("verify.json")["digest"] != made.digest:
-        raise FenceError("what was verified is not this plan", run.url, "Start a new run")
+    if run.verify.read().digest != made.digest:
+        raise FenceError(
+            f"{run.verify.name} is of another plan than this run's", run.url, "Start a new run"
+        )
     if verdict.newest_attempt(run, made.digest).verdict == verdict.ROLL_BACK:
         raise FenceError("this run was rolled back", run.url, "Start a new run")

@@ -1,8 +1,8 @@
-"""What runs between the Spark jobs: decide, plan, gate, publish, report.
+"""The steps between the Spark jobs: decide, plan, gate, publish, report.
 
-Each step reads what the steps before it left in the run's folder and leaves its own there, so
-that a retry gives the same files and only the run's name travels through Airflow. Rows are
-touched elsewhere; an epoch is published by the job that has looked at the tables.
+Each step reads the files that earlier steps left in the run's folder, and leaves its own. So a
+retry gives the same files, and only the run's name travels through Airflow. No step touches rows.
+An epoch is published by the job that has just checked the tables.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from dataclasses import replace
 
 from evenkeel.pipeline.publish import check_passed, publish_checked
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.profiles import learned_from
-from evenkeel.registry.run_folder import WATCHED, RunFolder
-from evenkeel.registry.store import shaped
+from evenkeel.registry.files.records import Html, ParamsRecord
+from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
-from evenkeel.runs.params import Params, goes_back
+from evenkeel.runs.params import Params, Throttling, goes_back, throttle_asked
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
-from evenkeel.runs.record import DECISION
+from evenkeel.runs.prediction import freeze
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
@@ -45,62 +44,45 @@ __all__ = [
     "watch_message",
 ]
 
-#: What an epoch keeps of the run that led to it, and what of it is made anew later.
-_KEPT = (
-    "params.json",
-    "decision.json",
-    WATCHED,
-    "plan.json",
-    "approval.json",
-    "profile.npz",
-    "profile.json",
-    "gate_plan.json",
-    "migration.json",
-    "gate_tables.json",
-    "verify.json",
-)
-_REMADE = ("report.html",)
-
 
 def decide(spec_path: str, run_id: str, params: Params) -> Decision:
-    """Whether this run rebalances, and why; leaves `decision.json` and `params.json`.
+    """Decide whether this run rebalances. Write `decision.json` and `params.json`.
 
     Raises
     ------
-    InputError : a parameter that is wrong, or no profile
+    InputError : a wrong parameter, or no profile
     FenceError : an epoch was published since the profile was learned
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, *_ = _read_profile(registry, run)
     decision = decision_for(spec, registry, epoch, profile, params)
-    run.write_json("params.json", params.model_dump(mode="json"))
-    run.write_json("decision.json", decision.to_dict())
+    run.params.write(ParamsRecord(**params.model_dump(mode="json")))
+    run.decision.write(decision)
     return decision
 
 
 def plan(spec_path: str, run_id: str, params: Params) -> str:
-    """Plan the way to the next epoch; leaves `plan.json` and returns the plan's digest.
+    """Plan the next epoch, write `plan.json` and its prediction, and return the plan's digest.
 
     Raises
     ------
-    InputError : an unknown strategy or option, channels that cannot be
+    InputError : an unknown strategy or option, or impossible channels
     FenceError : an epoch was published since the profile was learned, or the run has begun to
         carry out another plan
-    DamagedError : what was decided is torn
+    DamagedError : the decision's file is torn
     """
     spec, registry, run = open_run(spec_path, run_id)
     epoch, profile, tables, row = _read_profile(registry, run)
-    worth = None
-    if run.exists("decision.json"):
-        decided = shaped(run.read_json("decision.json"), run.path("decision.json"), **DECISION)
-        worth = decided.get("worth")
+    decision = run.decision.find()
+    worth = None if decision is None else decision.worth
     made = plan_next(spec, registry, epoch, profile, params, tables, row, worth)
-    return _write_plan(registry, run, made)
+    return _write_plan(registry, run, made, profile, throttle_asked(spec, params))
 
 
 def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
-    """Plan the way back to the placement of an earlier epoch; leaves `plan.json`, returns its
-    digest. The result is a new epoch: what was written since then stays.
+    """Plan the way back to the placement of an earlier epoch, and return the plan's digest.
+
+    The result is a new epoch. Rows written since then stay.
 
     Raises
     ------
@@ -115,34 +97,34 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
         )
     target = registry.epoch(to_epoch)
     made = plan_back(spec, epoch, profile, target, tables)
-    digest = _write_plan(registry, run, made)
-    run.write_json("params.json", {"to_epoch": to_epoch})
+    digest = _write_plan(registry, run, made, profile, throttle_asked(spec, Params()))
+    run.params.write(ParamsRecord(to_epoch=to_epoch))
     return digest
 
 
 def plan_watch(spec_path: str, run_id: str) -> str | None:
-    """Plan what the watch has decided in this run; leaves `plan.json` and returns its digest. None:
-    it has decided nothing.
+    """Plan what the watch has decided in this run, and return the plan's digest; None: nothing.
 
     Raises
     ------
     FenceError : as for `plan`
     """
     spec, registry, run = open_run(spec_path, run_id)
-    if not run.exists(WATCHED):
+    if not run.watch_decision.exists():
         return None
     epoch, profile, tables, row = _read_profile(registry, run)
-    return _write_plan(registry, run, plan_mitigation(spec, epoch, profile, run, tables, row))
+    made = plan_mitigation(spec, epoch, profile, run, tables, row)
+    return _write_plan(registry, run, made, profile, throttle_asked(spec, Params()))
 
 
 def watch_message(spec_path: str) -> str:
-    """What came of the newest micro-batch, in words."""
+    """Say in words what the watch made of the newest micro-batch."""
     known = read_watch(Registry(load_spec(spec_path).registry))
-    return known.told if known is not None else "the watch has not looked yet"
+    return known.outcome if known is not None else "the watch has not looked yet"
 
 
 def validate_plan(spec_path: str, run_id: str) -> None:
-    """Run the expectation suite on the plan; leaves `gate_plan.json`.
+    """Run the expectation suite on the plan, and write `gate_plan.json`.
 
     Raises
     ------
@@ -160,18 +142,18 @@ def validate_plan(spec_path: str, run_id: str) -> None:
         registry.store,
         run.name,
         profile=profile,
-        # Neither these nor those of the watch, of a moment, are for the balance of a day.
-        going_back=goes_back(run) or run.exists(WATCHED),
+        # Plans of a rollback or of the watch are not made for the balance of a whole day.
+        going_back=goes_back(run) or run.watch_decision.exists(),
     )
-    run.write_json("gate_plan.json", gate.to_dict())
+    run.gate_plan.write(gate.record())
     gate.check(run.url)
 
 
 def publish(spec_path: str, run_id: str) -> int:
-    """Keep what the run has left beside the epoch that its job `verify` has published; returns the
-    epoch's number. Doing it again changes nothing.
+    """Copy the run's files beside the epoch that the job `verify` has published.
 
-    This never creates an epoch: only who has just looked at the tables may (`publish_checked`).
+    Doing it again changes nothing. This never creates an epoch: only a job that has just checked
+    the tables may (`publish_checked`). Return the epoch's number.
 
     Raises
     ------
@@ -194,83 +176,82 @@ def publish(spec_path: str, run_id: str) -> int:
             run.url,
             "Clear the task verify of this run",
         )
-    _archive_run(registry, run, number)
+    registry.archive(number).keep(run, made.digest)
     return number
 
 
 def report(spec_path: str, run_id: str) -> str | None:
-    """Render the run as a page; leaves `report.html`, there and beside the epoch that the run
-    published. Returns where the page is; None where the run left nothing to show."""
+    """Render the run's page as `report.html`, and return its path; None: there is nothing to show.
+
+    The page is also kept beside the epoch that the run published.
+    """
     from evenkeel.runs.report import render
 
     spec, registry, run = open_run(spec_path, run_id)
-    if not run.exists("profile.json"):
+    if not run.learned.exists():
         return None
-    where = run.write("report.html", render(spec, registry, run).encode())
-    if run.exists("plan.json"):
-        made = read_plan(run)
-        number = made.function.epoch
-        if registry.published(number, made.digest):
-            _archive_run(registry, run, number)
-            where = registry.archive(number).path("report.html")
+    where = run.report.write(Html(render(spec, registry, run)))
+    made = run.plan.find()
+    if made is not None and registry.published(made.function.epoch, made.digest):
+        kept = registry.archive(made.function.epoch)
+        kept.keep(run, made.digest)
+        where = kept.report.path
     return where
 
 
-def read_plan(run: RunFolder) -> Plan:
-    """The run's plan; InputError where there is none, DamagedError where it is torn."""
-    return Plan.from_dict(run.read_json("plan.json"), f"{run.url}/plan.json")
+def read_plan(run: RunFiles) -> Plan:
+    """Read the run's plan. Raise InputError if there is none, DamagedError if it is torn."""
+    return run.plan.read()
 
 
-def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, RunFolder]:
-    """What every step starts from."""
+def open_run(spec_path: str, run_id: str) -> tuple[TableSpec, Registry, RunFiles]:
+    """Open the spec, the registry and the run's folder."""
     spec = load_spec(spec_path)
     registry = Registry(spec.registry)
     return spec, registry, registry.run(run_id)
 
 
 def _read_profile(
-    registry: Registry, run: RunFolder
+    registry: Registry, run: RunFiles
 ) -> tuple[Epoch, Profile, dict[str, int], KeyColumn | None]:
-    """Current epoch, profile, the version of each table that the profile was weighed at, and the
-    column by which keys may be split."""
-    meta = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
+    """Read the current epoch, and the run's profile, tables' versions and split column."""
+    learned = run.learned.read()
     epoch = registry.current()
-    if meta["epoch"] != epoch.number:
+    if learned.epoch != epoch.number:
         raise FenceError(
             f"epoch {epoch.number} was published since this profile was learned at "
-            f"epoch {meta['epoch']}",
+            f"epoch {learned.epoch}",
             run.url,
             "Start a new run",
         )
-    profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
-    return epoch, profile, meta["tables"], meta["row"]
+    return epoch, run.profile.read(), learned.tables, learned.column
 
 
-def _write_plan(registry: Registry, run: RunFolder, made: Plan) -> str:
-    """Leave the plan, but not over one that tables are on their way by: only that plan can
-    bring them on, or back. The plan names the run: two runs never share a digest."""
+def _write_plan(
+    registry: Registry, run: RunFiles, made: Plan, profile: Profile, limits: Throttling
+) -> str:
+    """Write the plan and its prediction, and return the plan's digest.
+
+    If rows already move by a plan, that plan stays: only it can finish or undo the move. The plan
+    names its run, so two runs never share a digest.
+    """
     made = replace(made, run=run.name)
-    if run.exists("migration.json") and run.exists("plan.json"):
-        there, begun = read_plan(run), run.read_json("migration.json")["digest"]
+    migration, there = run.migration.find(), run.plan.find()
+    if migration is not None and there is not None:
+        started = migration.digest
         back = read_rolled_back(run, there.digest)
         if (
-            there.digest == begun != made.digest
-            and not (back and back["done"])
-            and not registry.published(there.function.epoch, begun)
+            there.digest == started != made.digest
+            and not (back and back.done)
+            and not registry.published(there.function.epoch, started)
         ):
             raise FenceError(
-                f"this run has begun to move rows by plan {begun[:12]}, another one",
+                f"this run has begun to move rows by plan {started[:12]}, another one",
                 run.url,
-                f"Run roll_back of run {run.name} with digest {begun} first, or start a new run "
+                f"Run roll_back of run {run.name} with digest {started} first, or start a new run "
                 "after it",
             )
-    run.write_json("plan.json", made.to_dict())
+    # Write the prediction first: whoever sees a plan must see its cost.
+    freeze(registry, run, made, profile, limits)
+    run.plan.write(made)
     return made.digest
-
-
-def _archive_run(registry: Registry, run: RunFolder, number: int) -> None:
-    """Copy what the epoch keeps of its run; an epoch is complete without it."""
-    files, changing = (
-        {name: run.read(name) for name in names if run.exists(name)} for names in (_KEPT, _REMADE)
-    )
-    registry.archive(number).keep(files, changing)

@@ -1,1 +1,1 @@
-"""The gates: expectations on plans and tables, and what was found."""
+"""Quality gates: expectations on plans and on state tables, and their results."""

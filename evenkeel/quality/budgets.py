@@ -1,4 +1,4 @@
-"""Budgets: how many bytes a plan may move and a migration may write."""
+"""Byte budgets: how much a plan may move, and how much a migration may write."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ from partitioning.planning.plan import Plan
 
 
 def plan_budget(budget: float | None) -> float | None:
-    """Bytes of state that a plan may move, so that what Delta writes for them is in the budget."""
+    """Return the bytes of state that a plan may move under a spec's write budget.
+
+    Delta writes a little more than the rows that move. The plan leaves room for that.
+
+    Parameters
+    ----------
+    budget : bytes that a run may write; None: no limit
+
+    Returns
+    -------
+    Bytes; None: no limit.
+    """
     return None if budget is None else budget / (1 + CLOSE)
 
 
 def write_budget(plan: Plan) -> float | None:
-    """Bytes that may be written for a plan, but for files' footers: the budget that it is of."""
+    """Return the bytes that the migration of a plan may write, without the files' footers.
+
+    This is the inverse of `plan_budget`. None: no limit.
+    """
     return None if plan.budget is None else plan.budget * (1 + CLOSE)

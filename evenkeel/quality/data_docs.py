@@ -1,9 +1,9 @@
-"""Data Docs: a page for every validation, and an index of them all, in the registry's store.
+"""Data Docs: one page for each validation and an index of all pages, in the registry's store.
 
-The content is rendered by Great Expectations; the page around it is ours, because theirs loads
-styles, scripts and a logo from five other hosts. A page is never replaced: a retry leaves
-another, so the index is the history of the gates. Its names carry what the index shows, so that
-one listing is enough.
+Great Expectations renders the content. The page around it is our own, because theirs loads
+styles, scripts and a logo from five other hosts. A page is never replaced: a retry adds another
+page, so the index is the history of the gates. A page's name carries all that the index shows,
+so the index needs one listing and reads no page.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from evenkeel.render.formatting import template
 from partitioning.planning.plan import Plan
 
 FOLDER = "data_docs"
-#: Pages that the index lists, newest first.
+#: Pages that the index lists, newest first. More of them make a longer page; none is deleted.
 SHOWN = 1000
 _NAME = re.compile(r"(\d{8}T\d{6})Z\.(.*)\.(before|after)\.(passed|failed)\.html")
 
 
 @dataclass(frozen=True)
 class Page:
-    """One validation as the index shows it."""
+    """A validation as the index lists it.
+
+    Parameters
+    ----------
+    name : of the page's file in FOLDER
+    when : time of the validation, UTC, in whole seconds
+    run : name of the run's folder
+    suite : "before" (the plan) or "after" (the tables)
+    passed : whether every critical expectation held
+    """
 
     name: str
     when: datetime
@@ -39,7 +48,19 @@ class Page:
 
 
 def leave_docs(result: GateResult, store: Store | None, run: str, plan: Plan) -> GateResult:
-    """Write the page of this result and the index; returns the result with the page's name."""
+    """Write the page of a result, and the index again.
+
+    Parameters
+    ----------
+    result : of the gate
+    store : the registry's; None: write nothing
+    run : name of the run's folder
+    plan : that the gate is about
+
+    Returns
+    -------
+    The result with the name of its page.
+    """
     if store is None:
         return result
     when = datetime.now(UTC)
@@ -63,7 +84,7 @@ def leave_docs(result: GateResult, store: Store | None, run: str, plan: Plan) ->
 
 
 def pages(store: Store) -> list[Page]:
-    """Every validation that has a page, newest first."""
+    """List every validation that has a page, newest first."""
     found = []
     for name in store.names(FOLDER):
         if match := _NAME.fullmatch(name):
@@ -74,7 +95,7 @@ def pages(store: Store) -> list[Page]:
 
 
 def _escaped(value: Any) -> Any:
-    """JSON values with every text as HTML writes it."""
+    """Escape every text in JSON values for HTML."""
     if isinstance(value, dict):
         return {key: _escaped(v) for key, v in value.items()}
     if isinstance(value, list):
@@ -83,11 +104,11 @@ def _escaped(value: Any) -> Any:
 
 
 def _sections(raw: Any) -> list[str]:
-    """HTML of Great Expectations' own sections for one frame: its results by column."""
+    """Render one frame's results as HTML, one section for each column."""
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaSectionView
 
-    # It escapes what expectations ask for, and not the values that they find in data.
+    # Great Expectations escapes the bounds of expectations, but not values found in the data.
     raw = deepcopy(raw)
     for result in raw.results:
         result.result = _escaped(result.result)

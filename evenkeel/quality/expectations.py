@@ -1,7 +1,7 @@
-"""Expectations in plain words, run by Great Expectations on small frames, and what came of them.
+"""Expectations in plain words, run by Great Expectations on small frames, and their results.
 
-The only module that runs Great Expectations. It takes seconds to import, so it is imported when
-a gate runs; its context is in memory, draws no progress bars and calls nobody.
+Only this module runs Great Expectations. Its import takes seconds, so it is imported when a gate
+runs. Its context is in memory, draws no progress bars and sends no usage data.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenkeel.registry.files.records import GateRecord
 from partitioning.errors import GateError
 
 if TYPE_CHECKING:
     import pandas as pd
     from great_expectations.core import ExpectationSuiteValidationResult
 
-#: Fails the gate.
+#: Severity of an expectation that fails the gate.
 CRITICAL = "critical"
-#: Is reported, and does not fail the gate.
+#: Severity of an expectation that is reported and does not fail the gate.
 WARNING = "warning"
-# Rows that fail are told by these columns and those that the check is about.
+# Failing rows that a result shows: more of them make reports longer. Each row shows the columns
+# below and those that the check names.
 _EXAMPLES = 5
 _IDENTITY = ("table", "kind", "item", "channel")
 
@@ -32,8 +34,15 @@ _IDENTITY = ("table", "kind", "item", "channel")
 class Check:
     """One expectation of a suite.
 
-    frame names the frame it is about, expectation the class of Great Expectations and kwargs its
-    arguments; `what` says it in plain words, `expected` the bound and `detail` why it is that.
+    Parameters
+    ----------
+    frame : name of the frame that it is about
+    expectation : class name in Great Expectations
+    what : the expectation in plain words
+    expected : its bound, in words
+    kwargs : arguments of the class
+    detail : why the bound is what it is
+    severity : CRITICAL or WARNING
     """
 
     frame: str
@@ -55,14 +64,21 @@ def check(
     severity: str = CRITICAL,
     **kwargs: Any,
 ) -> Check:
-    """A `Check`, its expectation's own arguments given by name."""
+    """Build a `Check`, with the expectation's own arguments as keywords."""
     return Check(frame, expectation, what, expected, kwargs, detail, severity)
 
 
 @dataclass(frozen=True)
 class ExpectationResult:
-    """What came of a check. observed is the aggregate's value or "n of m rows fail";
-    examples are the first rows that do."""
+    """The result of one check.
+
+    Parameters
+    ----------
+    observed : the aggregate's value, or "n of m" rows that fail
+    examples : the first rows that fail, by column
+    success : whether the expectation holds
+    others : as in `Check`
+    """
 
     frame: str
     expectation: str
@@ -78,10 +94,14 @@ class ExpectationResult:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What came of a suite: success unless a critical expectation fails.
+    """The result of a suite. It succeeds unless a critical expectation fails.
 
-    `docs` names its page in the registry's store (None: none was left); `raw` holds Great
-    Expectations' own results by frame.
+    Parameters
+    ----------
+    suite : "before" (the plan) or "after" (the tables)
+    results : one for each check, in the suite's order
+    docs : name of its page in the registry's store; None: there is no page
+    raw : Great Expectations' own results by frame
     """
 
     suite: str
@@ -95,12 +115,14 @@ class GateResult:
         return all(r.success for r in self.results if r.severity == CRITICAL)
 
     def with_docs(self, name: str) -> GateResult:
-        """The same, its page being at `name`."""
+        """Return a copy whose page is at `name`."""
         return replace(self, docs=name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, the same each time but for `docs`: verdict, every expectation, and
-        Great Expectations' own results under `great_expectations`."""
+        """Return the verdict, every expectation and Great Expectations' results as JSON values.
+
+        All but `docs` is the same at each retry, so a retry writes the same file.
+        """
         results = [asdict(r) for r in self.results]
         return plain(
             {
@@ -113,22 +135,41 @@ class GateResult:
             }
         )
 
+    def record(self) -> GateRecord:
+        """Return what the gate's file holds."""
+        return GateRecord(**self.to_dict())
+
     def check(self, where: str | None = None) -> None:
-        """Raise GateError, naming every critical expectation that fails, if there is one."""
+        """Raise GateError if a critical expectation fails, and name all that fail.
+
+        Parameters
+        ----------
+        where : the place that the error names; None: the suite
+        """
         failed = [r for r in self.results if not r.success and r.severity == CRITICAL]
         if failed:
-            told = "; ".join(f"{r.what} (expected {r.expected}, {_seen(r)})" for r in failed)
+            reasons = "; ".join(f"{r.what} (expected {r.expected}, {_seen(r)})" for r in failed)
             raise GateError(
-                f"{len(failed)} of {len(self.results)} expectations fail: {told}",
+                f"{len(failed)} of {len(self.results)} expectations fail: {reasons}",
                 where or f"gate {self.suite!r}",
-                "See docs/GATES.md",
+                "Correct what the expectations name, then run again",
             )
 
 
 def validate(suite: str, frames: Mapping[str, pd.DataFrame], checks: Sequence[Check]) -> GateResult:
-    """Run the checks, each on its frame, and tell what came of them in the order given.
+    """Run each check on its frame.
 
-    A check that cannot be evaluated counts as failed.
+    A check that cannot be evaluated counts as failed: what was not measured must not pass.
+
+    Parameters
+    ----------
+    suite : its name
+    frames : by the name that checks use
+    checks : each on one of the frames
+
+    Returns
+    -------
+    Results in the order of `checks`.
     """
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
@@ -160,7 +201,7 @@ def validate(suite: str, frames: Mapping[str, pd.DataFrame], checks: Sequence[Ch
             expectations, result_format={"result_format": "SUMMARY"}
         )
         for result in raw[name].results:
-            # Its renderer trips over NumPy 2's numbers.
+            # Great Expectations' renderer fails on NumPy 2's number types.
             result.result = plain(result.result)
             place = int(result.expectation_config.meta["evenkeel"])
             outcomes[place] = _outcome(mine[place], result.to_json_dict(), frame)
@@ -168,7 +209,7 @@ def validate(suite: str, frames: Mapping[str, pd.DataFrame], checks: Sequence[Ch
 
 
 def plain(value: Any) -> Any:
-    """JSON values alone: NumPy's numbers become Python's, what is not finite becomes text."""
+    """Convert to JSON values: NumPy's numbers to Python's, non-finite numbers to text."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set):
@@ -224,7 +265,7 @@ def _seen(outcome: ExpectationResult) -> str:
 
 
 def _steady(result: dict[str, Any]) -> dict[str, Any]:
-    """Great Expectations' result without ids and times, so that a retry leaves the same file."""
+    """Remove ids and times from Great Expectations' result: a retry must leave the same file."""
     for item in result.get("results", []):
         item["expectation_config"].pop("id", None)
     result["meta"] = {"great_expectations_version": result["meta"]["great_expectations_version"]}

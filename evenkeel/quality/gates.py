@@ -1,7 +1,7 @@
 """The two quality gates: the plan before rows move, the state tables after.
 
     gate = plan_gate(plan, epoch.function, registry.store, run.name, profile=profile)
-    run.write_json("gate_plan.json", gate.to_dict())
+    run.gate_plan.write(gate.record())
     gate.check(run.url)                             # GateError that names what fails
 
 `tables_gate` likewise, with what spark_jobs/verify.py measured. Each leaves a page of Data Docs
@@ -11,27 +11,24 @@ in the registry's store. The expectations are in `plan_suite` and `tables_suite`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from evenkeel.extras import require
 from evenkeel.quality.budgets import write_budget
 from evenkeel.quality.data_docs import leave_docs
 from evenkeel.quality.expectations import GateResult, validate
-from evenkeel.quality.plan_frames import channels as channels_frame
-from evenkeel.quality.plan_frames import moves, placement, summary
 from evenkeel.quality.plan_suite import plan_suite
 from evenkeel.quality.tables_suite import CLOSE, FAR, FILE_OVERHEAD, ROWS_OFF, tables_suite
 from evenkeel.registry.store import Store
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
-from partitioning.planning.forecast_error import hedge_of
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 
-if TYPE_CHECKING:
-    pass
-
+#: Packages that only the extra `quality` installs.
+_NEEDED = ("great_expectations", "pandas")
 _MEASURES = (
     "table",
     "rows_before",
@@ -57,29 +54,32 @@ def plan_gate(
     profile: Profile | None = None,
     going_back: bool = False,
 ) -> GateResult:
-    """Suite "before", on the plan. A failure raises nothing: see `GateResult.check`.
+    """Run suite "before" on the plan. A failure raises nothing: see `GateResult.check`.
 
     Parameters
     ----------
+    plan : to validate
     previous : the function of the epoch that the plan starts from
     store : the registry's store, for Data Docs; None: no page
     run : name of the run, for Data Docs
-    profile : what the plan was made from; given, its loads are computed again and compared
-    going_back : a person asked for an earlier placement (roll back): that it be even enough, or
-        more even than now, is not expected then
+    profile : that the plan was made from; if given, its loads are computed again and compared
+    going_back : a person asked for an earlier placement (roll back). Then the plan need not be
+        even enough, nor more even than now
     """
+    require("quality", *_NEEDED)
+    from evenkeel.quality import plan_frames
+
     frames = {
-        "channels": channels_frame(plan, profile),
-        "placement": placement(plan, previous),
-        "moves": moves(plan),
-        "plan": summary(plan, profile),
+        "channels": plan_frames.channels(plan, profile),
+        "placement": plan_frames.placement(plan, previous),
+        "moves": plan_frames.moves(plan),
+        "plan": plan_frames.summary(plan),
     }
     checks = plan_suite(
         plan,
         previous,
         weighed=profile is not None,
         going_back=going_back,
-        hedge=None if profile is None else hedge_of(plan, previous, profile),
     )
     return leave_docs(validate("before", frames, checks), store, run, plan)
 
@@ -91,7 +91,7 @@ def tables_gate(
     store: Store | None = None,
     run: str = "",
 ) -> GateResult:
-    """Suite "after", on the state tables. A failure raises nothing: see `GateResult.check`.
+    """Run suite "after" on the state tables. A failure raises nothing: see `GateResult.check`.
 
     Parameters
     ----------
@@ -102,16 +102,17 @@ def tables_gate(
         checksum_before, checksum_after : str, decimal digits: content checksum (sum of xxhash64
             over all columns but channel) of the same two versions
         misplaced : int, rows whose channel is not the new function's
-        duplicates : int, keys that stand in more than one row, split ones on one channel
-        bytes_predicted : float, bytes of state that were to move (weighed again if it had grown)
+        duplicates : int, keys with more than one row; for a split key, more than one row on one
+            channel
+        bytes_predicted : float, bytes of state that were to move (weighed again if the table grew)
         bytes_written, files_written : int, numAddedBytes and numAddedFiles of this plan's UPDATE
             commits
-        merged_changed : int, optional: split keys whose partials, merged, are not what they were;
+        merged_changed : int, optional: split keys whose merged partial rows differ from before;
             rows and checksums are then those of whole keys
-        copies_missing : int, optional: of a table whose rows are copied to all owners of a split
-            key, how many owners lack theirs, or have one that is not as the others
-        rows_weighed : int, optional: rows of the table when the plan's profile was weighed; what
-            it has grown by since may stand in any channel
+        copies_missing : int, optional, for a table that is copied to all owners of a split key:
+            how many owners have no copy, or one that differs from the others
+        rows_weighed : int, optional: rows of the table when the plan's profile was weighed. Rows
+            added since may be in any channel
     channels : one mapping for each table and channel:
         table : str
         channel : int, its number
@@ -122,8 +123,9 @@ def tables_gate(
 
     Raises
     ------
-    InputError : a measure is missing: what was not measured cannot pass
+    InputError : a measure is missing: what was not measured must not pass
     """
+    require("quality", *_NEEDED)
     import pandas as pd
 
     _complete(measures, _MEASURES, "measures")
@@ -147,7 +149,7 @@ def tables_gate(
     checks = tables_suite(plan.tables or set(tables["table"]), measures, budget)
     frames = {"tables": tables, "channels": counts}
     if budget is not None:
-        # Half a byte: the plan's own sum of floats may differ in its last digits.
+        # Half a byte of slack: the plan's own sum of floats may differ in its last digits.
         most = budget + 0.5 + float(overhead.sum())
         size = float(tables["bytes_written"].sum())
         frames["written"] = pd.DataFrame({"budget": [most], "bytes": [size]})

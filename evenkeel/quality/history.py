@@ -1,55 +1,50 @@
-"""Data quality over time: what each epoch's gates observed, expectation by expectation."""
+"""Data quality over time: what the gates of each epoch observed, by expectation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import Folder
-from evenkeel.registry.store import shaped
+from evenkeel.registry.files.records import ExpectationRecord, GateRecord
+from evenkeel.registry.files.run_files import KeptFiles
 from partitioning.errors import EvenkeelError
-
-#: Files of the two gates, and their suites.
-GATES = {"before": "gate_plan.json", "after": "gate_tables.json"}
 
 
 @dataclass(frozen=True)
 class History:
-    """One expectation over epochs: what each epoch's gate found, None where it did not ask."""
+    """One expectation over several epochs. An epoch whose gate did not ask it has None."""
 
     suite: str
     what: str
-    results: tuple[Mapping[str, Any] | None, ...]
+    results: tuple[ExpectationRecord | None, ...]
 
 
-def gates(folder: Folder) -> dict[str, Any]:
-    """The gates that a run or epoch has left, by suite.
+def gates(folder: KeptFiles) -> dict[str, GateRecord]:
+    """Read the gates that a run or an epoch has left, by suite, in their order.
 
     Raises
     ------
-    DamagedError : one is torn
+    DamagedError : a gate's file is torn
     """
-    found = {}
-    for suite, file in GATES.items():
-        if folder.exists(file):
-            found[suite] = checked(folder.read_json(file), folder.path(file))
-    return found
-
-
-def checked(data: Any, where: str) -> dict[str, Any]:
-    """What a gate has left, as read; DamagedError where it is no gate's."""
-    for result in shaped(data, where, success=bool, results=list)["results"]:
-        shaped(result, where, what=str, success=bool, severity=str)
-    return dict(data)
+    found = {"before": folder.gate_plan.find(), "after": folder.gate_tables.find()}
+    return {suite: gate for suite, gate in found.items() if gate is not None}
 
 
 def over_epochs(registry: Registry, numbers: Sequence[int]) -> tuple[list[History], list[str]]:
-    """Each expectation over these epochs, in the order in which gates ask; and what could not be
-    read."""
+    """Read each expectation over these epochs, in the order of the gates.
+
+    Parameters
+    ----------
+    registry : of the table
+    numbers : of the epochs
+
+    Returns
+    -------
+    The expectations, and one text for each file that could not be read.
+    """
     problems: list[str] = []
-    rows: dict[tuple[str, str], list[Mapping[str, Any] | None]] = {}
+    rows: dict[tuple[str, str], list[ExpectationRecord | None]] = {}
     for place, number in enumerate(numbers):
         try:
             left = gates(registry.archive(number))
@@ -57,9 +52,8 @@ def over_epochs(registry: Registry, numbers: Sequence[int]) -> tuple[list[Histor
             problems.append(str(error))
             continue
         for suite, gate in left.items():
-            for result in gate["results"]:
-                row = rows.setdefault((suite, result["what"]), [None] * len(numbers))
+            for result in gate.results:
+                row = rows.setdefault((suite, result.what), [None] * len(numbers))
                 row[place] = result
-    order = {suite: i for i, suite in enumerate(GATES)}
     found = [History(suite, what, tuple(row)) for (suite, what), row in rows.items()]
-    return sorted(found, key=lambda h: order[h.suite]), problems
+    return sorted(found, key=lambda h: h.suite != "before"), problems

@@ -1,4 +1,4 @@
-"""A plan as frames of rows, for the gate's expectations: channels, placement, moves, the whole."""
+"""A plan as pandas frames for the gate's expectations: channels, placement, moves, summary."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ import pandas as pd
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.moves.partial_rows import shared_keys
-from partitioning.planning.forecast_error import hedged_unevenness
 from partitioning.planning.plan import Plan
 from partitioning.workload.metrics import channel_loads, placements
 from partitioning.workload.profile import Profile
 
-#: Shares are parts of 2^24; sums of them as floats differ in later digits.
+#: Decimal digits of a share that are compared. Shares are multiples of 2^-24 (6e-8); sums of them
+#: as floats differ in later digits, so a higher number would report equal shares as different.
 SHARE_DIGITS = 9
 
 
 def channels(plan: Plan, profile: Profile | None) -> pd.DataFrame:
-    """One row a channel of the longer of the two lists; share is of its fair share, None for a
-    channel that is closed or dropped, whose load is `stranded`."""
+    """Build one row for each channel of the longer of the two channel lists.
+
+    Columns: `share_after`, load over the channel's fair share; None for a channel that is closed
+    or dropped, and then `stranded` has its load. `off_profile` needs a profile: the
+    difference from the load that the profile gives, as a part of the total load.
+    """
     after = np.array(plan.loads_after, dtype=np.float64)
     capacity = np.zeros(len(after))
     own = plan.function.capacities
@@ -47,9 +51,11 @@ def channels(plan: Plan, profile: Profile | None) -> pd.DataFrame:
 
 
 def placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
-    """One row a slot, one a key that a function places or a move names, and one an owner of a key
-    that is split before or after: the channel (of an owner, its share) before and after, where a
-    move of it starts, and where the moves leave it."""
+    """Build one row for each slot, each heavy or moved key, and each owner of a split key.
+
+    Columns: the channel before and after, where a move of the item starts, and where the plan
+    leaves it. For an owner of a split key these are its shares, not channels.
+    """
     function = plan.function
     named = [m.item for m in plan.moves if m.kind == "key"]
     shared = shared_keys(previous, function)
@@ -75,7 +81,7 @@ def placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
             start, end = own.get((move.item, move.source)), own.get((move.item, move.target))
             if start is not None:
                 planned[start] -= move.share
-                # Not an owner: nothing can start there.
+                # This channel is not an owner: no move can start there.
                 source[start] = before[start] or -1.0
             if end is not None:
                 planned[end] += move.share
@@ -84,7 +90,7 @@ def placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
     items = [h for h, _ in owners]
     placed = np.concatenate([function.slots, function.lookup_hashes(keys)])
     capacity = [*function.capacities[placed]]
-    # A channel that owns nothing of a key any longer may be closed, or gone.
+    # A channel that owns no share of the key after the plan may be closed or dropped.
     capacity += [function.capacities[c] if (h, c) in has else 1.0 for h, c in owners]
     return pd.DataFrame(
         {
@@ -100,7 +106,7 @@ def placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
 
 
 def _owned(function: PartitioningFunction, hashes: Hashes) -> dict[tuple[int, int], float]:
-    """Share of each (key, channel) of some keys."""
+    """Return the share of each (key's hash, channel) of some keys."""
     item, channel, share = placements(function, hashes)
     return dict(
         zip(zip(hashes[item].tolist(), channel.tolist(), strict=True), share.tolist(), strict=True)
@@ -108,7 +114,7 @@ def _owned(function: PartitioningFunction, hashes: Hashes) -> dict[tuple[int, in
 
 
 def moves(plan: Plan) -> pd.DataFrame:
-    """One row a move; `way` tells the shares of one key apart."""
+    """Build one row for each move; `way` tells the moves of one key's shares apart."""
     return pd.DataFrame(
         {
             "kind": [m.kind for m in plan.moves],
@@ -122,9 +128,12 @@ def moves(plan: Plan) -> pd.DataFrame:
     )
 
 
-def summary(plan: Plan, profile: Profile | None) -> pd.DataFrame:
-    """One row: the digest of the parent, how far the stated imbalance is off its loads', and how
-    uneven it is by load and past surprises."""
+def summary(plan: Plan) -> pd.DataFrame:
+    """Build one row on the plan as a whole.
+
+    Columns: the digest of the parent epoch's function; how far the stated imbalance is from that
+    of the plan's loads.
+    """
     after = np.array(plan.loads_after)[: len(plan.function.channels)]
     own = plan.function.capacities
     open_ = own > 0
@@ -135,6 +144,5 @@ def summary(plan: Plan, profile: Profile | None) -> pd.DataFrame:
         {
             "parent": [parents.pop() if len(parents) == 1 else "two different parents"],
             "imbalance_off": [abs(plan.imbalance_after - worst)],
-            "unevenness": [None if profile is None else hedged_unevenness(plan.function, profile)],
         }
     )

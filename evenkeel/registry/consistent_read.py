@@ -1,8 +1,8 @@
-"""Several state tables as one epoch has them: each at its newest version at which every row stands
-where that epoch's function puts it.
+"""Consistent reads: several state tables as of one epoch.
 
-While state moves, tables go over to the next epoch one after the other. Whoever reads them at these
-versions sees all of them before that, or, once it is published, all of them after.
+Each table is read at its newest version at which every row is where that epoch's function puts it.
+During a migration, tables change to the next epoch one after the other. A reader of these versions
+sees all tables before the change, or, once the epoch is published, all of them after it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 
 _CONSTRAINT = "delta.constraints."
 _ADD, _DROP = "ADD CONSTRAINT", "DROP CONSTRAINT"
-#: How often it is looked again where constraints change just then; commits that are asked for at
-#: first, and by how much more where these do not reach back far enough.
+#: Times to look again if constraints change meanwhile; commits to read at first; and the factor by
+#: which to read more if these do not reach back far enough.
 _LOOKS, _FEW, _MORE = 10, 32, 8
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Rows of all state tables of one epoch, by name: each row's `channel` is what `epoch`'s
-    function says. `versions` are the tables' own."""
+    """State tables as of one epoch.
+
+    Parameters
+    ----------
+    epoch : by whose function every row has its `channel`
+    rows : of each table, by its name in the spec
+    versions : of each table
+    """
 
     epoch: Epoch
     rows: Mapping[str, DataFrame]
@@ -36,7 +42,7 @@ class Snapshot:
 
 
 class Change(NamedTuple):
-    """What one commit did to a table's constraints: `added` or `dropped` one, or neither."""
+    """The change of one commit to a table's constraints: `added` or `dropped` one, or neither."""
 
     version: int
     added: str | None = None
@@ -44,16 +50,16 @@ class Change(NamedTuple):
 
 
 def snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, str]) -> Snapshot:
-    """Read state tables as an epoch has them.
+    """Read state tables as of an epoch.
 
     Parameters
     ----------
-    epoch : that is current
+    epoch : the current one
     paths : folder of each state table, by name
 
     Raises
     ------
-    FenceError : a table has no such version any more
+    FenceError : a table no longer has such a version
     """
     versions = {name: _version(spark, path, epoch.number) for name, path in paths.items()}
     rows = {
@@ -64,25 +70,30 @@ def snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, str]) -> Sna
 
 
 def newest_under(epoch: int, stand: Iterable[str], changes: Iterable[Change]) -> int | None:
-    """The newest version at which an epoch's constraint is the only one of ours.
+    """Return the newest version at which an epoch's constraint is the only one of ours.
 
     Parameters
     ----------
-    stand : our constraints that stand at the newest version
-    changes : commits, newest first
+    epoch : its number
+    stand : constraints of the newest version
+    changes : of each commit, newest first
+
+    Returns
+    -------
+    The version; None: `changes` do not reach back to one.
     """
     wanted, now = {epoch_name(epoch)}, {c for c in stand if c.startswith(OURS)}
     for change in changes:
         if now == wanted:
             return change.version
-        # As it stood before this commit.
+        # Go back to the constraints before this commit.
         now -= {change.added}
         now |= {change.dropped} - {None}
     return None
 
 
 def _version(spark: SparkSession, path: str, epoch: int) -> int:
-    """`newest_under` of a table on Delta."""
+    """Find `newest_under` for a Delta table."""
     for _ in range(_LOOKS):
         before = _changes(spark, path, 1)[0].version
         stand = constraint_names(spark, path)
@@ -91,7 +102,7 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
             changes = _changes(spark, path, limit)
             since = [c for c in changes if c.version > before]
             if any(c.added or c.dropped for c in since):
-                # Which of these were seen to stand is not known.
+                # `stand` was read before or after these changes: start again.
                 break
             found = newest_under(epoch, stand, changes)
             if found is not None:
@@ -100,21 +111,24 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
                 raise FenceError(
                     f"has no version left at which epoch {epoch} alone holds",
                     path,
-                    "Look in DESCRIBE HISTORY for what happened to its constraints",
+                    "If a migration is under way, wait for its DAG. Else run `evenkeel repair` for "
+                    "the table: it puts it under the current epoch alone",
                 )
             limit *= _MORE
-    raise FenceError("changes its constraints all the time", path, "Read it again later")
+    raise FenceError(
+        f"its constraints changed at each of {_LOOKS} looks", path, "Read it again later"
+    )
 
 
 def constraint_names(spark: SparkSession, path: str) -> set[str]:
-    """Names of the CHECK constraints of a table on Delta, ours and others'."""
+    """Return the names of a Delta table's CHECK constraints, ours and others'."""
     found = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
     names = (row["key"] for row in found)
     return {n.removeprefix(_CONSTRAINT) for n in names if n.startswith(_CONSTRAINT)}
 
 
 def _changes(spark: SparkSession, path: str, limit: int) -> list[Change]:
-    """The newest commits, newest first."""
+    """Read the newest commits' changes, newest first."""
     found = spark.sql(f"DESCRIBE HISTORY delta.{quoted(path)} LIMIT {limit}")
     return [
         Change(

@@ -1,8 +1,7 @@
-"""The registry: epochs, and the folders (`evenkeel.registry.run_folder`) of the runs that led to
-them.
+"""The registry: epochs, and the folders of the runs that led to them.
 
-An epoch is one file, created exclusively and whole: of two racers one wins, and there is no
-half-published epoch. Its digest tells a torn or edited file.
+An epoch is one whole file, created exclusively. So one of two racers wins, and an epoch is never
+half published. The file's digest shows if it is torn or edited.
 """
 
 from __future__ import annotations
@@ -19,17 +18,22 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from evenkeel.registry.run_folder import EpochArchive, RunFolder
-from evenkeel.registry.store import RESTORE, Store, parsed_json
+from evenkeel.extras import require
+from evenkeel.registry.files.folder import Folder
+from evenkeel.registry.files.records import EpochRecord
+from evenkeel.registry.files.run_files import EpochFiles, RegistryFiles, RunFiles
+from evenkeel.registry.files.stored_file import parse
+from evenkeel.registry.run_folder import safe_name
+from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError, FenceError, InputError
-from partitioning.function.function import PartitioningFunction, canonical_json, digest
-from partitioning.function.sql import among_sql, channel_sql, hash_sql
+from partitioning.function.function import PartitioningFunction, digest
+from partitioning.function.sql import among_sql, channel_sql, hash_sql, slot_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 FORMAT = 1
-#: Epochs kept in a process, by their bytes: 200 kB each with a thousand channels.
+#: Epochs cached in a process, by their bytes. Each takes 200 kB with a thousand channels.
 KEPT = 256
 
 
@@ -52,19 +56,20 @@ class Epoch:
     published: str
 
     def route(self, *columns: str, row: str | None = None) -> Column:
-        """The channel (INT) of each row, as one native Spark Column.
+        """Return the channel (INT) of each row, as one native Spark Column.
 
         Parameters
         ----------
         columns : names of the columns that hold the key; default: the key's own names
-        row : name of the column that split keys' rows are told apart by; default: its own name
+        row : name of the column by which rows of split keys are told apart; default: its own name
         """
+        require("spark", "pyspark")
         from pyspark.sql import functions
 
         return functions.expr(channel_sql(self.function, columns or None, row))
 
-    def is_split(self, *columns: str) -> Column:
-        """Whether each row's key is split (BOOLEAN), as one native Spark Column.
+    def slot(self, *columns: str) -> Column:
+        """Return the slot (INT) of each row, as one native Spark Column.
 
         Parameters
         ----------
@@ -72,16 +77,35 @@ class Epoch:
         """
         from pyspark.sql import functions
 
+        return functions.expr(
+            slot_sql(self.function.key, len(self.function.slots), columns or None)
+        )
+
+    def is_split(self, *columns: str) -> Column:
+        """Return whether each row's key is split (BOOLEAN), as one native Spark Column.
+
+        Parameters
+        ----------
+        columns : as in `route`
+        """
+        require("spark", "pyspark")
+        from pyspark.sql import functions
+
         h = hash_sql(self.function.key, columns or None)
         return functions.expr(among_sql(h, self.function.split.keys.tolist()))
 
     def lookup(self, *columns: Any, row: Any = None) -> npt.NDArray[np.int32]:
-        """Channel of each row, int32 (n,): one array-like of shape (n,) for each key column, and
-        for the column `row`, which is needed where keys are split."""
+        """Return the channel of each row, int32 (n,).
+
+        Parameters
+        ----------
+        columns : an array-like of shape (n,) for each key column
+        row : the same for the column `row`, which is needed if keys are split
+        """
         return self.function.lookup(*columns, row=row)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, without the digest over them."""
+        """Return plain JSON values, without the digest over them."""
         return {
             "format": FORMAT,
             "number": self.number,
@@ -93,17 +117,18 @@ class Epoch:
 
 
 class Registry:
-    """Epochs, sketches, windows and runs of one table, in one folder (a path or fsspec URL)."""
+    """The epochs, sketches, windows and runs of one table, in one folder (a path or fsspec URL)."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.store = Store(url)
+        self.files = RegistryFiles(self.store)
 
     def numbers(self) -> list[int]:
-        """Numbers of the published epochs, ascending.
+        """Return the numbers of the published epochs, ascending.
 
-        Each is published after the one before it, so only the newest is looked at: this asks the
-        store as often for ten thousand epochs as for one. `epoch` tells of an older one's damage.
+        Each epoch is published after the one before it, so only the newest is checked. The calls
+        to the store do not grow with the epochs. `epoch` reports damage of an older one.
 
         Raises
         ------
@@ -115,52 +140,53 @@ class Registry:
         return found
 
     def _is_published(self, number: int) -> bool:
-        name = _file(number)
-        if self.store.exists(name):
+        file = self.archive(number).epoch
+        if file.exists():
             return True
-        # A publish that is under way, or was killed, leaves an empty folder or a hidden temporary
-        # file. Anything else comes after epoch.json; asked again, as it may have come just now.
+        # A running or killed publish leaves an empty folder or a hidden temporary file. All other
+        # files come after epoch.json, so ask for it again: it may have come just now.
         others = self.store.names(f"epochs/{number:08d}")
-        if not others or self.store.exists(name):
+        if not others or file.exists():
             return bool(others)
         raise DamagedError(
-            f"is missing, beside {others[0]}: epoch {number} was published",
-            self.store.path(name),
-            RESTORE,
+            f"is missing, beside {others[0]}: epoch {number} was published", file.path, RESTORE
         )
 
     def current(self) -> Epoch:
-        """The newest epoch; InputError where there is none yet."""
+        """Return the newest epoch.
+
+        Raises
+        ------
+        InputError : there is none yet
+        """
         numbers = self.numbers()
         if not numbers:
             raise InputError("no epoch is published yet", self.url, "Bootstrap the table first")
         return self.epoch(numbers[-1])
 
     def epoch(self, number: int) -> Epoch:
-        """One epoch.
+        """Return one epoch.
 
         Raises
         ------
         InputError : there is no such epoch
-        DamagedError : its file is torn or edited, or gone
+        DamagedError : its file is torn, edited or missing
         """
-        name = _file(number)
-        try:
-            data = self.store.read(name)
-        except FileNotFoundError:
-            known = self.numbers()
-            # Epochs have no gaps: one of whose folder nothing is left was there, too.
-            if known and 0 <= number < known[-1]:
-                raise DamagedError(
-                    f"is missing: epoch {number} was published, as {known[-1]} was after it",
-                    self.store.path(name),
-                    RESTORE,
-                ) from None
-            span = f"0 to {known[-1]}" if known else "none"
-            raise InputError(
-                f"there is no epoch {number}", self.url, f"Published: {span}"
-            ) from None
-        return _parsed(data, number, self.store.path(name))
+        kept = self.archive(number)
+        # The file carries a digest of its own, so its manifest need not be read.
+        data = Folder.find(kept, kept.epoch.name)
+        if data is not None:
+            return _parsed(data, number, kept.epoch.path)
+        known = self.numbers()
+        # Epochs have no gaps: this one existed, even if nothing of its folder is left.
+        if known and 0 <= number < known[-1]:
+            raise DamagedError(
+                f"is missing: epoch {number} was published, as {known[-1]} was after it",
+                kept.epoch.path,
+                RESTORE,
+            )
+        span = f"0 to {known[-1]}" if known else "none"
+        raise InputError(f"there is no epoch {number}", self.url, f"Published: {span}")
 
     def publish(
         self,
@@ -198,30 +224,30 @@ class Registry:
         )
         data = epoch.to_dict()
         try:
-            self.store.create(_file(number), canonical_json({**data, "digest": digest(data)}))
+            self.archive(number).epoch.create(EpochRecord(**data, digest=digest(data)))
         except FileExistsError:
-            # We lost the race, unless the winner was our own retry.
+            # Another publish was first, unless it was our own retry.
             return self.publish(function, tables, plan_digest)
         return epoch
 
     def published(self, number: int, plan_digest: str) -> bool:
-        """Whether epoch `number` is published, and by the plan of that digest; DamagedError as for
-        `epoch`."""
+        """Return whether epoch `number` is published by the plan of that digest.
+
+        Raises
+        ------
+        DamagedError : as for `epoch`
+        """
         known = self.numbers()
         there = bool(known) and number <= known[-1]
         return there and self.epoch(number).plan_digest == plan_digest
 
-    def run(self, name: str) -> RunFolder:
-        """The folder of a run, whether or not anything is in it yet."""
-        return RunFolder(self.store, name)
+    def run(self, name: str) -> RunFiles:
+        """Return the folder of a run, even if it is empty or missing."""
+        return RunFiles(self.store, safe_name(name))
 
-    def archive(self, number: int) -> EpochArchive:
-        """What epoch `number` keeps of the run that led to it."""
-        return EpochArchive(self.store, number)
-
-
-def _file(number: int) -> str:
-    return f"epochs/{number:08d}/epoch.json"
+    def archive(self, number: int) -> EpochFiles:
+        """Return the files that epoch `number` keeps of the run that led to it."""
+        return EpochFiles(self.store, number)
 
 
 @cached(
@@ -230,20 +256,18 @@ def _file(number: int) -> str:
     lock=Lock(),
 )
 def _parsed(data: bytes, number: int, where: str) -> Epoch:
-    """The epoch that a file's bytes are; what the same bytes gave before serves again."""
-    values = parsed_json(data, where)
+    """Parse an epoch's file. Equal bytes give the cached epoch."""
     try:
-        claimed = values.pop("digest")
-        if digest(values) != claimed:
-            raise ValueError("its digest does not fit its content")
-        if values["format"] != FORMAT or values["number"] != number:
-            raise ValueError("another format or number")
+        record = parse(EpochRecord, data, where)
+        content = record.model_dump(mode="json", exclude={"digest"})
+        if digest(content) != record.digest or record.number != number:
+            raise ValueError("its digest or its number does not fit its content")
         return Epoch(
             number=number,
-            function=PartitioningFunction.from_dict(values["function"], where),
-            plan_digest=values["plan_digest"],
-            tables={n: TableVersion(**t) for n, t in values["tables"].items()},
-            published=values["published"],
+            function=PartitioningFunction.from_dict(record.function, where),
+            plan_digest=record.plan_digest,
+            tables={n: TableVersion(t.path, t.version) for n, t in record.tables.items()},
+            published=record.published,
         )
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (RecursionError, TypeError, ValueError) as error:
         raise DamagedError(f"torn or edited: {error}", where, RESTORE) from error

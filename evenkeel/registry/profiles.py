@@ -1,14 +1,13 @@
-"""Stored profiles and plans: what runs and epochs keep of them, read for whoever asks."""
+"""Stored profiles and plans of runs and epochs."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import WATCHED, Folder
-from evenkeel.registry.store import RESTORE, shaped
+from evenkeel.registry.files.run_files import KeptFiles
+from evenkeel.registry.store import RESTORE
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.planning.plan import Plan
@@ -19,8 +18,16 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 @dataclass(frozen=True)
 class Learned:
-    """A stored profile: the run or epoch that keeps it, the epoch that it was learned at, the
-    version of each state table that was weighed, and the column by which keys may be split."""
+    """A stored profile.
+
+    Parameters
+    ----------
+    profile : of the window
+    source : name of the run, or number of the epoch, that keeps it
+    epoch : number of the epoch at which it was learned
+    tables : version of each state table that was weighed
+    row : column by which keys may be split; None: none
+    """
 
     profile: Profile
     source: str
@@ -30,8 +37,10 @@ class Learned:
 
 
 def run_names(registry: Registry) -> list[str]:
-    """Names of the runs that left anything, newest first by the time in their names; those
-    without one come last."""
+    """List the names of runs, newest first by the time in their names.
+
+    Runs without a time in their name come last.
+    """
 
     def when(name: str) -> str:
         found = _MOMENT.search(name)
@@ -41,59 +50,38 @@ def run_names(registry: Registry) -> list[str]:
 
 
 def newest_profile(registry: Registry) -> Learned:
-    """The profile of the newest run that learned one, or that an epoch kept; the watch's are of
-    minutes, and tell of no window.
+    """Read the newest profile that a run has learned or an epoch has kept.
+
+    Profiles of the watch do not count: they are of minutes, not of a window.
 
     Raises
     ------
     InputError : there is none
     DamagedError : it is torn
     """
-    folders: list[tuple[str, Folder]] = [(n, registry.run(n)) for n in run_names(registry)]
+    folders: list[tuple[str, KeptFiles]] = [(n, registry.run(n)) for n in run_names(registry)]
     folders += [(f"{n:08d}", registry.archive(n)) for n in reversed(registry.numbers())]
     for name, folder in folders:
-        if not folder.exists("profile.npz") or not folder.exists("profile.json"):
+        if not folder.profile.exists() or folder.watch_decision.exists():
             continue
-        if folder.exists(WATCHED):
-            continue
-        meta = learned_from(folder.read_json("profile.json"), folder.path("profile.json"))
-        return Learned(
-            Profile.from_bytes(folder.read("profile.npz"), folder.path("profile.npz")),
-            name,
-            meta["epoch"],
-            meta["tables"],
-            meta["row"],
-        )
-    raise InputError("no profile is learned yet", registry.url, "A run, dry ones too, learns one")
-
-
-def learned_from(data: Any, where: str) -> dict[str, Any]:
-    """What profile.json holds: epoch, tables' versions, seconds, and as `row` the column by which
-    keys may be split, or None; DamagedError for all else."""
-    for version in shaped(data, where, epoch=int, tables=dict)["tables"].values():
-        shaped({"version": version}, where, version=int)
-    if "seconds" in data:
-        shaped(data, where, seconds=int | float)
-    if (row := data.get("row")) is not None:
-        try:
-            row = KeyColumn(**shaped(row, f"{where}: row", name=str, type=str))
-        except (InputError, TypeError) as error:
-            raise DamagedError(f"not a column ({error})", f"{where}: row", RESTORE) from error
-    return {**data, "row": row}
+        if (of := folder.learned.find()) is not None:
+            return Learned(folder.profile.read(), name, of.epoch, of.tables, of.column)
+    raise InputError(
+        "no profile is learned yet", registry.url, "Start a run; a dry run learns one, too"
+    )
 
 
 def epoch_plan(registry: Registry, number: int) -> Plan | None:
-    """The plan that led to an epoch; None for one that was bootstrapped, or that lost it.
+    """Read the plan that led to an epoch; None: it was bootstrapped, or its plan is missing.
 
     Raises
     ------
     DamagedError : it is torn, or not the plan whose digest the epoch carries
     """
-    kept = registry.archive(number)
-    if not kept.exists("plan.json"):
-        return None
-    where = kept.path("plan.json")
-    plan = Plan.from_dict(kept.read_json("plan.json"), where)
-    if plan.digest != registry.epoch(number).plan_digest:
-        raise DamagedError("is not the plan that led to this epoch: it was edited", where, RESTORE)
+    file = registry.archive(number).plan
+    plan = file.find()
+    if plan is not None and plan.digest != registry.epoch(number).plan_digest:
+        raise DamagedError(
+            "is not the plan that led to this epoch: it was edited", file.path, RESTORE
+        )
     return plan

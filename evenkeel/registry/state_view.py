@@ -1,4 +1,4 @@
-"""State as its readers want it: one row a key, whichever keys are split."""
+"""SQL for readers of state: one row a key, even for split keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import raising
 from evenkeel.spec.parts import StateTable
-from evenkeel.spec.table_spec import SLOT
+from evenkeel.spec.table_spec import CHANNEL, SLOT
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import listed_sql
@@ -19,46 +19,48 @@ if TYPE_CHECKING:
 
 
 def merged(table: StateTable) -> dict[str, str]:
-    """SQL aggregate of partials by state column."""
+    """Return the SQL aggregate of partial values for each state column."""
     return {name: merges()[c.merge].every(quoted(name)) for name, c in table.columns.items()}
 
 
 def wide_columns(table: StateTable) -> dict[str, str]:
-    """SQL for the bytes, uncompressed, of each state column that may have many in a row."""
+    """Return the SQL of the bytes, uncompressed, of each state column that may have wide values."""
     found = {name: merges()[c.merge].width for name, c in table.columns.items()}
     return {name: width(quoted(name)) for name, width in found.items() if width is not None}
 
 
 def width_sql(table: StateTable) -> str | None:
-    """SQL (BIGINT) for the bytes, uncompressed, of all `wide_columns` of a row; None: there is
-    none."""
+    """Write SQL (BIGINT) for the bytes, uncompressed, of all `wide_columns` of a row.
+
+    None: there is no such column.
+    """
     widths = [f"coalesce({sql}, 0)" for sql in wide_columns(table).values()]
     return f"CAST({' + '.join(widths)} AS BIGINT)" if widths else None
 
 
-def _cast(sql: str, kind: str, name: str) -> str:
-    """SQL for a merged value in the column's type; an error where the type does not hold it."""
+def held_sql(sql: str, kind: str, name: str) -> str:
+    """Write SQL for a merged value in the column's type. It fails if the type cannot hold it."""
     if not kind.lower().startswith("decimal"):
         return f"CAST({sql} AS {kind})"
-    # A sum has more digits than what it is of; a CAST would give null where ANSI is off.
+    # A sum may have more digits than its column. A plain CAST gives null if ANSI is off.
     held, more = f"try_cast({sql} AS {kind})", raising(f"{name} is more than {kind} holds")
     return f"IF({sql} IS NOT NULL AND {held} IS NULL, {more}, {held})"
 
 
 def joined(rows: DataFrame, table: StateTable, key: Sequence[str]) -> DataFrame:
-    """Rows of a state table with all rows of a key merged into one: slot, key, state columns."""
+    """Merge all rows of each key of a state table into one: slot, key, state columns."""
     from pyspark.sql import functions as F
 
     types = kinds(rows.schema)
     columns = [
-        F.expr(_cast(sql, types[name], quoted(name))).alias(name)
+        F.expr(held_sql(sql, types[name], quoted(name))).alias(name)
         for name, sql in merged(table).items()
     ]
     return rows.groupBy(SLOT, *(F.col(quoted(c)) for c in key)).agg(*columns)
 
 
 def kinds(schema: StructType) -> dict[str, str]:
-    """Type of each column as SQL names it, with the names in structs quoted."""
+    """Return the type of each column as SQL names it, with the names in structs quoted."""
     from pyspark.sql.types import StructField, StructType
 
     return {c.name: StructType([StructField("x", c.dataType)]).toDDL()[2:] for c in schema}
@@ -71,22 +73,28 @@ def one_row_a_key(
     function: PartitioningFunction,
     every: bool = False,
 ) -> str:
-    """SQL (SELECT) for a state table with the partials of split keys merged: slot, key, state
-    columns.
+    """Write SQL (SELECT) for a state table with one row a key: slot, key, state columns.
 
-    Rows of whole keys pass as they are, without a shuffle; where no key is split, all do. Where one
-    is, the table is read a second time for its rows: of files that are sorted by slot little.
+    Rows of whole keys pass through without a shuffle. If any key is split, the table is read a
+    second time for rows of split keys, which is little of files that are sorted by slot.
 
     Parameters
     ----------
-    source : what to select from: the state table `table`, as it stands by `function`
-    kinds : type of each state column, as of `kinds`
-    every : merge the rows of all keys, with a shuffle: another function may have split some
+    source : what to select from: the state table, placed by `function`
+    kinds : type of each column, as from `kinds`
+    table : its part of the spec
+    function : of the epoch
+    every : merge the rows of all keys, with a shuffle, because another function may have split
+        some
     """
+    if table.plain:
+        return f"SELECT {', '.join(quoted(n) for n in kinds if n != CHANNEL)} FROM {source}"
     key = [quoted(c.name) for c in function.key]
     shown = [quoted(SLOT), *key, *map(quoted, table.columns)]
     rows = f"SELECT {', '.join(shown)} FROM"
-    sums = [f"{_cast(sql, kinds[n], quoted(n))} AS {quoted(n)}" for n, sql in merged(table).items()]
+    sums = [
+        f"{held_sql(sql, kinds[n], quoted(n))} AS {quoted(n)}" for n, sql in merged(table).items()
+    ]
     by = ", ".join([quoted(SLOT), *key])
     if every:
         return f"SELECT {', '.join([by, *sums])} FROM {source} GROUP BY {by}"
@@ -94,5 +102,5 @@ def one_row_a_key(
         return f"{rows} {source}"
     split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
     one = f"SELECT {', '.join([by, *sums])} FROM state WHERE {split} GROUP BY {by}"
-    # Named once, so that both halves are of one version of the table.
+    # Name the table once, so that both halves read the same version.
     return f"WITH state AS ({rows} {source}) {rows} state WHERE NOT {split} UNION ALL {one}"

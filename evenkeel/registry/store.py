@@ -1,7 +1,7 @@
-"""Files under one folder, local or remote, through fsspec: read, replace, create exclusively.
+"""Files in one folder, local or remote, through fsspec: read, replace, create exclusively.
 
-The only place where Evenkeel's own small files are touched. Names are relative and may not
-leave the folder.
+Every access to Evenkeel's own small files goes through here. Names are relative, and may not leave
+the folder.
 """
 
 from __future__ import annotations
@@ -12,103 +12,46 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
 
-from partitioning.errors import DamagedError, EvenkeelError, InputError, UnreachableError
+from evenkeel.registry.store_errors import reached
+from partitioning.errors import DamagedError, InputError, SetupError
 from partitioning.function.function import canonical_json
 
-#: As `Store._temporary` names files.
+#: Names of the files that `Store._temporary` makes.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 
-#: As `Store.check_exclusive` names its file.
+#: Names of the files that `Store.check_exclusive` makes.
 _PROBE = re.compile(r"\.probe\.[0-9a-f]{32}")
-#: What a store raises for a file that is not there.
+#: Errors of a store for a file that is not there.
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
-#: What to do about a file of the registry that is torn or was edited.
+#: Advice for a file of the registry that is torn or was edited.
 RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
 
 
 def parsed_json(data: bytes, where: str) -> Any:
-    """The JSON value that the file `where` holds; DamagedError where it does not parse."""
+    """Parse the bytes of the JSON file `where`.
+
+    Raises
+    ------
+    DamagedError : it is not JSON
+    """
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"not JSON ({error})", where, RESTORE) from error
 
 
-def shaped(data: Any, where: str, **fields: Any) -> dict[str, Any]:
-    """`data` as read from the JSON file `where`, if it is an object with these fields of these
-    types.
-
-    Raises
-    ------
-    DamagedError : it is not
-    """
-    if not isinstance(data, dict):
-        raise DamagedError(f"not an object (got {data!s:.40})", where, RESTORE)
-    for name, kind in fields.items():
-        if not isinstance(data.get(name), kind):
-            raise DamagedError(f"{name} is missing or of a wrong type", where, RESTORE)
-    return data
-
-
-class StoreError(UnreachableError):
-    """A store is down, full, or lets us do less than we must: nothing is known of its files."""
-
-
-class DeniedError(StoreError):
-    """A store is there and refuses, for want of rights: trying again is no use.
-
-    Parameters
-    ----------
-    cannot : what then could not be done
-    why : what the store says
-    where : to which file or folder
-    """
-
-    #: EX_NOPERM of sysexits.h.
-    exit_code = 77
-
-    def __init__(self, cannot: str, why: str, where: str) -> None:
-        super().__init__(
-            f"may not be {cannot} ({why})",
-            where,
-            "Give the account that runs this the rights to read, write and delete there",
-        )
-
-
-@contextmanager
-def _reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
-    """Turn what a store raises into a StoreError, but for the errors that are `asked` for.
-
-    Parameters
-    ----------
-    cannot : what then could not be done
-    where : to which file
-    """
-    try:
-        yield
-    except (*asked, EvenkeelError):
-        raise
-    except Exception as error:
-        # Clients of remote stores have errors of their own, which are no OSError.
-        why = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, PermissionError):
-            raise DeniedError(cannot, why, where) from error
-        raise StoreError(
-            f"cannot be {cannot} ({why})", where, "Look at the store, then run this again"
-        ) from error
-
-
 class Store:
     """The files under `url` (a path or any fsspec URL).
 
-    Every method raises StoreError where the store cannot be reached, or does not let it be done.
+    Every method raises StoreError if the store cannot be reached, or refuses.
     """
 
     def __init__(self, url: str) -> None:
@@ -116,24 +59,34 @@ class Store:
         try:
             self._fs, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise InputError(
-                f"cannot be reached ({error})", url, "Install what fsspec needs for it"
-            ) from error
+            s3 = url.startswith(("s3:", "s3a:"))
+            fix = "pip install 'evenkeel[s3]'" if s3 else "pip install what fsspec needs for it"
+            raise SetupError(f"cannot be reached ({error})", url, f"Try: {fix}") from error
         self._local = isinstance(self._fs, fsspec.implementations.local.LocalFileSystem)
 
     def path(self, name: str) -> str:
-        """Full path of a name in this folder; refuses names that would leave it."""
+        """Return the full path of a name in this folder. Refuse names that would leave it."""
         parts = PurePosixPath(name).parts
-        if not parts or ".." in parts or PurePosixPath(name).is_absolute() or "\\" in name:
+        if (
+            not parts
+            or ".." in parts
+            or PurePosixPath(name).is_absolute()
+            or {"\\", "\0"} & set(name)
+        ):
             raise InputError(f"{name!r} is not a name inside the folder", self.url)
         return f"{self._root.rstrip('/')}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there, asked afresh. A store that does not answer is no answer."""
+        """Return whether the file is there, without a cache.
+
+        Raises
+        ------
+        StoreError : the store does not answer. Then this never returns False
+        """
         path = self.path(name)
         try:
-            # Not fsspec's `exists`: on local files that is False whatever went wrong.
-            with _reached("looked at", path, *_MISSING):
+            # fsspec's `exists` returns False for local files whatever went wrong.
+            with reached("looked at", path, *_MISSING):
                 self._fs.invalidate_cache()
                 self._fs.info(path)
         except _MISSING:
@@ -141,10 +94,10 @@ class Store:
         return True
 
     def names(self, folder: str) -> list[str]:
-        """Names of what stands directly in a folder, sorted; empty where there is no folder."""
+        """List the names directly in a folder, sorted; empty if there is no folder."""
         path = self.path(folder)
         try:
-            with _reached("listed", path, *_MISSING):
+            with reached("listed", path, *_MISSING):
                 self._fs.invalidate_cache()
                 found = self._fs.ls(path, detail=False)
         except _MISSING:
@@ -153,16 +106,16 @@ class Store:
         return sorted(n for n in names if not n.startswith("."))
 
     def read(self, name: str) -> bytes:
-        """Whole file; FileNotFoundError where there is none."""
+        """Read the whole file. Raise FileNotFoundError if there is none."""
         path = self.path(name)
-        with _reached("read", path, FileNotFoundError):
+        with reached("read", path, FileNotFoundError):
             self._fs.invalidate_cache()
             return bytes(self._fs.cat_file(path))
 
     def write(self, name: str, data: bytes) -> str:
-        """Replace the file as a whole; a reader sees the old one or the new one."""
+        """Replace the whole file. A reader sees the old one or the new one. Return its path."""
         path = self.path(name)
-        with _reached("written", path):
+        with reached("written", path):
             if self._local:
                 self._temporary(path, data).replace(path)
             else:
@@ -170,32 +123,38 @@ class Store:
         return path
 
     def create(self, name: str, data: bytes) -> None:
-        """Create the file with all its content, or raise FileExistsError: of any number of
-        callers, one wins. This is what makes the next epoch a compare-and-swap."""
-        path = self.path(name)
-        if self._local:
-            with _reached("written", path):
-                temporary = self._temporary(path, data)
-            try:
-                # A link is both exclusive and whole; "xb" alone could leave a torn file.
-                with _reached("written", path, FileExistsError):
-                    Path(path).hardlink_to(temporary)
-            finally:
-                # What stays is swept; that the file could not be made is the error to be told.
-                with suppress(OSError):
-                    temporary.unlink()
-        else:
-            with _reached("written", path, FileExistsError), self._fs.open(path, "xb") as file:
-                file.write(data)
+        """Create the file with all its content. One of several callers wins.
 
-    def check_exclusive(self) -> None:
-        """Try whether this store creates a file once only: on that epochs stand.
+        So the creation of the next epoch is a compare-and-swap.
 
         Raises
         ------
-        InputError : it does not
+        FileExistsError : it is there
         """
-        # Named as what `sweep` takes away, should this be killed.
+        path = self.path(name)
+        if self._local:
+            with reached("written", path):
+                temporary = self._temporary(path, data)
+            try:
+                # A link is exclusive and whole. Mode "xb" alone could leave a torn file.
+                with reached("written", path, FileExistsError):
+                    Path(path).hardlink_to(temporary)
+            finally:
+                # `sweep` removes what stays. Report only that the file could not be created.
+                with suppress(OSError):
+                    temporary.unlink()
+        else:
+            with reached("written", path, FileExistsError), self._fs.open(path, "xb") as file:
+                file.write(data)
+
+    def check_exclusive(self) -> None:
+        """Check that this store can create a file exclusively, on which epochs depend.
+
+        Raises
+        ------
+        InputError : it cannot
+        """
+        # `sweep` removes files of this name, if this is killed.
         name = f".probe.{uuid.uuid4().hex}"
         try:
             self.create(name, b"one")
@@ -206,29 +165,61 @@ class Store:
             finally:
                 self.remove(name)
             what = "of two that create one file, both succeed: two runs could publish one epoch"
-        except StoreError as error:
-            # It is not down: its client cannot do that.
-            if not isinstance(error.__cause__, NotImplementedError | ValueError):
-                raise
-            what = f"a file cannot be created once only ({error.__cause__})"
+        except (NotImplementedError, ValueError) as error:
+            # The store is not down: its client lacks the operation.
+            what = f"a file cannot be created once only ({error})"
         raise InputError(
             what,
             self.url,
-            "Put the registry where a create can be exclusive; see docs/OPERATIONS.md",
+            "Put the registry where a create can be exclusive: a local disk, S3, GCS or Azure",
         )
 
     def remove(self, name: str) -> None:
-        """Remove the file; nothing where there is none."""
+        """Remove the file, if it is there."""
         path = self.path(name)
         if self.exists(name):
-            with suppress(FileNotFoundError), _reached("removed", path, FileNotFoundError):
+            with suppress(FileNotFoundError), reached("removed", path, FileNotFoundError):
                 self._fs.rm_file(path)
 
+    def unchanged(self, folder: str, since: datetime) -> list[str]:
+        """List what stands directly in a folder and has no file written since then, sorted.
+
+        Returns
+        -------
+        names of files, and of folders with files in them; empty where there is no folder
+        """
+        path = self.path(folder)
+        try:
+            with reached("listed", path, *_MISSING):
+                self._fs.invalidate_cache()
+                young, found = set[str](), set[str]()
+                for file in self._fs.find(path):
+                    name = PurePosixPath(file).relative_to(path).parts[0]
+                    found.add(name)
+                    if name not in young and self._fs.modified(file) >= since:
+                        young.add(name)
+        except _MISSING:
+            return []
+        return sorted(n for n in found - young if not n.startswith("."))
+
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder with all its files, if it is there."""
+        path = self.path(name)
+        with suppress(*_MISSING), reached("removed", path, *_MISSING):
+            self._fs.invalidate_cache()
+            self._fs.rm(path, recursive=True)
+
     def sweep(self, hours: float) -> int:
-        """Remove what was killed left more than so many hours ago; returns how many files. Local
-        writes leave files beside their places, `check_exclusive` its probe in any store."""
+        """Remove files that killed processes have left more than so many hours ago.
+
+        Local writes leave files beside their places, `check_exclusive` its probe in any store.
+
+        Returns
+        -------
+        Number of files removed.
+        """
         before = time.time() - hours * 3600
-        with _reached("swept", self._root):
+        with reached("swept", self._root):
             torn = [p for p, when in self._unfinished() if when < before]
             for path in torn:
                 with suppress(FileNotFoundError):
@@ -236,7 +227,7 @@ class Store:
         return len(torn)
 
     def _unfinished(self) -> Iterator[tuple[str, float]]:
-        """Unfinished files, and when they were written, in seconds since 1970."""
+        """Yield unfinished files, and when they were written, in seconds since 1970."""
         root = Path(self._root)
         if self._local:
             for file in root.rglob(".*"):
@@ -251,11 +242,11 @@ class Store:
                     yield path, self._fs.modified(path).timestamp()
 
     def read_json(self, name: str) -> Any:
-        """Parsed JSON; DamagedError where it does not parse."""
+        """Read and parse the file. Raise DamagedError if it is not JSON."""
         return parsed_json(self.read(name), self.path(name))
 
     def write_json(self, name: str, value: Any) -> str:
-        """Replace the file by the canonical JSON of `value`."""
+        """Replace the file by the canonical JSON of `value`, and return its path."""
         return self.write(name, canonical_json(value))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What becomes of an attempt to carry out a plan: its epoch is published, or it is rolled back.
+"""Verdicts on attempts to carry out a plan: its epoch is published, or it is rolled back.
 
 The verdict is one file, created exclusively. Whoever creates it first wins, and the other obeys.
 """
@@ -6,13 +6,10 @@ The verdict is one file, created exclusively. Whoever creates it first wins, and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.registry.store import shaped
+from evenkeel.registry.files.migration_records import AttemptNumber, RolledBack, Verdict
+from evenkeel.registry.files.run_files import RunFiles
 
-#: How far rolling back has come: the plan's digest, the attempt, and whether it has ended.
-ROLLED_BACK = "rolled_back.json"
 PUBLISH, ROLL_BACK = "publish", "roll_back"
 
 
@@ -23,8 +20,8 @@ class Attempt:
     Parameters
     ----------
     number : from 1
-    verdict : PUBLISH, ROLL_BACK, or None as long as neither is decided
-    ended : whether rolling back has ended
+    verdict : PUBLISH, ROLL_BACK, or None if neither is decided
+    ended : whether the rollback has ended
     """
 
     number: int
@@ -32,72 +29,65 @@ class Attempt:
     ended: bool
 
 
-def newest_attempt(run: RunFolder, digest: str) -> Attempt:
-    """Read the newest attempt of the run at the plan of that digest; DamagedError where a file is
-    torn: whether this run may go on, nobody knows."""
-    number = _number(run, digest)
-    back = read_rolled_back(run, digest)
-    verdict, file = None, _file(digest, number)
-    if run.exists(file):
-        verdict = shaped(run.read_json(file), run.path(file), verdict=str)["verdict"]
-    elif back is not None:
-        # Earlier versions of Evenkeel left the mark alone.
-        verdict = ROLL_BACK
-    return Attempt(number, verdict, back is not None and bool(back["done"]))
-
-
-def settle(run: RunFolder, digest: str, number: int, verdict: str) -> str:
-    """Decide an attempt, unless it is decided; returns the verdict that holds."""
-    try:
-        run.create_json(
-            _file(digest, number), {"digest": digest, "attempt": number, "verdict": verdict}
-        )
-    except FileExistsError:
-        file = _file(digest, number)
-        return str(shaped(run.read_json(file), run.path(file), verdict=str)["verdict"])
-    return verdict
-
-
-def mark(run: RunFolder, digest: str, number: int, *, done: bool) -> None:
-    """Say how far rolling back has come."""
-    run.write_json(ROLLED_BACK, {"digest": digest, "attempt": number, "done": done})
-
-
-def next_attempt(run: RunFolder, digest: str, number: int) -> None:
-    """Begin the attempt after attempt `number`, which was rolled back to its end."""
-    run.write_json(_attempt(digest), {"digest": digest, "attempt": number + 1})
-    # Of the attempt before, and so read by nobody who knows of attempts.
-    run.remove(ROLLED_BACK)
-
-
-def read_rolled_back(run: RunFolder, digest: str) -> dict[str, Any] | None:
-    """The mark that roll_back leaves on the plan of that digest before it touches a table:
-    `done` says whether it has ended. None: not rolled back, or begun anew since. What is left of
-    an attempt that has ended may leave its mark late: it says nothing of a newer one.
+def newest_attempt(run: RunFiles, digest: str) -> Attempt:
+    """Read the newest attempt of the run at the plan of that digest.
 
     Raises
     ------
-    DamagedError : it is torn: whether this run may go on, nobody knows
+    DamagedError : a file is torn, so nobody knows whether this run may continue
     """
-    if not run.exists(ROLLED_BACK):
-        return None
-    mark = shaped(run.read_json(ROLLED_BACK), run.path(ROLLED_BACK), digest=str, done=bool)
-    if mark["digest"] != digest or mark.get("attempt", 1) != _number(run, digest):
+    number = _number(run, digest)
+    back = read_rolled_back(run, digest)
+    decided = run.verdict(digest, number).find()
+    verdict = None if decided is None else decided.verdict
+    if decided is None and back is not None:
+        # Earlier versions of Evenkeel wrote only the mark, no verdict.
+        verdict = ROLL_BACK
+    return Attempt(number, verdict, back is not None and back.done)
+
+
+def settle(run: RunFiles, digest: str, number: int, verdict: str) -> str:
+    """Decide an attempt if it is not decided yet. Return the verdict that holds."""
+    file = run.verdict(digest, number)
+    try:
+        file.create(Verdict(digest=digest, attempt=number, verdict=verdict))
+    except FileExistsError:
+        return file.read().verdict
+    return verdict
+
+
+def mark(run: RunFiles, digest: str, number: int, *, done: bool) -> None:
+    """Write the progress of a rollback."""
+    run.rolled_back.write(RolledBack(digest=digest, attempt=number, done=done))
+
+
+def next_attempt(run: RunFiles, digest: str, number: int) -> None:
+    """Begin the attempt after attempt `number`, whose rollback has ended."""
+    run.attempt(digest).write(AttemptNumber(digest=digest, attempt=number + 1))
+    # This mark is of the attempt before, so no current version of Evenkeel reads it.
+    run.rolled_back.remove()
+
+
+def read_rolled_back(run: RunFiles, digest: str) -> RolledBack | None:
+    """Read the mark that roll_back leaves on a plan before it touches a table.
+
+    `done` says whether the rollback has ended. A killed roll_back may write its mark late. Such a
+    mark of an earlier attempt does not count.
+
+    Returns
+    -------
+    The mark; None: the newest attempt was not rolled back.
+
+    Raises
+    ------
+    DamagedError : it is torn, so nobody knows whether this run may continue
+    """
+    mark = run.rolled_back.find()
+    if mark is None or mark.digest != digest or mark.attempt != _number(run, digest):
         return None
     return mark
 
 
-def _number(run: RunFolder, digest: str) -> int:
-    file = _attempt(digest)
-    if not run.exists(file):
-        return 1
-    return int(shaped(run.read_json(file), run.path(file), attempt=int)["attempt"])
-
-
-def _attempt(digest: str) -> str:
-    """File with the number of the newest attempt; missing: it is the first."""
-    return f"attempt_{digest[:12]}.json"
-
-
-def _file(digest: str, number: int) -> str:
-    return f"verdict_{digest[:12]}_{number}.json"
+def _number(run: RunFiles, digest: str) -> int:
+    newest = run.attempt(digest).find()
+    return 1 if newest is None else newest.attempt

@@ -82,6 +82,11 @@ def imbalance_text(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else "∞"
 
 
+def fair_share_text(value: float) -> str:
+    """Format the load of a channel over its fair share, 1 is perfect: 1.018x fair share."""
+    return f"{imbalance_text(value)}x fair share"
+
+
 def count_text(value: float) -> str:
     """Format a count or a load, whole if it is whole or large, else with three digits: 0.25."""
     if not math.isfinite(value):
@@ -129,6 +134,7 @@ def environment(package: str) -> Environment:
         bytes=bytes_text,
         seconds=seconds_text,
         imbalance=imbalance_text,
+        fair_share=fair_share_text,
         count=count_text,
         percent=percent_text,
         observed=observed_text,

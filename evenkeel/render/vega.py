@@ -38,6 +38,11 @@ _VARIABLES = {
     RULE: "var(--rule,#8884)",
     PAPER: "var(--paper,#fff)",
 }
+# Vega puts a host before each link.
+_LINK = re.compile(
+    r'<a xlink:href="https://vega\.github\.io/vega-datasets/([^"]*)">'
+    r"(<path [^>]*><title>([^<]*)</title>)"
+)
 _LAYOUT = re.compile(r'\b(?:d|transform|[xy]2?)="[^"]*"')
 
 Spec = dict[str, Any]
@@ -48,7 +53,7 @@ def line_mark(
     color: str,
     x: Spec,
     y: Spec,
-    told: str,
+    label: str,
     *,
     step: bool = False,
     dash: list[int] | None = None,
@@ -59,7 +64,7 @@ def line_mark(
 
     Parameters
     ----------
-    told : text for people who cannot see the line
+    label : text for people who cannot see the line
     step : draw steps, because each value holds until the next
     thick : width in pixels
     points : number of points; dots are drawn if it is over 0 and at most `MOST_DOTS`
@@ -74,7 +79,7 @@ def line_mark(
     return {
         "data": data,
         "mark": mark,
-        "encoding": {"x": x, "y": y, "description": {"value": told}},
+        "encoding": {"x": x, "y": y, "description": {"value": label}},
     }
 
 
@@ -122,14 +127,14 @@ def apart(places: Sequence[float], limit: float) -> list[float]:
 
 
 def draw(
-    spec: Spec, width: int, height: int, *, told: str, right: int = 0, bottom: int = BOTTOM
+    spec: Spec, width: int, height: int, *, label: str, right: int = 0, bottom: int = BOTTOM
 ) -> str:
     """Draw a chart as SVG that takes the page's font and colours, with titles on hover.
 
     Parameters
     ----------
     width, height, right, bottom : size of the chart and of two margins, in pixels
-    told : text for people who cannot see the chart
+    label : text for people who cannot see the chart
     """
     axis = {
         "labelColor": MUTED,
@@ -158,7 +163,7 @@ def draw(
         },
         **spec,
     }
-    return _own(_svg(json.dumps(whole)), width, height, told)
+    return _own(_svg(json.dumps(whole)), width, height, label)
 
 
 @lru_cache(maxsize=128)  # Drawing takes most of the time of a page.
@@ -168,9 +173,11 @@ def _svg(chart: str) -> str:
     return str(vl_convert.vegalite_to_svg(chart, vl_version="5.20"))
 
 
-def _own(svg: str, width: int, height: int, told: str) -> str:
+def _own(svg: str, width: int, height: int, label: str) -> str:
     body = svg[svg.index(">") + 1 :]
     body = re.sub(r' (?:font-family|pointer-events|aria-roledescription)="[^"]*"', "", body)
+    # Vega names a group after its marks: without any it would be an image without a name.
+    body = re.sub(r'(<g class="mark-[^"]*") role="graphics-symbol"(?=/?>)', r"\1", body)
     body = re.sub(r'<path [^>]*\bd=""[^>]*/>', "", body)
     for color, variable in _VARIABLES.items():
         # CSS variables work in styles, not in attributes.
@@ -178,9 +185,12 @@ def _own(svg: str, width: int, height: int, told: str) -> str:
     body = re.sub(r'style="([^"]*)"([^>]*) style="([^"]*)"', r'style="\1;\3"\2', body)
     body = re.sub(r'<path aria-label="([^"]*)"([^>]*)/>', r"<path\2><title>\1</title></path>", body)
     body = _LAYOUT.sub(_rounded, body)
+    body, links = _LINK.subn(r'<a href="\1" aria-label="\3">\2', body)
+    # What is within an image is not announced, so a chart with links is a group.
+    role = "group" if links else "img"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" aria-label="{escape(told)}">{body}'
+        f'width="{width}" height="{height}" role="{role}" aria-label="{escape(label)}">{body}'
     )
 
 

@@ -1,1 +1,1 @@
-"""One run: what it is asked for, what it plans, and what it leaves."""
+"""One run: its parameters, its plan, and the files that it leaves."""

@@ -1,4 +1,4 @@
-"""What a person may ask of one run, checked; where nothing is asked, the spec speaks."""
+"""Parameters of one run, checked. A parameter that is not given comes from the spec."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from pydantic import (
 )
 
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.registry.store import RESTORE, shaped
+from evenkeel.registry.files.records import ChannelRecord, ParamsRecord
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.spec.field_errors import field_error
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import InputError
 from partitioning.function.function import Channel
-from partitioning.strategies import WHOLE
+from partitioning.strategies.options import production_problem
 
 
 class Params(BaseModel):
@@ -44,7 +45,7 @@ class Params(BaseModel):
     rate: int | None = Field(None, ge=1, description="bytes of state a second that may move")
     rate_rows: int | None = Field(None, ge=1, description="rows of state a second that may move")
     window_end: date | None = Field(None, description="day after the window's last day")
-    relearn: bool = Field(False, description="learn every day anew: late rows came")
+    relearn: bool = Field(False, description="learn every day again, because late rows came")
     dry_run: bool = Field(False, description="plan and report, move nothing")
     force: bool = Field(False, description="plan even where it does not pay")
 
@@ -60,10 +61,10 @@ class Params(BaseModel):
     @field_validator("capacities")
     @classmethod
     def _one_a_channel(
-        cls, weights: tuple[float, ...] | None, told: ValidationInfo
+        cls, weights: tuple[float, ...] | None, info: ValidationInfo
     ) -> tuple[float, ...] | None:
-        # Of the weights, so that it is told beside them; `channels` stands, and is read, before.
-        channels = told.data.get("channels")
+        # Check here: then the form shows the error beside `capacities`. `channels` is read first.
+        channels = info.data.get("channels")
         if weights is not None and channels not in (None, len(weights)):
             raise ValueError(f"{len(weights)} weights for {channels} channels")
         return weights
@@ -71,22 +72,22 @@ class Params(BaseModel):
     @field_validator("strategy")
     @classmethod
     def _known(cls, name: str | None) -> str | None:
-        if name is not None and name not in WHOLE:
-            raise ValueError(f"allowed: {', '.join(WHOLE)}")
+        if name is not None and (problem := production_problem(name)):
+            raise ValueError(problem)
         return name
 
     @classmethod
     def problems(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """What is wrong with values, by field."""
+        """Return what is wrong with values, by field."""
         try:
             cls.model_validate(_given(values))
         except ValidationError as error:
-            return {str(e["loc"][0]): _said(e) for e in error.errors()}
+            return {str(e["loc"][0]): field_error(e) for e in error.errors()}
         return {}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Params:
-        """Parameters from plain values, empty strings counting as nothing asked.
+        """Read parameters from plain values. An empty string counts as not given.
 
         Raises
         ------
@@ -96,7 +97,7 @@ class Params(BaseModel):
             return cls.model_validate(_given(values))
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(str(p) for p in e['loc'])}: {_said(e)}" for e in error.errors()
+                f"{'.'.join(str(p) for p in e['loc'])}: {field_error(e)}" for e in error.errors()
             )
             raise InputError(problems, "parameters of the run") from error
 
@@ -105,48 +106,36 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value != ""}
 
 
-def _said(error: Any) -> str:
-    said = str(error["msg"]).removeprefix("Value error, ")
-    return f"{said} (got {error['input']!r})"
-
-
 def channels_for(
     spec: TableSpec, epoch: Epoch, registry: Registry, params: Params
 ) -> tuple[Channel, ...]:
-    """Channels that a run plans for.
+    """Return the channels that a run plans for.
 
-    1. The number, or capacity weights, that this run asks for: the current epoch's channels, the
-       last ones left out or new ones, numbered, added.
+    1. The number, or capacity weights, that this run asks for: the current epoch's channels,
+       without the last ones, or with new ones added and numbered.
     2. Else the spec's list, if it was edited since the current epoch was published.
     3. Else those of the current epoch.
 
-    So a number asked for once, or brought back by rolling back, stays until somebody edits the
-    spec, and an edited spec always wins over it.
+    So a number asked for once, or brought back by a rollback, stays until somebody edits the
+    spec. An edited spec always takes precedence over it.
     """
     now = epoch.function.channels
     weights = params.capacities
     count = params.channels if weights is None else len(weights)
     if count is not None:
         added = (Channel(str(i)) for i in range(len(now), count))
-        asked = (*now[:count], *added)
+        wanted = (*now[:count], *added)
         if weights is None:
-            return asked
-        return tuple(Channel(c.name, w) for c, w in zip(asked, weights, strict=True))
-    told = spec.channel_list()
-    # A bootstrapped epoch has no plan, and its channels are the spec's.
-    kept = spec_channels_file(epoch.plan_digest or "none")
-    if not registry.store.exists(kept):
-        return told
-    then, where = registry.store.read_json(kept), registry.store.path(kept)
-    if not isinstance(then, list) or not then:
-        raise DamagedError("not a list of channels", where, RESTORE)
-    for channel in then:
-        shaped(channel, where, name=str, capacity=int | float)
-    return now if then == spec_channels(spec) else told
+            return wanted
+        return tuple(Channel(c.name, w) for c, w in zip(wanted, weights, strict=True))
+    listed = spec.channel_list()
+    # A bootstrapped epoch has no plan. Its channels are the spec's.
+    then = registry.files.spec_channels(epoch.plan_digest or "none").find()
+    return now if then == spec_channels(spec) else listed
 
 
 class Throttling(NamedTuple):
-    """What a migration is held to; None: no limit.
+    """Limits of a migration; None: no limit.
 
     Parameters
     ----------
@@ -160,44 +149,28 @@ class Throttling(NamedTuple):
     rate_rows: int | None = None
 
     def seconds(self, rows: float, size: float) -> list[float]:
-        """Seconds that so many rows, and bytes, must take at least, by each rate."""
+        """Return the least seconds for so many rows and bytes, by each rate."""
         given = ((rows, self.rate_rows), (size, self.rate))
         return [0.0, *(done / rate for done, rate in given if rate is not None)]
 
 
-def throttle_for(spec: TableSpec, run: RunFolder) -> Throttling:
-    """What a run's migration is held to: as the run asks, else as the spec says."""
-    asked = _asked(run)
-    given = ((asked.get(name), getattr(spec, name)) for name in Throttling._fields)
-    return Throttling(*(said if one is None else one for one, said in given))
+def throttle_for(spec: TableSpec, run: RunFiles) -> Throttling:
+    """Return the limits of a run's migration: those of its parameters, else of the spec."""
+    return throttle_asked(spec, run.params.find() or Params())
 
 
-def throttle_asked(spec: TableSpec, params: Params) -> Throttling:
-    """Return what a run with these parameters would be held to."""
+def throttle_asked(spec: TableSpec, params: Params | ParamsRecord) -> Throttling:
+    """Return the limits that a run with these parameters would have."""
     given = ((getattr(params, name), getattr(spec, name)) for name in Throttling._fields)
     return Throttling(*(said if one is None else one for one, said in given))
 
 
-def goes_back(run: RunFolder) -> bool:
-    """Whether a run brings back an earlier epoch, by the Params that it has kept."""
-    return "to_epoch" in _asked(run)
+def spec_channels(spec: TableSpec) -> list[ChannelRecord]:
+    """Return the spec's channels as a file keeps them."""
+    return [ChannelRecord(name=c.name, capacity=c.capacity) for c in spec.channel_list()]
 
 
-def _asked(run: RunFolder) -> dict[str, Any]:
-    """The Params that a run has kept, by name; DamagedError where they are none."""
-    if not run.exists("params.json"):
-        return {}
-    where = f"{run.url}/params.json"
-    asked = {**dict.fromkeys(Throttling._fields), **shaped(run.read_json("params.json"), where)}
-    return shaped(asked, where, **dict.fromkeys(Throttling._fields, int | None))
-
-
-def spec_channels_file(plan_digest: str) -> str:
-    """File with what the spec's channels were when the plan of that digest was published. Not in
-    the epoch's folder: it is written before there is an epoch, so that no epoch lacks it."""
-    return f"spec_channels/{plan_digest}.json"
-
-
-def spec_channels(spec: TableSpec) -> list[dict[str, Any]]:
-    """The spec's channels as plain JSON values."""
-    return [{"name": c.name, "capacity": c.capacity} for c in spec.channel_list()]
+def goes_back(run: RunFiles) -> bool:
+    """Return whether a run brings back an earlier epoch, by the parameters that it has kept."""
+    asked = run.params.find()
+    return asked is not None and asked.to_epoch is not None

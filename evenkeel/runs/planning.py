@@ -1,4 +1,4 @@
-"""Plans from a spec, what is asked of one run, and a profile: the same for a run and a preview."""
+"""Plans from a spec, a run's parameters and a profile: the same for a run and a preview."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenkeel.runs.timings import pace, seconds_per_load
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn
-from partitioning.planning.decide import Decision, Policy
+from partitioning.planning.decide import Decision, Policy, aim_by_chance
 from partitioning.planning.decide import decide as decide_on
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.workload.profile import Profile
@@ -20,11 +20,14 @@ from partitioning.workload.profile import Profile
 def decision_for(
     spec: TableSpec, registry: Registry, epoch: Epoch, profile: Profile, params: Params
 ) -> Decision:
-    """Whether to rebalance. What windows cost (`windows/*.json`) and what migrations cost (earlier
-    runs' `migration.json`) is as measured; where nothing is measured yet it is not weighed."""
+    """Decide whether to rebalance.
+
+    The costs of windows (`windows/*.json`) and of migrations (earlier runs' `migration.json`) are
+    as measured. A cost that is not measured yet does not count.
+    """
     policy = Policy(
         trigger=spec.trigger,
-        max_imbalance=_aim(spec, params),
+        max_imbalance=_aim(spec, params, profile),
         horizon=spec.horizon,
         seconds_per_load=seconds_per_load(registry, profile),
         pace=pace(registry),
@@ -50,16 +53,21 @@ def plan_next(
     row: KeyColumn | None = None,
     worth: float | None = None,
 ) -> Plan:
-    """The way to the next epoch.
+    """Plan the next epoch.
 
     Parameters
     ----------
+    spec, registry : of the table
+    epoch : the current one
+    profile : of the window
+    params : of the run
+    tables : version of each state table that was weighed
     row : column by which keys may be split, as it was learned
-    worth : of a partial, where `decide` chose another than the spec's; None: the spec's
+    worth : of a partial row, if `decide` chose another than the spec's; None: the spec's
 
     Raises
     ------
-    InputError : an unknown strategy or option, channels that cannot be, or a profile that was
+    InputError : an unknown strategy or option, impossible channels, or a profile that was
         learned before the spec allowed splitting
     """
     split = spec.split
@@ -76,9 +84,9 @@ def plan_next(
         epoch.function,
         channels_for(spec, epoch, registry, params),
         strategy=strategy,
-        # Options belong to the spec's own strategy.
+        # The spec's options are those of its own strategy.
         options=spec.options if strategy == spec.strategy else {},
-        max_imbalance=_aim(spec, params),
+        max_imbalance=_aim(spec, params, profile),
         budget=plan_budget(spec.budget if params.budget is None else params.budget),
         tables=tables,
         row=row if split is not None else None,
@@ -93,11 +101,11 @@ def plan_back(
     target: Epoch,
     tables: Mapping[str, int],
 ) -> Plan:
-    """The way back to where an earlier epoch placed every key; the result is a new epoch.
+    """Plan a new epoch that puts every key where an earlier epoch had it.
 
     Raises
     ------
-    InputError : that epoch splits keys, and the spec allows it no longer
+    InputError : that epoch splits keys, and the spec no longer allows it
     """
     if len(target.function.split) and spec.split is None:
         raise InputError(
@@ -115,5 +123,6 @@ def plan_back(
     )
 
 
-def _aim(spec: TableSpec, params: Params) -> float | None:
-    return spec.max_imbalance if params.max_imbalance is None else params.max_imbalance
+def _aim(spec: TableSpec, params: Params, profile: Profile) -> float:
+    asked = spec.max_imbalance if params.max_imbalance is None else params.max_imbalance
+    return aim_by_chance(profile) if asked is None else asked

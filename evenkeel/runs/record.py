@@ -1,47 +1,39 @@
-"""What a run has left so far, and what that amounts to in a sentence."""
+"""The record of a run: what its steps have left so far, and its result in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from evenkeel.quality.history import checked
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.profiles import learned_from
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.registry.store import shaped
+from evenkeel.registry.files.migration_records import MigrationRecord, Prediction, Progress
+from evenkeel.registry.files.records import Approval, GateRecord, ParamsRecord
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.files.stored_file import StoredFile
 from evenkeel.registry.verdict import read_rolled_back
-from evenkeel.render.formatting import bytes_text, imbalance_text, percent_text, seconds_text
-from evenkeel.runs.timings import migrated
+from evenkeel.render.formatting import bytes_text, fair_share_text, percent_text
+from evenkeel.runs.figures import Figure, figures
 from partitioning.errors import EvenkeelError
+from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
 
 T = TypeVar("T")
-#: What people are told of a decision, and the `worth` that `plan` goes by; null or missing: the
-#: spec's.
-DECISION = {"rebalance": bool, "reason": str, "worth": int | float | None} | dict.fromkeys(
-    ("imbalance", "reachable", "floor", "bytes"), int | float
-)
-#: How far the commits of a throttled migration have come, of which plan; `left` is in seconds. Of
-#: the way `back` earlier versions said nothing.
-PROGRESS = {"digest": str, "back": bool | None} | dict.fromkeys(
-    ("rows", "planned", "bytes", "left"), int | float
-)
 
 
 @dataclass(frozen=True)
 class RunParts:
-    """What a run has left; None or empty: not (yet) there.
+    """What a run has left; None or empty: not there, or not yet.
 
     Parameters
     ----------
     table, run : names of the table and the run
     epoch : number of the epoch that the run started from
     params, decision, plan, gate_plan, approval, migration, gate_tables : as in the run's files
-    progress : `PROGRESS` of this plan, `back` False where the file does not say
-    rolled_back : whether roll_back began (False) or ended (True); None: neither
+    prediction : cost of the plan as predicted when it was made
+    progress : of this plan
+    rolled_back : a rollback began (False) or ended (True); None: neither
     published : number of the epoch that the run published
     timings : seconds of each step, in order
     """
@@ -49,66 +41,81 @@ class RunParts:
     table: str
     run: str = ""
     epoch: int | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    decision: Mapping[str, Any] | None = None
+    params: ParamsRecord = field(default_factory=ParamsRecord)
+    decision: Decision | None = None
     plan: Plan | None = None
-    gate_plan: Mapping[str, Any] | None = None
-    approval: Mapping[str, Any] | None = None
-    progress: Mapping[str, Any] | None = None
-    migration: Mapping[str, Any] | None = None
-    gate_tables: Mapping[str, Any] | None = None
+    prediction: Prediction | None = None
+    gate_plan: GateRecord | None = None
+    approval: Approval | None = None
+    progress: Progress | None = None
+    migration: MigrationRecord | None = None
+    gate_tables: GateRecord | None = None
     rolled_back: bool | None = None
     published: int | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def figures(self) -> list[Figure]:
+        """Predicted and measured cost of the migration; empty without a plan."""
+        return [] if self.plan is None else figures(self.plan, self.prediction, self.migration)
+
 
 def read_run(
-    table: str, registry: Registry, run: RunFolder, problems: list[str] | None = None
+    table: str, registry: Registry, run: RunFiles, problems: list[str] | None = None
 ) -> RunParts:
-    """Gather what the run has left; what is wrong goes to `problems`, if there are any to fill.
+    """Read what the run has left.
+
+    Parameters
+    ----------
+    table : name of the table
+    registry : of the table
+    run : its folder
+    problems : one text for each damaged file is added here; None: raise the error instead
 
     Raises
     ------
-    DamagedError : a file that is torn, or holds something else; nobody asked for `problems`
+    DamagedError : a file is torn, or holds something else, and `problems` is None
     """
 
-    def left(name: str, read: Callable[[Any, str], T]) -> T | None:
-        file = f"{name}.json"
+    def read(file: StoredFile[T]) -> T | None:
+        return attempt(file.find)
+
+    def attempt(find: Callable[[], T | None]) -> T | None:
         try:
-            return read(run.read_json(file), f"{run.url}/{file}") if run.exists(file) else None
+            return find()
         except EvenkeelError as error:
             if problems is None:
                 raise
             problems.append(str(error))
             return None
 
-    plan = left("plan", Plan.from_dict)
-    profile = left("profile", learned_from)
-    migration = left("migration", migrated)
-    progress = left("progress", lambda *file: {"back": False} | shaped(*file, **PROGRESS))
-    published = rolled_back = None
+    plan = read(run.plan)
+    profile = read(run.learned)
+    migration = read(run.migration)
+    progress = read(run.progress)
+    published = rolled_back = prediction = None
     if plan is not None:
+        prediction = read(run.prediction(plan.digest))
         if registry.published(plan.function.epoch, plan.digest):
             published = plan.function.epoch
-        # The mark may be of an attempt before the newest.
-        if left("rolled_back", partial(shaped, digest=str, done=bool)) is not None:
-            mark = read_rolled_back(run, plan.digest)
-            rolled_back = None if mark is None else mark["done"]
-    timings = {"learn": profile["seconds"]} if profile and "seconds" in profile else {}
-    for name, moved in (migration or {}).get("tables", {}).items():
-        timings[f"migrate {name}"] = moved["seconds"]
+        mark = attempt(partial(read_rolled_back, run, plan.digest))
+        rolled_back = None if mark is None else mark.done
+    timings = {"learn": profile.seconds} if profile and profile.seconds is not None else {}
+    for name, moved in migration.tables.items() if migration else ():
+        timings[f"migrate {name}"] = moved.seconds
     return RunParts(
         table=table,
         run=run.name,
-        epoch=plan.parent_epoch if plan else profile["epoch"] if profile else None,
-        params=left("params", shaped) or {},
-        decision=left("decision", partial(shaped, **DECISION)),
+        epoch=plan.parent_epoch if plan else profile.epoch if profile else None,
+        params=read(run.params) or ParamsRecord(),
+        decision=read(run.decision),
         plan=plan,
-        gate_plan=left("gate_plan", checked),
-        approval=left("approval", partial(shaped, approved=bool, by=str, when=str)),
-        progress=progress if plan and progress and progress["digest"] == plan.digest else None,
+        prediction=prediction,
+        gate_plan=read(run.gate_plan),
+        approval=read(run.approval),
+        progress=progress if plan and progress and progress.digest == plan.digest else None,
         migration=migration,
-        gate_tables=left("gate_tables", checked),
+        gate_tables=read(run.gate_tables),
         rolled_back=rolled_back,
         published=published,
         timings=timings,
@@ -116,29 +123,29 @@ def read_run(
 
 
 def headline(parts: RunParts) -> tuple[str, str, str]:
-    """What happened: a title, a sentence, and its tone (good, bad or plain)."""
+    """Return the result of a run: a title, a sentence, and its tone (good, bad or plain)."""
     table, plan, decision = parts.table, parts.plan, parts.decision
     if plan is None:
         stays = f"{table} stays at epoch {parts.epoch}" if parts.epoch is not None else table
         if decision is None:
             return f"{table}: nothing decided yet", "The run has not come to a decision.", ""
-        if decision["rebalance"]:
-            return f"{table}: nothing planned yet", f"To rebalance: {decision['reason']}.", ""
-        return stays, f"Nothing moves: {decision['reason']}.", ""
+        if decision.rebalance:
+            return f"{table}: nothing planned yet", f"To rebalance: {decision.reason}.", ""
+        return stays, f"Nothing moves: {decision.reason}.", ""
     way = f"epoch {plan.parent_epoch} to epoch {plan.function.epoch}"
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
     price = f"{bytes_text(plan.bytes)} of state ({percent_text(share)})"
     change = (
-        f"The fullest channel {{}} {imbalance_text(plan.imbalance_before)} times its fair share "
-        f"and {{}} {imbalance_text(plan.imbalance_after)}"
+        f"The fullest channel {{}} {fair_share_text(plan.imbalance_before)} "
+        f"and {{}} {fair_share_text(plan.imbalance_after)}"
     )
     would = change.format("carries", "would carry") + f", for moving {price}."
-    did = change.format("carried", "now carries") + f", for moving {price}{_took(parts)}."
-    if parts.gate_plan and not parts.gate_plan["success"]:
+    did = change.format("carried", "now carries") + f".{_cost(parts)}"
+    if parts.gate_plan and not parts.gate_plan.success:
         return f"{table}: the plan from {way} did not pass", f"Nothing moved. {would}", "bad"
-    if parts.approval and not parts.approval["approved"]:
-        by = f"{parts.approval['by']} rejected it: nothing moved. "
-        return f"{table}: the plan from {way} was rejected", by + would, "bad"
+    if parts.approval and not parts.approval.approved:
+        by = f"Refused by {parts.approval.by}: nothing moved. "
+        return f"{table}: the plan from {way} was refused", by + would, "bad"
     if parts.rolled_back is not None and parts.published is None:
         done = "was" if parts.rolled_back else "is being"
         stays = f"Epoch {plan.parent_epoch} stays the current one. "
@@ -147,7 +154,7 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
             f"{_why(parts)} {stays}{would}",
             "bad",
         )
-    if parts.gate_tables and not parts.gate_tables["success"]:
+    if parts.gate_tables and not parts.gate_tables.success:
         return (
             f"{table}: the move from {way} did not pass",
             f"Epoch {plan.parent_epoch} stays the current one. {would}",
@@ -155,7 +162,7 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
         )
     if parts.published is not None:
         return f"{table} went from {way}", did, "good"
-    if parts.params.get("dry_run"):
+    if parts.params.dry_run:
         return f"{table}: a dry run from {way}", f"Nothing has moved. {would}", ""
     if parts.migration:
         return f"{table} is moving from {way}", f"Not published yet. {would}", ""
@@ -163,19 +170,21 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
 
 
 def _why(parts: RunParts) -> str:
-    """Why a run was rolled back, as far as its files tell."""
+    """Say why a run was rolled back, as far as its files show."""
     gate = parts.gate_tables
     if gate is None:
         return "The tables were not checked: the job that moves them did not succeed."
-    failed = [
-        r["what"] for r in gate["results"] if not r["success"] and r["severity"] == "critical"
-    ]
-    if gate["success"]:
+    failed = [r.what for r in gate.results if r.fails_gate]
+    if gate.success:
         return "The tables passed their checks, but a later step failed."
     return f"The tables did not pass: {'; '.join(failed) or 'see below'}."
 
 
-def _took(parts: RunParts) -> str:
-    seconds = [t.get("seconds") for t in (parts.migration or {}).get("tables", {}).values()]
-    known = [s for s in seconds if s is not None]
-    return f" in {seconds_text(sum(known))}" if known else ""
+def _cost(parts: RunParts) -> str:
+    """Say how much state the migration moved, and in which time; empty if nothing tells."""
+    found = {f.name: f for f in parts.figures}
+    moved, seconds = found["bytes_moved"], found["seconds"]
+    if moved.measured is None:
+        return ""
+    took = f" in {seconds.texts[1]}" if seconds.measured is not None else ""
+    return f" It moved {moved.texts[1]} of state{took}; {moved.texts[0]} were predicted."

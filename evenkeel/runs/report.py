@@ -1,11 +1,12 @@
-"""The page of a run: what happened and at what price, from whatever the run has left so far.
+"""The page of a run: its result and its cost, from whatever the run has left so far.
 
-One self-contained file: no script, no request to any host. Everything that comes from data is
-escaped by the template.
+It is one self-contained file: no script, no request to any host. The template escapes everything
+that comes from data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,31 +14,33 @@ from markupsafe import Markup
 
 from evenkeel.quality.budgets import write_budget
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import RunFolder
-from evenkeel.render.charts import NARROW, WIDE, curve_svg, loads_svg
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.render.charts import NARROW, WIDE, loads_svg
+from evenkeel.render.curve_chart import curve_svg
 from evenkeel.render.formatting import bytes_text, imbalance_text, percent_text, template
+from evenkeel.runs.figures import break_even
 from evenkeel.runs.record import RunParts, headline, read_run
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.planning.plan import Plan
 
-#: Moves that are listed, and how many of them at first sight; the rest is counted.
+#: Moves to list at most, and those of them to show before a click; others are only counted.
 LISTED, FIRST = 200, 20
-#: From a run's folder, or an epoch's, to the registry.
+#: Relative path from a run's folder, or an epoch's, to the registry.
 _HOME = "../../"
 
 
-def render(spec: TableSpec, registry: Registry, run: RunFolder) -> str:
-    """The page of a run, as HTML; what the run has not left is left out.
+def render(spec: TableSpec, registry: Registry, run: RunFiles) -> str:
+    """Render the page of a run as HTML. A part that the run has not left is left out.
 
     Raises
     ------
     DamagedError : a file of the run is torn
     """
-    return page(read_run(spec.table, registry, run))
+    return page(read_run(spec.table, registry, run), spec)
 
 
-def page(parts: RunParts) -> str:
-    """The page of these parts, as HTML. The same parts give the same page."""
+def page(parts: RunParts, spec: TableSpec | None = None) -> str:
+    """Render the page of these parts as HTML. The same parts give the same page."""
     title, sentence, tone = headline(parts)
     plan = parts.plan
     return template("report.html.j2").render(
@@ -50,10 +53,12 @@ def page(parts: RunParts) -> str:
             r
             for gate in (parts.gate_plan, parts.gate_tables)
             if gate
-            for r in gate["results"]
-            if not r["success"] and r["severity"] == "critical"
+            for r in gate.results
+            if r.fails_gate
         ],
         facts=plan_facts(plan) if plan else [],
+        break_even=break_even(parts.prediction, spec.horizon)[0] if spec else None,
+        floor_note=floor_note(spec is not None and spec.split is not None),
         pictures=pictures(plan) if plan else {},
         channels=_channels(plan) if plan else [],
         moves=_moves(plan) if plan else [],
@@ -64,40 +69,52 @@ def page(parts: RunParts) -> str:
     )
 
 
+def floor_note(split: bool) -> str:
+    """Say what the floor of a table is; `split`: its spec allows splitting keys."""
+    return "the least possible" if split else "the least possible without splitting keys"
+
+
 def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
-    """What a plan amounts to: name, value and note of each figure."""
+    """Return name, value and note of each figure of a plan."""
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
     target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
     most = write_budget(plan)
     budget = "no budget" if most is None else f"budget {bytes_text(most)}"
     keys = sum(m.kind == "key" for m in plan.moves)
-    split = plan.function.split
-    copies = np.diff(split.starts)
+    shared = plan.function.split
+    copies = np.diff(shared.starts)
     facts = [
         ("imbalance before", imbalance_text(plan.imbalance_before), "1 is perfect"),
         ("imbalance after", imbalance_text(plan.imbalance_after), target),
-        ("floor", imbalance_text(plan.floor), "the least possible"),
+        ("floor", imbalance_text(plan.floor), floor_note(plan.function.row is not None)),
         ("hashing alone", imbalance_text(plan.imbalance_hashing), "for comparison"),
-        ("state moved", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
+        ("state to move", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
         ("moves", f"{len(plan.moves):,}", f"{keys:,} heavy {'key' if keys == 1 else 'keys'}"),
     ]
-    if len(split):
+    if len(shared):
         parts = f"{copies.mean():.1f} copies each, at most {copies.max()}"
-        facts.append(("split keys", f"{len(split):,}", parts))
+        facts.append(("split keys", f"{len(shared):,}", parts))
     return facts
 
 
-def pictures(plan: Plan) -> dict[str, dict[str, Markup]]:
-    """`loads` and `curve` of a plan, each `wide` and `narrow`, as SVG."""
+def pictures(plan: Plan, links: Sequence[str] = ()) -> dict[str, dict[str, Markup]]:
+    """Draw the `loads` and the `curve` of a plan as SVG, each `wide` and `narrow`.
+
+    Parameters
+    ----------
+    links : address of the page of each channel, for its bar; none: bars are no links
+    """
     names, capacities = channel_names(plan)
     levels = [("floor", plan.floor), ("hashing", plan.imbalance_hashing)]
     if plan.max_imbalance is not None:
         levels.append(("target", plan.max_imbalance))
     drawn: dict[str, dict[str, Markup]] = {"loads": {}, "curve": {}}
     for size, width in (("wide", WIDE), ("narrow", NARROW)):
-        # Vega escapes what it writes; nothing else goes into a picture.
+        # Vega escapes every text that it draws, and a picture holds nothing else.
         drawn["loads"][size] = Markup(
-            loads_svg(names, capacities, plan.loads_before, plan.loads_after, width=width)
+            loads_svg(
+                names, capacities, plan.loads_before, plan.loads_after, width=width, links=links
+            )
         )
         drawn["curve"][size] = Markup(
             curve_svg(
@@ -112,7 +129,7 @@ def pictures(plan: Plan) -> dict[str, dict[str, Markup]]:
 
 
 def channel_names(plan: Plan) -> tuple[list[str], list[float]]:
-    """Names and capacities of every channel there was or will be; dropped ones by number."""
+    """Return the names and capacities of all channels before and after; dropped ones by number."""
     channels = plan.function.channels
     dropped = range(len(channels), len(plan.loads_before))
     names = [c.name for c in channels] + [str(i) for i in dropped]
@@ -150,14 +167,18 @@ def _moves(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _gates(parts: RunParts) -> list[dict[str, Any]]:
-    found = (("Before: the plan", parts.gate_plan), ("After: the tables", parts.gate_tables))
-    return [{"title": title, **gate} for title, gate in found if gate]
+    found = (("Plan checks", parts.gate_plan), ("Table checks", parts.gate_tables))
+    return [
+        {"title": title, "results": gate.results, "docs": gate.docs}
+        for title, gate in found
+        if gate
+    ]
 
 
 def _tables(parts: RunParts) -> list[dict[str, Any]]:
-    moved = (parts.migration or {}).get("tables", {})
+    moved = parts.migration.tables if parts.migration else {}
     weighed = parts.plan.tables if parts.plan else {}
     return [
-        {"name": name, "weighed": weighed.get(name), **moved.get(name, {})}
+        {"name": name, "weighed": weighed.get(name), **moved[name].model_dump()}
         for name in sorted(moved)
     ]

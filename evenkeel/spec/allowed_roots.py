@@ -1,4 +1,4 @@
-"""Where specs may reach: below the folders that `EVENKEEL_ROOTS` names, if it is set."""
+"""The folders that specs may name: those below `EVENKEEL_ROOTS`, if it is set."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pathlib import Path
 from partitioning.errors import InputError
 
 VARIABLE = "EVENKEEL_ROOTS"
-#: Hadoop's patterns, and those of them of which it is not known here what they come to.
+#: Hadoop's glob characters, and the patterns that cannot be resolved here.
 _PATTERN = re.compile(r"[*?\[\]]")
 _LEADS_OUT = re.compile(rf"[{{}}\\]|{_PATTERN.pattern}.*/")
-#: Hadoop's names for a store that fsspec knows by the first.
+#: Hadoop's names of stores, and fsspec's name for the same store.
 _SAME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 
 
 def check_inside(places: Mapping[str, str], file: str) -> None:
-    """Refuse a spec that names a place outside of the roots; anything is inside where none is set.
+    """Refuse a spec that names a place outside of the allowed roots. No root set: allow any place.
 
     Parameters
     ----------
     places : absolute paths and URLs by the spec's field
-    file : the spec
+    file : the spec, for the error
 
     Raises
     ------
-    InputError : names the first field that does
+    InputError : names the first field whose place is outside, and the allowed roots
     """
     roots = [root.strip() for root in os.environ.get(VARIABLE, "").split(",") if root.strip()]
     inside = [_parts(root) for root in roots]
     for field, place in places.items() if roots else ():
         if _LEADS_OUT.search(place):
             raise InputError(
-                f"{field}: has a pattern that may lead anywhere; {VARIABLE} allows * ? [ ] alone, "
-                f"in the last part (got {place!r})",
+                f"{field}: has a pattern that may match anything; {VARIABLE} allows only * ? [ ], "
+                f"and only in the last part (got {place!r})",
                 file,
                 "Name one folder",
             )
@@ -46,27 +46,29 @@ def check_inside(places: Mapping[str, str], file: str) -> None:
                     f"{field}: is outside of what {VARIABLE} allows (got {place!r}; allowed: below "
                     f"{', '.join(roots)})",
                     file,
-                    "Put it there, or have who runs Evenkeel add its folder",
+                    "Move it there, or ask the operator of Evenkeel to add its folder",
                 )
 
 
 def _matches(place: str) -> list[str]:
-    """What a pattern in the last part comes to on a local disk, where it may be a link."""
+    """List local files that match a pattern in the last part, because a match may be a link."""
     scheme, found, rest = place.partition("://")
     where = Path(rest if found else place)
     if (found and scheme != "file") or not _PATTERN.search(where.name):
         return []
-    # Two stars are one to Hadoop.
+    # Hadoop reads two stars as one.
     return [str(match) for match in where.parent.glob(re.sub(r"\*+", "*", where.name))]
 
 
 def _parts(place: str) -> tuple[str, ...]:
-    """Store and folders of a place, by which one is below another: links followed on local disks,
-    `..` taken away."""
+    """Split a place into its store and folders, so that prefixes can be compared.
+
+    Follows links on local disks, and resolves `..`.
+    """
     scheme, found, rest = place.partition("://")
     if not found or scheme == "file":
         return ("", *Path(rest if found else place).resolve().parts)
-    # What the first part after it is belongs to the store: a bucket, a host.
+    # The first part after the scheme names the store: a bucket or a host.
     bucket, _, path = rest.partition("/")
     folders = posixpath.normpath(f"/{path}").split("/")
     return (_SAME.get(scheme, scheme), bucket, *(f for f in folders if f))

@@ -1,48 +1,88 @@
-"""All table specs of a folder: those that are right, and what is wrong with the others."""
+"""All table specs of a folder, and an error for each file that is wrong."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from evenkeel.spec import allowed_roots, custom_merges
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError, InputError
 
+#: Specs kept in a process: about 10 kB each.
+KEPT = 4096
+
 
 @dataclass(frozen=True)
 class Catalog:
-    """`specs` by file, in order of name; `problems`: one error for each file left out."""
+    """The specs of a folder.
+
+    Parameters
+    ----------
+    specs : by file, in order of name
+    problems : one error for each file left out
+    """
 
     specs: dict[Path, TableSpec]
     problems: tuple[EvenkeelError, ...]
 
 
 def tables_folder(beside: Path) -> Path:
-    """`$EVENKEEL_TABLES`, or the folder `tables` in `beside`."""
+    """Return `$EVENKEEL_TABLES`, or the folder `tables` in `beside`."""
     return Path(os.environ.get("EVENKEEL_TABLES") or beside / "tables").resolve()
 
 
 def load_catalog(folder: Path) -> Catalog:
-    """Read every `*.yaml` of the folder. A spec that is wrong, or that has the name or the
-    registry of a file before it, is left out and told as a problem; a missing folder is one."""
+    """Read every `*.yaml` and `*.yml` file of the folder.
+
+    Leave out a spec that is wrong, or that has the name or the registry of an earlier file, and
+    return it as a problem. A missing folder is a problem, too. Raise nothing.
+    """
     specs: dict[Path, TableSpec] = {}
     problems: list[EvenkeelError] = []
     if not folder.is_dir():
         problems.append(InputError("there is no such folder", str(folder), "Set EVENKEEL_TABLES"))
+    names: dict[str, Path] = {}
+    registries: dict[str, Path] = {}
     for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
-            spec = load_spec(file)
-            for other, known in specs.items():
-                if known.table == spec.table:
-                    said = f"table: {spec.table!r} is already the name of {other.name}"
-                    raise InputError(said, str(file), "Choose another name")
-                if known.registry == spec.registry:
-                    said = f"registry: {spec.registry} is already that of {other.name}"
-                    raise InputError(said, str(file), "Give each table a registry of its own")
+            spec = _unchanged(file)
+            if other := names.get(spec.table):
+                said = f"table: {spec.table!r} is already the name of {other.name}"
+                raise InputError(said, str(file), "Choose another name")
+            if other := registries.get(spec.registry):
+                said = f"registry: {spec.registry} is already that of {other.name}"
+                raise InputError(said, str(file), "Give each table a registry of its own")
         except EvenkeelError as error:
             problems.append(error)
         else:
             specs[file] = spec
+            names[spec.table] = registries[spec.registry] = file
     return Catalog(specs, tuple(problems))
+
+
+def _unchanged(file: Path) -> TableSpec:
+    """Return the spec of a file, from this process's memory as long as nothing has changed."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return load_spec(file)
+    merges = os.environ.get(custom_merges.VARIABLE)
+    settings = merges, merges and _changed(merges), os.environ.get(allowed_roots.VARIABLE)
+    return _loaded(file, (stat.st_mtime_ns, stat.st_size, stat.st_ino), settings)
+
+
+@lru_cache(KEPT)
+def _loaded(file: Path, stamp: tuple[int, ...], settings: tuple[object, ...]) -> TableSpec:
+    return load_spec(file)
+
+
+def _changed(path: str) -> int | None:
+    """Return when a file was changed; None if it is not there."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return None

@@ -1,7 +1,7 @@
-"""Merges of a deployment's own: SQL that its operators register, beside the specs.
+"""Custom merges: SQL that a deployment's operators register beside the specs.
 
-A spec holds names and numbers only. What a merge of another name does stands in a YAML file that
-the environment variable EVENKEEL_MERGES names, on every machine that reads specs:
+A spec holds names and numbers only, never SQL. The environment variable EVENKEEL_MERGES names a
+YAML file with the custom merges. Every machine that reads specs needs it:
 
     flags:
       fold: bit_or({of})       # an aggregate of events
@@ -59,16 +59,16 @@ class _Own(BaseModel):
             filled(self.every, "{x}"),
             bare=pair,
             types=None if self.types is None else frozenset(self.types),
-            told="a type that has an order" if self.types is None else ", ".join(self.types),
+            types_text="a type that has an order" if self.types is None else ", ".join(self.types),
         )
 
 
 def merges() -> dict[str, Merge]:
-    """Every merge by name: those of `MERGES`, and those that are registered.
+    """Return every merge by name: the built-in ones and the custom ones.
 
     Raises
     ------
-    InputError : the file that EVENKEEL_MERGES names is not there, or wrong
+    InputError : the file that EVENKEEL_MERGES names is missing or wrong
     """
     path = os.environ.get(VARIABLE)
     if not path:
@@ -79,19 +79,23 @@ def merges() -> dict[str, Merge]:
 
 @lru_cache(maxsize=4)
 def _registered(path: str, changed: int) -> dict[str, Merge]:
-    fix = f"Correct the file that {VARIABLE} names; see docs/SPEC.md"
+    fix = f"Correct the file that {VARIABLE} names"
     data = read_yaml(path, fix)
     if not isinstance(data, dict):
-        raise InputError("not a mapping of merges by name", path, fix)
+        raise InputError("expected a mapping of merges by name", path, fix)
     found = {}
     for name, fields in data.items():
         if not str(name).isidentifier() or name in MERGES:
-            raise InputError(f"{name!r} cannot name a merge of your own", path, fix)
+            raise InputError(
+                f"{name!r} cannot name a custom merge; expected an identifier, no built-in name",
+                path,
+                fix,
+            )
         try:
             found[str(name)] = _Own.model_validate(fields).merge()
         except ValidationError as error:
-            told = "; ".join(
+            problems = "; ".join(
                 f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()
             )
-            raise InputError(told, path, fix) from error
+            raise InputError(problems, path, fix) from error
     return found

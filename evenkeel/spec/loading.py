@@ -1,4 +1,4 @@
-"""The file of a spec: where it is, what it holds, and what is wrong with it, in one message."""
+"""Loading of a spec's file: find it, check it, and report every wrong field in one message."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MOST_CHANNELS, TableSpec
 from partitioning.errors import InputError
 
-#: Tags of the forms that a field may take.
+#: Tags that pydantic adds to the place of an error for fields with several forms.
 _FORMS = (("list",), ("number",), ("auto",))
 
 
 def load_spec(path: str | Path) -> TableSpec:
-    """Read and check a spec; relative paths in it become absolute (against the spec's folder).
+    """Read and check a spec. Make its relative paths absolute, from the spec's folder.
 
     Raises
     ------
@@ -36,12 +36,12 @@ def load_spec(path: str | Path) -> TableSpec:
     file = Path(path)
     data = read_yaml(path)
     if not isinstance(data, dict):
-        raise InputError("not a table spec: a mapping of fields is expected", str(path))
+        raise InputError("expected a table spec, a mapping of fields", str(path))
     try:
         spec = TableSpec.model_validate(data)
     except ValidationError as error:
         problems = "; ".join(_problem(e) for e in error.errors())
-        raise InputError(problems, str(path), "See docs/SPEC.md") from error
+        raise InputError(problems, str(path), "Correct these fields") from error
     folder = file.resolve().parent
     state = {
         n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
@@ -69,7 +69,17 @@ def load_spec(path: str | Path) -> TableSpec:
 
 
 def find_spec(table: str) -> Path:
-    """The spec file of a table: a path as it is, or a name in `$EVENKEEL_TABLES` (or ./tables)."""
+    """Find the spec file of a table.
+
+    Parameters
+    ----------
+    table : a path that ends with .yaml or .yml, or a table's name. A name is looked up in
+        `$EVENKEEL_TABLES`, or in ./tables
+
+    Raises
+    ------
+    InputError : no table has this name; lists those that exist
+    """
     if table.endswith((".yaml", ".yml")):
         return Path(table)
     folder = Path(os.environ.get("EVENKEEL_TABLES", "tables"))
@@ -89,14 +99,14 @@ def _absolute(path: str, folder: Path) -> str:
 
 
 def _place(path: str) -> str:
-    """One text for each place, however it is written."""
+    """Normalize a path or URL, so that equal places have equal texts."""
     return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
 
 def _problem(error: Any) -> str:
     where = error["loc"]
     if where[0:1] in (("channels",), ("decay",)) and where[1:2] in _FORMS:
-        # Which of its forms it was read as: no field of the user's.
+        # This part names a form of the field. A user's spec has no such field.
         where = (where[0], *where[2:])
     field = ".".join(str(p) for p in where) or "spec"
     shown = repr(error.get("input"))
@@ -111,12 +121,12 @@ def _problem(error: Any) -> str:
         shown += (
             f"; allowed: a number from 1 to {MOST_CHANNELS:,}, or a list of names and capacities"
         )
-    # A rule between fields says itself what it got: the input is the whole spec.
+    # A rule between fields names the values itself: its input is the whole spec.
     return f"{field}: {said} (got {shown})" if where else said
 
 
 def _model(where: tuple[Any, ...]) -> type[Strict]:
-    """What stands at a place in a spec."""
+    """Return the model of the mapping at a place in a spec."""
     if not where:
         return TableSpec
     within: dict[str, type[Strict]] = {

@@ -1,4 +1,4 @@
-"""The parts of a table spec: each a mapping in `tables/NAME.yaml`, checked field by field."""
+"""The parts of a table spec: each is a mapping in `tables/NAME.yaml`, checked field by field."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evenkeel.spec.custom_merges import merges
-from partitioning.strategies.frontier.strategy import WORTH
+from partitioning.strategies.frontier.options import WORTH
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 
 
 class Strict(BaseModel):
-    """Immutable, and a field that does not exist is an error."""
+    """Base of all parts: immutable, and an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @field_validator("*", mode="before")
     @classmethod
     def _no_yes_or_no(cls, value: Any) -> Any:
-        # `keep: yes` would be 1 day to pydantic.
+        # pydantic would read `keep: yes` as 1 day.
         if isinstance(value, bool):
-            raise ValueError("yes and no, true and false are no values of this field")
+            raise ValueError("expected another value than yes, no, true or false")
         return value
 
 
@@ -37,7 +37,7 @@ class Input(Strict):
 
 
 class StateColumn(Strict):
-    """How a column of state comes from events, and how two partial values become one."""
+    """How events make a column of state, and how its partial values become one."""
 
     merge: str = Field(description="how values are merged; see below")
     of: str | None = Field(None, description="input column; not for count")
@@ -62,10 +62,39 @@ class StateColumn(Strict):
 
 
 class StateTable(Strict):
-    """One Delta table of keyed state."""
+    """One Delta table of keyed state: made and merged by Evenkeel, or a team's own.
+
+    Of a team's own table Evenkeel writes the columns slot and channel only.
+    """
 
     path: str = Field(description="folder of the Delta table; relative to the spec's folder")
-    columns: dict[Name, StateColumn] = Field(description="state columns", min_length=1)
+    columns: dict[Name, StateColumn] = Field(
+        {}, description="state columns that Evenkeel makes from events; none: give `rows`"
+    )
+    rows: Literal["one", "many"] | None = Field(
+        None,
+        description="rows a key of a table that the team writes, and Evenkeel adopts; none: "
+        "Evenkeel makes the table from events",
+    )
+    partitions: list[Name] = Field(
+        [], description="of a team's own table: columns that partition it below channel"
+    )
+
+    @model_validator(mode="after")
+    def _ours_or_theirs(self) -> StateTable:
+        if bool(self.columns) == bool(self.rows):
+            raise ValueError(
+                "expected either `columns`, for state that Evenkeel makes from events, or `rows` "
+                f"(one or many), for a table of yours; got {'both' if self.columns else 'neither'}"
+            )
+        if self.partitions and not self.rows:
+            raise ValueError("partitions: allowed with `rows` only")
+        return self
+
+    @property
+    def plain(self) -> bool:
+        """Whether the team writes the rows, so that Evenkeel knows no merge of them."""
+        return self.rows is not None
 
     @field_validator("columns")
     @classmethod
@@ -86,14 +115,14 @@ class StateTable(Strict):
 
 
 class ChannelSpec(Strict):
-    """One owner of state."""
+    """One channel: its name and capacity."""
 
     name: str = Field(min_length=1, description="what people call it")
     capacity: float = Field(1.0, ge=0, allow_inf_nan=False, description="share; 0 drains it")
 
 
 class Splitting(Strict):
-    """Allows keys that are too heavy for one channel to be shared by several."""
+    """How keys that are too heavy for one channel may be shared by several."""
 
     by: str = Field(
         description="input column that tells a key's events apart, such as an id: its hash says to "
@@ -117,7 +146,7 @@ class Splitting(Strict):
 
 
 class Watching(Strict):
-    """Lets skew that appears within the day be met within the day."""
+    """How skew that appears within the day is met within the day."""
 
     every: int = Field(
         5,

@@ -21,17 +21,17 @@ from evenkeel.spec.parts import (
 )
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
-from partitioning.strategies import SPLITTING, WHOLE
-from partitioning.strategies.options import check_options
+from partitioning.strategies import PRODUCTION as PRODUCTION  # of the spec: DAGs offer them
+from partitioning.strategies.options import check_options, production_problem
 
-#: Columns that every state table has of ours.
+#: Columns that Evenkeel adds to every state table.
 CHANNEL, SLOT = "channel", "slot"
-#: Most channels that a spec may ask for.
+#: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MOST_CHANNELS = 100_000
 
 
 def _kind(channels: Any) -> str:
-    """Which of its two forms `channels` is in, so that errors are about that one alone."""
+    """Return which of its two forms `channels` has, so that errors are about that form alone."""
     return "list" if isinstance(channels, list) else "number"
 
 
@@ -40,7 +40,7 @@ def _decay_kind(decay: Any) -> str:
 
 
 class TableSpec(Strict):
-    """A keyed table to keep even. See docs/SPEC.md."""
+    """A keyed table to keep even."""
 
     table: Name = Field(description="name of the table; also names its DAGs")
     key: list[str] = Field(min_length=1, description="input columns that make up the key")
@@ -82,21 +82,25 @@ class TableSpec(Strict):
     split: Splitting | None = Field(
         None,
         description="allow keys too heavy for one channel to be shared by several; none: every "
-        "key stays whole. See SPLITTING.md",
+        "key stays whole",
     )
     watch: Watching | None = Field(
         None,
         description="meet skew within the day, by a DAG of its own or a stream; none: the daily "
-        "run alone does. See SPLITTING.md",
+        "run alone does",
     )
-    strategy: str = Field("frontier", description="how the next function is built")
+    strategy: str = Field(
+        "frontier",
+        description=f"how the next function is built: one of {', '.join(PRODUCTION)}. Other "
+        "strategies are for backtests",
+    )
     options: dict[str, Any] = Field({}, description="options of the strategy")
     trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
-        description="imbalance that a rebalance aims at; none: as even as it gets, and with "
-        "`decay` by what past forecasts were off, too",
+        description="imbalance that a rebalance aims at; none: 1.005, and with `decay` as much "
+        "more as chance explains",
     )
     budget: int | None = Field(
         None,
@@ -121,22 +125,24 @@ class TableSpec(Strict):
     )
     horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
     schedule: str | None = Field("@daily", description="when the DAG runs; none: only when asked")
-    keep: int = Field(30, ge=1, description="days that an epoch stays readable")
+    keep: int = Field(
+        30,
+        ge=1,
+        description="days that versions of state tables, and files of old runs, stay",
+    )
 
     @field_validator("key")
     @classmethod
     def _distinct(cls, key: list[str]) -> list[str]:
         if len(set(key)) < len(key):
-            raise ValueError("key columns must differ")
+            raise ValueError("key columns must differ, a column is given twice")
         return key
 
     @field_validator("strategy")
     @classmethod
-    def _known(cls, strategy: str, info: ValidationInfo) -> str:
-        allowed = strategy in SPLITTING and info.data.get("split") is not None
-        if strategy not in WHOLE and not allowed:
-            wrong = "splits keys, without `split`" if strategy in SPLITTING else "is no strategy"
-            raise ValueError(f"{strategy!r} {wrong}; allowed: {', '.join(WHOLE)}")
+    def _known(cls, strategy: str) -> str:
+        if problem := production_problem(strategy):
+            raise ValueError(problem)
         return strategy
 
     @field_validator("options")
@@ -148,20 +154,25 @@ class TableSpec(Strict):
             except InputError as error:
                 raise ValueError(f"{error.what}. {error.fix}") from error
         if own := sorted(set(options) & {"splitting", "copies", "worth"}):
-            raise ValueError(f"{', '.join(own)}: say it by `split`")
+            raise ValueError(f"{', '.join(own)}: set it in `split` instead")
         if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
-            raise ValueError("with `split` only one of the resources can be even")
+            raise ValueError("with `split`, `resources` must name one resource only")
         return options
 
     @model_validator(mode="after")
     def _names_do_not_clash(self) -> TableSpec:
-        # Spark tells no upper from lower case in names of columns.
+        # Spark compares names of columns without regard to case.
         if clash := sorted(c for c in self.key if c.lower() in (CHANNEL, SLOT)):
-            raise ValueError(f"key: {clash} are taken by us; give the input column another name")
+            raise ValueError(
+                f"key: {clash} are names of columns that Evenkeel adds; rename the input column"
+            )
         reserved = {CHANNEL, SLOT, *(c.lower() for c in self.key)}
         for name, table in self.state.items():
-            if clash := sorted(c for c in table.columns if c.lower() in reserved):
-                raise ValueError(f"state.{name}: {clash} are taken by the key or by us")
+            named = [*table.columns, *table.partitions]
+            if clash := sorted(c for c in named if c.lower() in reserved):
+                raise ValueError(
+                    f"state.{name}: {clash} are names of the key or of columns that Evenkeel adds"
+                )
             for column, c in table.columns.items():
                 if c.merge == "last" and self.last_by(c) is None:
                     raise ValueError(
@@ -187,12 +198,31 @@ class TableSpec(Strict):
             raise ValueError(f"channels: {error}") from error
         return self
 
+    @model_validator(mode="after")
+    def _state_is_of_one_kind(self) -> TableSpec:
+        if len(kinds := {table.plain for table in self.state.values()}) > 1:
+            raise ValueError(
+                "state: expected `columns` in all tables or `rows` in all; give the others a spec "
+                "of their own"
+            )
+        for part in ("split", "watch"):
+            if kinds == {True} and getattr(self, part) is not None:
+                raise ValueError(
+                    f"{part}: shares keys, which needs state tables with `columns` and their merges"
+                )
+        return self
+
+    @property
+    def plain(self) -> bool:
+        """Whether the state tables are the team's own, which Evenkeel adopts."""
+        return all(table.plain for table in self.state.values())
+
     def last_by(self, column: StateColumn) -> str | None:
-        """Input column that tells which value of a `last` is the last one."""
+        """Return the input column that orders the values of a `last` column."""
         return column.by or self.input.time
 
     def channel_list(self) -> tuple[Channel, ...]:
-        """The channels as the core takes them."""
+        """Return the channels as `partitioning` takes them."""
         if isinstance(self.channels, int):
             return numbered_channels(self.channels)
         return tuple(Channel(c.name, c.capacity) for c in self.channels)

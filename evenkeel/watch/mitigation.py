@@ -1,4 +1,4 @@
-"""Light epochs: what the watch has decided, as a function, a plan, and words."""
+"""Epochs within the day: the watch's decision as a function, a plan and words."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from croniter import croniter
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.run_folder import WATCHED, RunFolder
-from evenkeel.registry.store import RESTORE, shaped
+from evenkeel.registry.files.records import LearningMark, ParamsRecord, WatchDecision
+from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.record import read_run
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.state import STRATEGY, speeds
-from evenkeel.watch.state_file import weights_dict, weights_of
-from partitioning.errors import DamagedError
 from partitioning.function.function import LEAST_SHARE, KeyColumn, PartitioningFunction, successor
 from partitioning.planning.plan import Plan, plan_for
 from partitioning.watch.controller import Watch
 from partitioning.watch.mitigation import Limits, Weights
 from partitioning.workload.profile import Floats, Profile
 
-#: What a run leaves as it begins to learn, and how long that is believed: one that was killed, and
-#: is not tried again, leaves it for good.
-LEARNING, FORGOTTEN = "learning.json", timedelta(hours=6)
+#: Age from which on the mark of a run that learns is ignored: a run that was killed and never
+#: retried leaves it for good. Longer: such a run stops the watch longer.
+FORGOTTEN = timedelta(hours=6)
 
 
 def owners(decided: Mapping[int, Weights], after: Watch) -> dict[int, Weights]:
-    """Owners of each key and their weights.
+    """Return the owners of each key and their weights.
 
-    Home and helpers of a key that is shared all stay owners, with the least weight there is while
-    they shall get nothing: so no partial moves before the key is handed back.
+    Home and helpers of a shared key all stay owners. One that should get no events has the least
+    possible weight. So no partial row moves before the key is handed back.
     """
     found: dict[int, Weights] = {}
     for key, weights in decided.items():
@@ -50,13 +48,14 @@ def mitigated(
     number: int,
     row: KeyColumn | None,
 ) -> PartitioningFunction:
-    """The function with other owners of some keys; all else stays.
+    """Return the function with other owners of some keys, and all else unchanged.
 
     Parameters
     ----------
+    function : of the current epoch
     weights : of each key's owners, by hash; one owner: the key is whole
-    number : of the batch that it was decided at
-    row : column by which keys may be split; None: none is allowed to be
+    number : of the batch at which this was decided
+    row : column by which keys may be split; None: the spec splits no key
     """
     whole = dict(
         zip(function.explicit_keys.tolist(), function.explicit_channels.tolist(), strict=True)
@@ -73,60 +72,62 @@ def mitigated(
         function.key, function, function.channels, function.slots, STRATEGY,
         {"batch": number}, whole, split,
     )  # fmt: skip
-    # Where the spec allows splitting no longer, the function's own column goes on.
+    # If the spec no longer splits keys, keys already split stay so, by the function's own column.
     return replace(made, row=row) if len(made.split) and row is not None else made
 
 
 def relieved(
     function: PartitioningFunction, before: Watch, after: Watch, limits: Limits
 ) -> tuple[Floats, Floats]:
-    """Forecast of a batch's load of each channel, over its speed, float64 (N,): as things are, and
-    once all that is decided has settled.
+    """Forecast each channel's load of one batch, without and with the decision.
 
     Parameters
     ----------
+    function : of the current epoch
     before, after : the watch without the decision, and with it
+    limits : of the watch
+
+    Returns
+    -------
+    Two arrays, float64 (N,): load over the channel's speed as things are, and once the decision
+    has settled.
     """
     limits = replace(limits, speeds=speeds(function))
-    spread = {key: after.evened(key, now, limits) for key, now in after.spread.items()}
+    spread = {key: after.even_shares(key, now, limits) for key, now in after.spread.items()}
     now, then = after.sample.placed(before.spread), after.sample.placed(spread)
     return now / speeds(function), then / speeds(function)
 
 
-def leave(run: RunFolder, number: int, weights: Mapping[int, Weights], reason: str) -> None:
-    """Leave a decision for `plan_watch`."""
-    run.write_json("params.json", {"watch": number})
-    run.write_json(WATCHED, {"number": number, "weights": weights_dict(weights), "reason": reason})
+def leave(run: RunFiles, number: int, weights: Mapping[int, Weights], reason: str) -> None:
+    """Write a decision into a run's folder, for `plan_watch`."""
+    run.params.write(ParamsRecord(watch=number))
+    owned = {key: dict(owners) for key, owners in weights.items()}
+    run.watch_decision.write(WatchDecision(number=number, weights=owned, reason=reason))
 
 
 def plan_mitigation(
     spec: TableSpec,
     epoch: Epoch,
     profile: Profile,
-    run: RunFolder,
+    run: RunFiles,
     tables: Mapping[str, int],
     row: KeyColumn | None,
 ) -> Plan:
-    """The plan for what a look has left in its run.
+    """Make the plan for the decision that the watch has left in a run.
 
     Raises
     ------
-    DamagedError : it is torn
+    DamagedError : the decision's file is torn
     """
-    where = run.path(WATCHED)
-    left = shaped(run.read_json(WATCHED), where, number=int, weights=dict, reason=str)
-    try:
-        weights = weights_of(left["weights"])
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DamagedError(f"not weights of keys ({error})", where, RESTORE) from error
+    left = run.watch_decision.read()
     return plan_for(
         spec.table,
         profile,
         epoch.function,
-        mitigated(epoch.function, weights, left["number"], row),
+        mitigated(epoch.function, left.weights, left.number, row),
         budget=plan_budget(spec.budget),
         tables=tables,
-        reason=left["reason"],
+        reason=left.reason,
         splitting=spec.split is not None,
     )
 
@@ -138,12 +139,15 @@ def reason(
     channel: Callable[[int], str],
     key: Callable[[int], str],
 ) -> str:
-    """What was decided and why, in words.
+    """Say in words what was decided and why.
 
     Parameters
     ----------
-    channel : a channel's number -> its name
-    key : a key's hash -> how a person writes it
+    number : of the batch
+    after : the watch, with the decision
+    decided : weights of each key's owners, by hash
+    channel : maps a channel's number to its name
+    key : maps a key's hash to the text that people know
     """
     said = []
     for h, weights in decided.items():
@@ -155,16 +159,25 @@ def reason(
             said.append(f"{key(h)} goes to channel {who}: its channel has too much")
         elif spread.catching:
             behind = [spread.home] if spread.catching > 0 else spread.helpers
-            told = ", ".join(channel(c) for c in behind)
-            said.append(f"{key(h)} goes to channel {who} until {told} has caught up")
+            slow = ", ".join(channel(c) for c in behind)
+            said.append(f"{key(h)} goes to channel {who} until {slow} has caught up")
         else:
             said.append(f"{key(h)} is shared by channel {who}")
     return f"the watch, batch {number}: {'; '.join(said)}"
 
 
 def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
-    """Micro-batches of so many minutes until the spec's schedule is next due; infinite: it is on
-    none that tells."""
+    """Return the number of micro-batches until the spec's schedule is next due.
+
+    Parameters
+    ----------
+    now : UTC
+    minutes : of a micro-batch
+
+    Returns
+    -------
+    Batches; infinite if the schedule is empty or no cron expression.
+    """
     try:
         due = croniter(spec.schedule or "", now).get_next(datetime)
     except (KeyError, ValueError):
@@ -172,59 +185,64 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
     return (due - now).total_seconds() / 60 / minutes
 
 
-def begun(run: RunFolder, epoch: Epoch) -> None:
-    """Leave a mark that a run begins to learn at this epoch, for `under_way` to find. What an
-    earlier attempt of the run has learned and decided goes."""
-    for left in ("decision.json", "profile.json"):
-        run.remove(left)
-    run.write_json(LEARNING, {"epoch": epoch.number, "at": datetime.now(UTC).isoformat()})
+def mark_learning(run: RunFiles, epoch: Epoch) -> None:
+    """Mark that a run begins to learn at this epoch, for `under_way` to find.
+
+    Remove what an earlier attempt of the run has learned and decided.
+    """
+    run.decision.remove()
+    run.learned.remove()
+    run.learning.write(LearningMark(epoch=epoch.number, at=datetime.now(UTC)))
 
 
 def under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:
-    """What a run, none of the watch's, is about: it learns at this epoch, or has planned from it
-    and may still move state; None: there is none."""
+    """Say which daily run learns at this epoch, or has planned from it and may still move state.
+
+    Runs of the watch do not count.
+
+    Returns
+    -------
+    A text for people; None: there is no such run.
+    """
     for name in registry.store.names("runs"):
         run = registry.run(name)
-        if run.exists(WATCHED):
+        if run.watch_decision.exists():
             continue
-        learned = run.exists("profile.json")
-        if run.exists("plan.json") and _may_move(table, registry, epoch, run):
+        learned = run.learned.exists()
+        if run.plan.exists() and _may_move(table, registry, epoch, run):
             return f"run {name} has planned from epoch {epoch.number}"
-        # A plan beside what is still learned is an earlier attempt's.
-        if learned and run.exists("plan.json"):
+        # A plan without a profile is of an earlier attempt, which this run has begun again.
+        if learned and run.plan.exists():
             continue
-        if run.exists(LEARNING) and _may_plan(run, epoch):
+        if _may_plan(run, epoch):
             return f"run {name} learns at epoch {epoch.number}"
     return None
 
 
-def _may_plan(run: RunFolder, epoch: Epoch) -> bool:
-    """Whether a run that has no plan may make one from this epoch."""
-    where = run.path(LEARNING)
-    mark = shaped(run.read_json(LEARNING), where, epoch=int, at=str)
-    try:
-        since = datetime.now(UTC) - datetime.fromisoformat(mark["at"])
-    except (TypeError, ValueError) as error:
-        raise DamagedError(f"not a time ({error})", where, RESTORE) from error
-    against = False
-    if run.exists("decision.json"):
-        decided = run.read_json("decision.json")
-        against = not shaped(decided, run.path("decision.json"), rebalance=bool)["rebalance"]
-    return mark["epoch"] == epoch.number and since < FORGOTTEN and not against
+def _may_plan(run: RunFiles, epoch: Epoch) -> bool:
+    """Return whether a run that has no plan learns, and may make one from this epoch."""
+    mark, decision = run.learning.find(), run.decision.find()
+    return (
+        mark is not None
+        and mark.epoch == epoch.number
+        and datetime.now(UTC) - mark.at < FORGOTTEN
+        and (decision is None or decision.rebalance)
+    )
 
 
-def _may_move(table: str, registry: Registry, epoch: Epoch, run: RunFolder) -> bool:
-    """Whether a run that has a plan may still carry it out from this epoch."""
-    # Told by a small file, for most runs.
-    if run.exists("profile.json") and run.read_json("profile.json").get("epoch") != epoch.number:
+def _may_move(table: str, registry: Registry, epoch: Epoch, run: RunFiles) -> bool:
+    """Return whether a run that has a plan may still carry it out from this epoch."""
+    # For most runs this small file is enough.
+    learned = run.learned.find()
+    if learned is not None and learned.epoch != epoch.number:
         return False
     problems: list[str] = []
     parts = read_run(table, registry, run, problems)
     return not (
         parts.plan is None
         or parts.plan.parent_digest != epoch.function.digest
-        or (parts.gate_plan is not None and not parts.gate_plan["success"])
-        or (parts.approval is not None and not parts.approval["approved"])
-        or parts.params.get("dry_run")
+        or (parts.gate_plan is not None and not parts.gate_plan.success)
+        or (parts.approval is not None and not parts.approval.approved)
+        or parts.params.dry_run
         or parts.rolled_back
     )

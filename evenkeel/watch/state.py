@@ -1,7 +1,7 @@
-"""What the watch knows between two micro-batches, and what becomes of it at the next.
+"""The state of the watch between two micro-batches, and how the next one changes it.
 
-A decision is kept beside the watch that made it, and becomes part of it once the epoch in force is
-the one that it led to: a run that fails, or is refused, leaves the watch as it was.
+A decision is kept beside the watch that made it. It becomes part of the watch once its epoch is
+the current one. So a run that fails, or is refused, leaves the watch as it was.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from partitioning.watch.controller import Watch
 from partitioning.watch.mitigation import Batch, Limits, Weights
 from partitioning.workload.profile import Floats
 
-#: What functions that the watch has made say of themselves.
+#: Strategy's name in functions that the watch has made.
 STRATEGY = "watch"
-#: Of tau: errors of forecasts between which it is right, and by how much it is raised, as Reshape
-#: has them (98 and 110 tuples, and 50, for 100).
+#: Parts of tau: the band of forecast errors in which tau stays, and the step by which it is raised.
+#: From Reshape: 98, 110 and 50 tuples for a tau of 100.
 LOWER, UPPER, STEP = 0.98, 1.1, 0.5
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What is decided and not known to be published.
+    """A decision that is not known to be published.
 
     Parameters
     ----------
-    run : that is to carry it out; number : of the batch that it was decided at
+    run : that is to carry it out
+    number : of the batch at which it was decided
     weights : owners of each key from then on, by hash
-    after : the watch, once it is published
+    after : the watch, once this is published
     """
 
     run: str
@@ -49,10 +50,12 @@ class Watched:
 
     Parameters
     ----------
-    source : who numbers the batches: another starts anew
-    epoch : in force at the newest batch
-    backlog : float64 (N,): what each channel has had beyond its speed, in the time of a mean one
-    told : what came of the newest batch, in words
+    source : that numbers the batches; a new source makes the watch start again
+    epoch : that was current at the newest batch
+    watch : its sample, threshold and shared keys
+    backlog : float64 (N,): load that each channel could not work off, over its speed
+    decided : what is decided and not known to be published; None: nothing
+    outcome : result of the newest batch, in words
     """
 
     source: str
@@ -60,20 +63,20 @@ class Watched:
     watch: Watch
     backlog: Floats
     decided: Decided | None = None
-    told: str = ""
+    outcome: str = ""
 
-    def settled(self, epoch: Epoch, run: str, asked: Watching) -> Watched:
-        """As it is now that `epoch` is in force, for a look by `run`.
+    def settled(self, epoch: Epoch, run: str, spec: Watching) -> Watched:
+        """Return the watch as it is now that `epoch` is the current one, for a look by `run`.
 
-        What was decided is made part of the watch if it was published, and forgotten if not,
-        unless that very run looks again. The epoch of anybody else decides all: then it starts
-        anew, and only knows which batches it has seen, and which keys it has moved of late.
+        A decision becomes part of the watch if it was published. Otherwise it is forgotten, unless
+        the same run looks again. If anybody else has published an epoch, the watch starts again.
+        Then it only remembers which batches it has seen, and which keys it has moved lately.
         """
         done = self.decided
         if epoch.number == self.epoch:
             if done is None or done.run == run:
                 return self
-            # That it was tried counts as a move, lest it be tried at every batch.
+            # An attempt counts as a move. Otherwise it would be tried again at every batch.
             return replace(self, watch=replace(self.watch, moved=done.after.moved), decided=None)
         function = epoch.function
         if (
@@ -82,10 +85,10 @@ class Watched:
             and (function.strategy, function.options) == (STRATEGY, {"batch": done.number})
         ):
             return replace(self, epoch=epoch.number, watch=done.after, decided=None)
-        anew, known = begun(self.source, epoch, asked, self.watch.last), self.watch
-        # What was decided was tried, and perhaps published before.
+        fresh, known = new_watch(self.source, epoch, spec, self.watch.last), self.watch
+        # The decision was tried, and may have been published before that epoch.
         moved = known.moved if done is None else done.after.moved
-        return replace(anew, watch=replace(anew.watch, moved=moved))
+        return replace(fresh, watch=replace(fresh.watch, moved=moved))
 
     def folded(
         self,
@@ -95,22 +98,27 @@ class Watched:
         speed: float,
         under_way: bool = False,
     ) -> tuple[Watched, Watched, dict[int, Weights]]:
-        """With one batch more: as it is then, as it is once what is decided is published, and that:
-        new weights of keys.
+        """Add one batch.
 
         Parameters
         ----------
-        batch : what waits is not known yet: it is what was left before, and what has come
+        batch : its `waiting` is set here: what was left before, and what has come
+        function : of the current epoch
         limits : `eta` in mean loads of a channel, `left` in batches
         speed : mean loads that a channel works off in the time of a batch
         under_way : as for `Watch.fold`
+
+        Returns
+        -------
+        The watch if nothing is carried out; the watch once the decision is published; and the
+        decision: new weights of keys, by hash.
         """
         if batch.number <= self.watch.last:
             return self, self, {}
         open_, speed_of = function.capacities > 0, speeds(function)
         totals = [float(loads.sum()) for loads, _ in self.watch.sample.batches]
         usual = float(np.mean([*totals, batch.loads.sum()])) / int(open_.sum()) or 1.0
-        # Micro-batches without an event have no number of their own.
+        # Micro-batches without events do not appear: their numbers are missing.
         idle = batch.number - self.watch.last - 1 if self.watch.last >= 0 else 0
         before = np.maximum(self.backlog - speed * usual * idle, 0.0)
         waiting = before + batch.loads / speed_of
@@ -138,14 +146,14 @@ class Watched:
 
 
 def speeds(function: PartitioningFunction) -> Floats:
-    """How fast each channel is, in those of the mean open one, float64 (N,); closed ones 1."""
+    """Return each channel's speed over that of the mean open channel, float64 (N,); closed: 1."""
     capacities = function.capacities
     return np.where(capacities > 0, capacities / capacities[capacities > 0].mean(), 1.0)
 
 
-def begun(source: str, epoch: Epoch, asked: Watching, last: int = -1) -> Watched:
-    """A watch that has seen nothing under this epoch."""
-    tau = asked.tau
+def new_watch(source: str, epoch: Epoch, spec: Watching, last: int = -1) -> Watched:
+    """Return a watch that has seen nothing under this epoch."""
+    tau = spec.tau
     threshold = Threshold(tau, LOWER * tau, UPPER * tau, STEP * tau)
     return Watched(
         source, epoch.number, Watch(threshold, last), np.zeros(len(epoch.function.channels))
@@ -153,7 +161,7 @@ def begun(source: str, epoch: Epoch, asked: Watching, last: int = -1) -> Watched
 
 
 def _scaled(watch: Watch, unit: float) -> Watch:
-    """With its threshold in another unit."""
+    """Convert the watch's threshold to another unit."""
     t = watch.threshold
     sizes = {name: getattr(t, name) * unit for name in ("tau", "lower", "upper", "step")}
     return replace(watch, threshold=replace(t, **sizes))

@@ -1,136 +1,122 @@
-"""The watch's file in the registry, `watch.json`: whole, with a digest over what is in it."""
+"""The watch's file in the registry, `watch.json`, with a digest over its content."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.stored_file import FileModel, parse
 from evenkeel.registry.store import parsed_json
 from evenkeel.watch.state import Decided, Watched
 from partitioning.errors import DamagedError
 from partitioning.function.function import canonical_json, digest
 from partitioning.strategies.skew import Threshold
 from partitioning.watch.controller import Watch
-from partitioning.watch.mitigation import Mitigation, Sample, Weights
+from partitioning.watch.mitigation import Mitigation, Sample
 
 FORMAT = 1
 FILE = "watch.json"
 
 
+class WatchRecord(FileModel):
+    """A watch. For each batch, `sample` has the load of each channel, and of keys by hash."""
+
+    threshold: Threshold
+    last: int
+    sample: list[tuple[list[float], dict[int, float]]]
+    spread: dict[int, Mitigation]
+    moved: dict[int, tuple[int, ...]]
+    iterations: int
+
+    @classmethod
+    def of(cls, watch: Watch) -> Self:
+        """Return a watch as the file has it."""
+        sample = [(loads.tolist(), dict(keys)) for loads, keys in watch.sample.batches]
+        return cls(**{**vars(watch), "sample": sample})
+
+    def watch(self) -> Watch:
+        """Return the watch."""
+        batches = tuple((np.array(loads, dtype=np.float64), keys) for loads, keys in self.sample)
+        return Watch(**{**dict(self), "sample": Sample(batches)})
+
+
+class DecidedRecord(FileModel):
+    """A decision that is not known to be published."""
+
+    run: str
+    number: int
+    weights: dict[int, dict[int, float]]
+    after: WatchRecord
+
+
+class WatchedRecord(FileModel):
+    """The content of the file. `told` is the outcome."""
+
+    format: Literal[1]
+    source: str
+    epoch: int
+    watch: WatchRecord
+    backlog: list[float]
+    decided: DecidedRecord | None
+    told: str
+
+
 def read(registry: Registry) -> Watched | None:
-    """What the watch knows; None: it has never looked.
+    """Read what the watch knows; None: it has never looked.
 
     Raises
     ------
     DamagedError : the file is torn or edited
     """
-    if not registry.store.exists(FILE):
+    data, where = registry.files.find(FILE), registry.files.path(FILE)
+    if data is None:
         return None
-    where = registry.store.path(FILE)
-    values = parsed_json(registry.store.read(FILE), where)
     try:
-        claimed = values.pop("digest")
-        if digest(values) != claimed or values["format"] != FORMAT:
+        values = parsed_json(data, where)
+        if values.pop("digest") != digest(values):
             raise ValueError("its digest does not fit its content")
-        done = values["decided"]
-        return Watched(
-            source=values["source"],
-            epoch=int(values["epoch"]),
-            watch=_watch(values["watch"]),
-            backlog=np.array(values["backlog"], dtype=np.float64),
-            decided=done
-            and Decided(
-                done["run"], done["number"], weights_of(done["weights"]), _watch(done["after"])
-            ),
-            told=values["told"],
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        found = parse(WatchedRecord, data, where)
+    except (AttributeError, DamagedError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(
-            f"torn or edited: {error}", where, "Delete it: the watch starts anew"
+            f"torn or edited: {error.what if isinstance(error, DamagedError) else error}",
+            where,
+            "Delete it: the watch then starts with an empty state",
         ) from error
+    done = found.decided
+    return Watched(
+        source=found.source,
+        epoch=found.epoch,
+        watch=found.watch.watch(),
+        backlog=np.array(found.backlog, dtype=np.float64),
+        decided=done and Decided(done.run, done.number, done.weights, done.after.watch()),
+        outcome=found.told,
+    )
 
 
 def write(registry: Registry, watched: Watched) -> None:
-    """Replace the file, as a whole."""
+    """Replace the whole file."""
     data = to_dict(watched)
-    registry.store.write(FILE, canonical_json({**data, "digest": digest(data)}))
-
-
-def weights_dict(weights: Mapping[int, Weights]) -> dict[str, dict[str, float]]:
-    """Weights of keys as plain JSON values."""
-    return {str(k): {str(c): w for c, w in owners.items()} for k, owners in weights.items()}
-
-
-def weights_of(data: Mapping[str, Mapping[str, float]]) -> dict[int, Weights]:
-    """Inverse of `weights_dict`; raises AttributeError, TypeError or ValueError."""
-    return {int(k): {int(c): float(w) for c, w in own.items()} for k, own in data.items()}
+    registry.files.write(FILE, canonical_json({**data, "digest": digest(data)}))
 
 
 def to_dict(watched: Watched) -> dict[str, Any]:
-    """Plain JSON values, without the digest over them."""
+    """Convert to plain JSON values, without the digest over them."""
     done = watched.decided
-    return {
-        "format": FORMAT,
-        "source": watched.source,
-        "epoch": watched.epoch,
-        "watch": _watch_dict(watched.watch),
-        "backlog": watched.backlog.tolist(),
-        "decided": done
-        and {
-            "run": done.run,
-            "number": done.number,
-            "weights": weights_dict(done.weights),
-            "after": _watch_dict(done.after),
-        },
-        "told": watched.told,
-    }
-
-
-def _watch_dict(watch: Watch) -> dict[str, Any]:
-    return {
-        "threshold": asdict(watch.threshold),
-        "last": watch.last,
-        "sample": [
-            [loads.tolist(), {str(k): v for k, v in keys.items()}]
-            for loads, keys in watch.sample.batches
-        ],
-        "spread": {
-            str(key): {
-                "home": m.home,
-                "helpers": list(m.helpers),
-                "weights": {str(c): w for c, w in m.weights.items()},
-                "catching": m.catching,
-            }
-            for key, m in watch.spread.items()
-        },
-        "moved": {str(key): list(at) for key, at in watch.moved.items()},
-        "iterations": watch.iterations,
-    }
-
-
-def _watch(data: Mapping[str, Any]) -> Watch:
-    return Watch(
-        threshold=Threshold(**data["threshold"]),
-        last=data["last"],
-        sample=Sample(
-            tuple(
-                (np.array(loads, dtype=np.float64), {int(k): v for k, v in keys.items()})
-                for loads, keys in data["sample"]
-            )
+    record = WatchedRecord(
+        format=FORMAT,
+        source=watched.source,
+        epoch=watched.epoch,
+        watch=WatchRecord.of(watched.watch),
+        backlog=watched.backlog.tolist(),
+        decided=done
+        and DecidedRecord(
+            run=done.run,
+            number=done.number,
+            weights={key: dict(owners) for key, owners in done.weights.items()},
+            after=WatchRecord.of(done.after),
         ),
-        spread={
-            int(key): Mitigation(
-                m["home"],
-                tuple(m["helpers"]),
-                {int(c): w for c, w in m["weights"].items()},
-                m["catching"],
-            )
-            for key, m in data["spread"].items()
-        },
-        moved={int(key): tuple(at) for key, at in data["moved"].items()},
-        iterations=data["iterations"],
+        told=watched.outcome,
     )
+    return record.model_dump(mode="json")

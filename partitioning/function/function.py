@@ -24,6 +24,7 @@ Channels = npt.NDArray[np.int32]
 FORMAT = 1
 #: Of functions that split keys: a reader that knows none must not take them for whole.
 SPLIT_FORMAT = 2
+#: Slots of a new table. More: finer moves of light keys, and larger plans and CHECK constraints.
 DEFAULT_SLOTS = 4096
 #: An owner with no more of a split key than this is none: it would hold state for nothing.
 LEAST_SHARE = 1e-6
@@ -49,8 +50,7 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class Channel:
-    """An owner of state. Its position in the function's list is the number stored in tables;
-    a capacity of 0 drains it."""
+    """Name an owner of state, stored as its position in the list; capacity 0 drains it."""
 
     name: str
     capacity: float = 1.0
@@ -166,7 +166,7 @@ class PartitioningFunction:
         return self.lookup_hashes(hashes, key_hash([hashes, row], ["bigint", self.row.type]))
 
     def to_dict(self) -> dict[str, Any]:
-        """The function as plain JSON values; `digest` is taken over exactly this."""
+        """Return the function as plain JSON values; `digest` is taken over exactly this."""
         data: dict[str, Any] = {
             "format": SPLIT_FORMAT if len(self.split) else FORMAT,
             "key": [{"name": c.name, "type": c.type} for c in self.key],
@@ -234,12 +234,14 @@ def successor(
     explicit: Mapping[int, int] | None = None,
     split: Mapping[int, Mapping[int, float]] | None = None,
 ) -> PartitioningFunction:
-    """The function that follows `previous` (or the first): what every strategy returns.
+    """Build the function that follows `previous`, or the first: every strategy returns this.
 
-    `explicit` maps key hashes to channels; those that their slot's channel owns anyway are
-    left out, so that the function stays small. `split` maps key hashes to the weights of their
-    channels, in any unit; weights too small to get a row are dropped, a key left with one channel
-    is explicit, one left with none stays with its slot.
+    Parameters
+    ----------
+    slots : (S,): channel of each slot
+    explicit : {hash of a key: channel}; keys that their slot's channel owns anyway are left out
+    split : {hash of a key: {channel: weight}}, weights in any unit; those too small for a row are
+        dropped. A key left with one channel is explicit, one left with none goes with its slot
     """
     slots = np.asarray(slots, dtype=np.int32)
     shared, whole = {}, dict(explicit or {})

@@ -20,6 +20,7 @@ from partitioning.errors import InputError
 
 Hashes = npt.NDArray[np.int64]
 
+#: Seed of Spark's xxhash64. Any other gives other hashes than Spark's.
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p)

@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 #: A key's shares are whole numbers that add up to this: the same on disk, in NumPy and in SQL.
 PARTS = 2**24
-#: A channel's number has at most so many bits.
+#: Bits that a channel's number has at most. Two numbers and a share must fit 64 bits.
 CHANNEL_BITS = 20
 
 
@@ -67,8 +67,11 @@ class Split:
 
     @classmethod
     def of(cls, weights: Mapping[int, Mapping[int, float]]) -> Split:
-        """From {key hash: {channel: weight}}: weights in any unit, two or more of them a key over
-        0 after rounding. The largest comes first, among equals the lowest channel."""
+        """Build the split keys from {key hash: {channel: weight}}.
+
+        Weights are in any unit; each key needs two or more over 0 after rounding. The owner with
+        the largest weight comes first, of equal ones the lowest channel.
+        """
         channels, shares, starts = [], [], [0]
         for h in sorted(weights):
             owners = sorted(weights[h].items(), key=lambda item: (-item[1], item[0]))
@@ -106,14 +109,14 @@ class Split:
         }
 
     def find(self, hashes: Hashes) -> Ints:
-        """Number of each hash among the keys, int64 (n,); -1: it is not split."""
+        """Return the number of each hash among the keys, int64 (n,); -1: it is not split."""
         if not len(self):
             return np.full(len(hashes), -1)
         at = np.minimum(np.searchsorted(self.keys, hashes), len(self) - 1)
         return np.where(self.keys[at] == hashes, at, -1)
 
     def pick(self, key: Ints, rows: Hashes) -> npt.NDArray[np.int32]:
-        """The owner of each row, int32 (n,).
+        """Return the owner of each row, int32 (n,).
 
         Parameters
         ----------
@@ -128,8 +131,16 @@ class Split:
         return (owner & np.uint64(2**CHANNEL_BITS - 1)).astype(np.int32)
 
     def owners(self, key: Ints) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
-        """All owners of some keys (m of them): the position in `key` (m,), the channel (m,), and
-        its share, 0 to 1 (m,)."""
+        """Return all owners of some keys, m in total.
+
+        Parameters
+        ----------
+        key : int64 (n,): numbers of the keys
+
+        Returns
+        -------
+        position in `key`, channel, and share from 0 to 1 of each owner, all (m,)
+        """
         copies = self.starts[key + 1] - self.starts[key]
         item = np.repeat(np.arange(len(key)), copies)
         at = np.arange(len(item)) + np.repeat(self.starts[key] - np.cumsum(copies) + copies, copies)
@@ -142,10 +153,13 @@ class Split:
 
     @cached_property
     def table(self) -> Ints:
-        """int64 (K 2^bits,): a cell holds one owner, `CHANNEL_BITS` higher another, and above both
-        the part of its rows, in `PARTS`, that the first gets.
+        """Return the cells that rows draw their owner from, int64 (K 2^bits,).
 
-        The alias method (Walker, 1977; Vose, 1991), in whole numbers: all faces read this table.
+        A cell holds one owner in its lowest bits, and another `CHANNEL_BITS` higher. Above both is
+        the part of its rows, in `PARTS`, that the first owner gets.
+
+        This is the alias method (Walker, 1977; Vose, 1991) in whole numbers. NumPy and SQL read the
+        same table.
         """
         size = 1 << self.bits
         cells = []

@@ -26,12 +26,12 @@ Ints = npt.NDArray[np.int64]
 
 
 def quoted(name: str) -> str:
-    """A column name (dots are part of it) as an SQL identifier."""
+    """Write a column name as an SQL identifier; dots are part of the name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def hash_sql(key: Sequence[KeyColumn], columns: Sequence[str] | None = None) -> str:
-    """SQL for h, the 64-bit hash of the key.
+    """Write SQL for h, the 64-bit hash of the key.
 
     Parameters
     ----------
@@ -47,19 +47,20 @@ def hash_sql(key: Sequence[KeyColumn], columns: Sequence[str] | None = None) -> 
 
 
 def slot_sql(key: Sequence[KeyColumn], slots: int, columns: Sequence[str] | None = None) -> str:
-    """SQL (INT) for the slot of a key among `slots`: h mod S, never negative."""
+    """Write SQL (INT) for the slot of a key among `slots`: h mod S, never negative."""
     return f"CAST({_slot(hash_sql(key, columns), slots)} AS INT)"
 
 
 def channel_sql(
     function: PartitioningFunction, columns: Sequence[str] | None = None, row: str | None = None
 ) -> str:
-    """SQL (INT) for the channel of a row; equals `function.lookup` bit for bit.
+    """Write SQL (INT) for the channel of a row; it equals `function.lookup` bit for bit.
 
-    An entry of the slots' array is the slot's channel; the bits above displace the cells of the
-    explicit and split keys in the slot. No other key is in the cell it is led to, which has the
-    bits in which its owner differs from the slot's; for a split key, the complement of where it
-    begins in `Split.table`. Measured against pmod(hash): `python -m benchmarks.spark.routing`.
+    An entry of the slots' array holds the slot's channel. Its upper bits displace the cells of the
+    explicit and split keys in the slot. A cell belongs to one key only. It has the bits in which
+    the key's owner differs from the slot's. For a split key it has the complement of where the key
+    begins in `Split.table`. `python -m benchmarks.spark.routing` compares its speed with
+    pmod(hash).
 
     Parameters
     ----------
@@ -101,10 +102,10 @@ def channel_sql(
 
 
 def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | None) -> str:
-    """SQL (INT) for the owner of a split key's row: `Split.pick`, where SQL `begins` gives the
-    complement of where the key begins in the table.
+    """Write SQL (INT) for the owner of a split key's row, as `Split.pick` finds it.
 
-    It names as little as can be twice: long code is not compiled by the JVM.
+    The SQL `begins` gives the complement of where the key begins in the table. Little is written
+    twice, because the JVM does not compile long code.
     """
     if function.row is None:
         raise InputError("keys are split, and no column of the rows is declared to split by", "row")
@@ -117,13 +118,13 @@ def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | N
 
 
 def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel") -> str:
-    """SQL (INT) for the channel that owns a row of state, for a CHECK constraint.
+    """Write SQL (INT) for the channel that owns a row of state, for a CHECK constraint.
 
-    A row of a split key is a partial that any of its owners may hold: for it this is the channel
-    that the row names, or NULL where that is none of them, which no constraint admits.
+    A row of a split key is a partial row, which any owner may hold. For it this is the channel that
+    the row names, or NULL if that is no owner: no constraint admits NULL.
 
-    Delta folds no constants in constraints: an array literal would be built anew for every row.
-    So slots are byte literals here, and explicit keys are compared one by one, in the slots that
+    Delta folds no constants in constraints, so an array literal would be built again for every row.
+    Slots are therefore byte literals here. Explicit keys are compared one by one, in the slots that
     hold any.
 
     Parameters
@@ -198,7 +199,7 @@ def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
 def _displace(
     keys: Hashes, slots: npt.NDArray[np.int32], shift: int, size: int
 ) -> PerfectHash | None:
-    """The table for this shift and size; None where two keys of a slot cannot be parted."""
+    """Return the table for this shift and size; None where two keys of a slot cannot be parted."""
     base = ((keys.view(np.uint64) >> np.uint64(shift)) & np.uint64(size - 1)).astype(np.int64)
     free = np.ones(size, dtype=bool)
     cells = np.empty(len(keys), dtype=np.int64)
@@ -239,9 +240,9 @@ def _slot(h: str, slots: int) -> str:
 
 
 def array_sql(values: npt.NDArray[np.generic], kind: str = "INT") -> str:
-    """SQL (ARRAY) for a constant array of the SQL type `kind`.
+    """Write SQL (ARRAY) for a constant array of the SQL type `kind`.
 
-    It is one string literal, which the optimizer folds into an array literal: thousands of number
+    It is one string literal, which the optimizer folds into an array literal. Thousands of number
     literals would take seconds to analyse.
     """
     if not len(values):
@@ -250,19 +251,19 @@ def array_sql(values: npt.NDArray[np.generic], kind: str = "INT") -> str:
 
 
 def _bytes(values: npt.NDArray[np.integer[Any]], index: str) -> str:
-    """SQL (INT) for entry `index` of `values`, each 0 to 127."""
+    """Write SQL (INT) for entry `index` of `values`, each 0 to 127."""
     literal = values.astype(np.uint8).tobytes().hex()
     return f"ascii(CAST(substring(X'{literal}', {index}, 1) AS STRING))"
 
 
 def among_sql(value: str, those: Iterable[int]) -> str:
-    """SQL (BOOLEAN) for whether a BIGINT is one of these."""
+    """Write SQL (BOOLEAN) for whether a BIGINT is one of these."""
     listed = ", ".join(map(bigint_sql, those))
     return f"{value} IN ({listed})" if listed else "false"
 
 
 def bigint_sql(value: int) -> str:
-    """A BIGINT literal."""
+    """Write a BIGINT literal."""
     # The least BIGINT is no literal in Spark SQL: the minus is applied to a number too large.
     return f"{value}L" if value > -(2**63) else "(-9223372036854775807L - 1L)"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,69 +48,23 @@ def moves_between(
     profile: Profile,
     reason: str | None = None,
 ) -> tuple[Move, ...]:
-    """Every slot tail, heavy key and share of a split key that changes its channel, in
-    `safe_order`.
+    """Return every move that leads from one function to the other, in `safe_order`.
 
-    The profile must list the explicit and split keys of both functions (`Profile.listing`).
+    A move is a slot's tail, a heavy key or a share of a split key that changes its channel.
+
+    Parameters
+    ----------
+    profile : what is known of load and state. It must list the explicit and split keys of both
+        functions (`Profile.listing`)
+    reason : reason of every move; None: each states its own
     """
-    share = _shares(previous, profile)
-    names = {
-        i: c.name
-        for i, c in enumerate((*previous.channels, *function.channels[len(previous.channels) :]))
-    }
-
-    def why(source: int, target: int) -> str:
-        if reason is not None:
-            return reason
-        if source >= len(function.channels) or function.channels[source].capacity == 0:
-            return f"channel {names[source]} is being emptied"
-        if target >= len(previous.channels):
-            return f"channel {names[target]} is new"
-        return (
-            f"channel {names[source]} carries {share[source]:.3f} of its fair share, "
-            f"{names[target]} {share[target]:.3f}"
-        )
-
-    moves = []
-    tails = [
-        profile.tail(values, heavy)
-        for values, heavy in (
-            (profile.load, profile.heavy_load),
-            (profile.bytes, profile.heavy_bytes),
-            (profile.rows, profile.heavy_rows),
-        )
-    ]
-    for slot in np.flatnonzero(previous.slots != function.slots).tolist():
-        source, target = int(previous.slots[slot]), int(function.slots[slot])
-        load, size, rows = (float(t[slot]) for t in tails)
-        moves.append(
-            Move(
-                "slot", slot, f"slot {slot}", source, target, load, size, rows, why(source, target)
-            )
-        )
-    left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
-    unnamed = np.setdiff1d(previous.explicit_keys, function.explicit_keys)
-    back = np.isin(profile.heavy, unnamed) & (reached == previous.slots[profile.heavy_slots])
     shared = np.isin(profile.heavy, shared_keys(previous, function))
-    for k in np.flatnonzero((left != reached) & ~shared).tolist():
-        source, target = int(left[k]), int(reached[k])
-        told = why(source, target)
-        if reason is None and back[k] and share[source] <= share[target]:
-            told = "it is light by now and goes back to its slot"
-        moves.append(
-            Move(
-                "key",
-                int(profile.heavy[k]),
-                profile.heavy_names[k],
-                source,
-                target,
-                float(profile.heavy_load[k]),
-                float(profile.heavy_bytes[k]),
-                float(profile.heavy_rows[k]),
-                told,
-            )
-        )
-    moves += _of_split_keys(previous, function, profile, np.flatnonzero(shared), reason)
+    reasons = _Reasons(previous, function, profile, reason)
+    moves = [
+        *_slot_moves(previous, function, profile, reasons),
+        *_key_moves(previous, function, profile, ~shared, reasons),
+        *_of_split_keys(previous, function, profile, np.flatnonzero(shared), reason),
+    ]
     moves.sort(key=lambda m: (-m.load, m.kind, m.item, m.source, m.target))
     before = channel_loads(previous, profile)
     count = max(len(before), len(function.channels))
@@ -123,6 +78,86 @@ def moves_between(
     return tuple(moves[i] for batch in batches for i in batch)
 
 
+class _Reasons:
+    """Say why whole items move between two functions; `given` replaces every reason."""
+
+    def __init__(
+        self,
+        previous: PartitioningFunction,
+        function: PartitioningFunction,
+        profile: Profile,
+        given: str | None,
+    ) -> None:
+        self.previous, self.function, self.given = previous, function, given
+        self.share = _shares(previous, profile)
+        added = function.channels[len(previous.channels) :]
+        self.names = [c.name for c in (*previous.channels, *added)]
+
+    def of(self, source: int, target: int, back: bool = False) -> str:
+        """Return the reason of a move; `back`: its key was explicit and goes to its slot."""
+        if self.given is not None:
+            return self.given
+        share, names, channels = self.share, self.names, self.function.channels
+        if back and share[source] <= share[target]:
+            return "it is light by now and goes back to its slot"
+        if source >= len(channels) or channels[source].capacity == 0:
+            return f"channel {names[source]} is being emptied"
+        if target >= len(self.previous.channels):
+            return f"channel {names[target]} is new"
+        return (
+            f"channel {names[source]} carries {share[source]:.3f}x fair share, "
+            f"{names[target]} {share[target]:.3f}x"
+        )
+
+
+def _slot_moves(
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    profile: Profile,
+    reasons: _Reasons,
+) -> Iterator[Move]:
+    """Return the moves of slots' tails."""
+    tails = [
+        profile.tail(values, heavy)
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    ]
+    for slot in np.flatnonzero(previous.slots != function.slots).tolist():
+        source, target = int(previous.slots[slot]), int(function.slots[slot])
+        load, size, rows = (float(t[slot]) for t in tails)
+        why = reasons.of(source, target)
+        yield Move("slot", slot, f"slot {slot}", source, target, load, size, rows, why)
+
+
+def _key_moves(
+    previous: PartitioningFunction,
+    function: PartitioningFunction,
+    profile: Profile,
+    whole: npt.NDArray[np.bool_],
+    reasons: _Reasons,
+) -> Iterator[Move]:
+    """Return the moves of the heavy keys that both functions leave whole, bool (K,)."""
+    left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
+    unnamed = np.setdiff1d(previous.explicit_keys, function.explicit_keys)
+    back = np.isin(profile.heavy, unnamed) & (reached == previous.slots[profile.heavy_slots])
+    for k in np.flatnonzero((left != reached) & whole).tolist():
+        source, target = int(left[k]), int(reached[k])
+        yield Move(
+            "key",
+            int(profile.heavy[k]),
+            profile.heavy_names[k],
+            source,
+            target,
+            float(profile.heavy_load[k]),
+            float(profile.heavy_bytes[k]),
+            float(profile.heavy_rows[k]),
+            reasons.of(source, target, bool(back[k])),
+        )
+
+
 def _of_split_keys(
     previous: PartitioningFunction,
     function: PartitioningFunction,
@@ -130,8 +165,14 @@ def _of_split_keys(
     keys: npt.NDArray[np.intp],
     reason: str | None,
 ) -> list[Move]:
-    """What goes where of keys (positions in the profile) that either function splits. A partial
-    weighs what the key's partials do on average; a copy that is taken away costs nothing."""
+    """Return the moves of keys that either function splits.
+
+    A partial row weighs the mean of the key's partial rows. A copy that is deleted costs nothing.
+
+    Parameters
+    ----------
+    keys : positions of the keys in the profile
+    """
     hashes = profile.heavy[keys]
     copies = [
         np.bincount(placements(f, hashes)[0], minlength=len(keys)).tolist()

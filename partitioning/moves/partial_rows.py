@@ -1,8 +1,8 @@
-"""State of split keys: a row of a state table is a partial of its key's, on one of its owners.
+"""State of split keys: each row is a partial row of its key, on one of the key's owners.
 
-Events are routed (`PartitioningFunction.lookup`, `sql.channel_sql`); partials stay where they are
-as long as their channel is an owner, and else join the key's home. Of a build side every owner has
-a copy instead (`owners_sql`). Whole keys have one owner, who is their home.
+Events are routed (`PartitioningFunction.lookup`, `sql.channel_sql`). Partial rows stay where they
+are while their channel is an owner, and else join the key's home. Build sides are copied to every
+owner instead (`owners_sql`). A whole key has one owner, which is its home.
 """
 
 from __future__ import annotations
@@ -23,27 +23,32 @@ def shared_keys(*functions: PartitioningFunction) -> Hashes:
     return np.unique(np.concatenate([f.split.keys for f in functions]))
 
 
-def listed_sql(key: Sequence[KeyColumn], slots: int, hashes: Hashes, slot: str) -> str:
-    """SQL (BOOLEAN) for whether a row's key is one of some.
+def listed_sql(key: Sequence[KeyColumn], slots: int, hashes: Hashes, slot: str | None) -> str:
+    """Write SQL (BOOLEAN) for whether a row's key is one of these.
 
     Parameters
     ----------
     slots : S
     hashes : int64 (K,), at least one
-    slot : name of the column with the key's slot: files without such a slot need not be read
+    slot : name of the column with the key's slot: files without such a slot need not be read;
+        None: go by the hash alone, because slots may be wrong
     """
+    if slot is None:
+        return among_sql(hash_sql(key), hashes.tolist())
     near = ", ".join(map(str, np.unique(slot_of(hashes, slots)).tolist()))
     return f"({quoted(slot)} IN ({near}) AND {among_sql(hash_sql(key), hashes.tolist())})"
 
 
-def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
-    """SQL (INT) for the channel where a row of state belongs: its own, for a partial on an owner.
+def settled_sql(function: PartitioningFunction, slot: str | None, channel: str) -> str:
+    """Write SQL (INT) for the channel where a row of state belongs.
 
-    Of a function that splits nothing it is that of `channel_sql`, and asks for neither column.
+    A partial row on an owner belongs there. For a function that splits no key this is
+    `channel_sql`, which reads neither column.
 
     Parameters
     ----------
-    slot, channel : names of the columns with the key's slot and the row's channel
+    slot, channel : names of the columns with the key's slot (None: do not rely on it) and the
+        row's channel
     """
     own = quoted(channel)
     return _by_owners(
@@ -55,7 +60,7 @@ def settled_sql(function: PartitioningFunction, slot: str, channel: str) -> str:
 
 
 def owners_sql(function: PartitioningFunction, slot: str) -> str:
-    """SQL (ARRAY<INT>) for all channels that own a row's key.
+    """Write SQL (ARRAY<INT>) for all channels that own a row's key.
 
     Parameters
     ----------
@@ -66,10 +71,14 @@ def owners_sql(function: PartitioningFunction, slot: str) -> str:
 
 
 def _by_owners(
-    function: PartitioningFunction, slot: str, whole: str, shared: Callable[[str, int], str]
+    function: PartitioningFunction, slot: str | None, whole: str, shared: Callable[[str, int], str]
 ) -> str:
-    """SQL that is `whole` for whole keys, and for each split one what `shared` makes of its owners,
-    as a list in SQL, and its home."""
+    """Write SQL that is `whole` for whole keys, and depends on the owners for split keys.
+
+    Parameters
+    ----------
+    shared : makes the SQL of a split key from its owners, as a list in SQL, and its home
+    """
     split = function.split
     if not len(split):
         return whole
@@ -87,8 +96,15 @@ def _by_owners(
 
 @dataclass(frozen=True)
 class Flow:
-    """What goes from one channel to another as a key's owners change: the share of its load,
-    0 to 1; of its partials, how many; and how many copies of what each owner has one of."""
+    """Describe what goes from one channel to another as a key's owners change.
+
+    Parameters
+    ----------
+    source, target : channel numbers
+    share : part of the key's load that goes, 0 to 1
+    partials : number of its partial rows that go
+    copies : number of copies that go, of tables where every owner has one
+    """
 
     source: int
     target: int
@@ -97,7 +113,7 @@ class Flow:
     copies: int
 
     def size(self, partial: float, copy: float) -> float:
-        """What that is, by what one of each is."""
+        """Return the size of the flow, given the size of one partial row and of one copy."""
         return self.partials * partial + self.copies * copy
 
 
@@ -117,7 +133,7 @@ def flows(
         left = {c: had[c] - has.get(c, 0.0) for c in had if had[c] > has.get(c, 0.0)}
         wanted = {c: has[c] - had.get(c, 0.0) for c in has if has[c] > had.get(c, 0.0)}
         load: dict[tuple[int, int], float] = {}
-        # First along the ways that partials take, then whoever is left, lowest channels first.
+        # First the ways that partial rows take, then all others, lowest channels first.
         ways = [*gone, *((c, d) for c in sorted(left) for d in sorted(wanted))]
         for c, d in ways:
             part = min(left.get(c, 0.0), wanted.get(d, 0.0))

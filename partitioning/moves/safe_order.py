@@ -1,4 +1,4 @@
-"""In which order moves are made, so that a migration may stop after any of them."""
+"""Order of moves, such that a migration may stop after any batch of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from partitioning.workload.profile import Floats
 
-#: Sums of floats in another order differ by less than this part.
+#: Part of all load that may exceed a channel's limit: sums of floats in another order differ by
+#: less than this.
 ROUNDING = 1e-9
 
 
@@ -24,119 +25,172 @@ def safe_order(
     last: Collection[int] = (),
     alike: Sequence[int] | None = None,
 ) -> list[list[int]]:
-    """Moves in batches, each of which leaves no open channel fuller, by its capacity, than the
-    fullest is before the first or after the last.
+    """Return moves in batches that never overfill a channel.
 
-    A batch is one move wherever that can be, and else the swap or chain of moves that has to be
-    made together. Of two moves that both fit, the one with more load comes first; or the one whose
-    group has more, and then the others of that group. The last batch is of moves that can only be
-    made together with those of `last`.
+    After each batch, no open channel is fuller (by its capacity) than the fullest is before the
+    first batch or after the last.
+
+    A batch is one move where possible. Else it is the swap or chain of moves that has to be made
+    together. If two moves fit, the one with more load comes first. With groups, the group with more
+    load comes first, and its moves follow one another. The last batch holds `last`, and the moves
+    that can only be made together with those.
 
     Parameters
     ----------
     source, target : channel numbers, (m,)
-    load : what goes with each move, (m,)
-    before : load of each channel at the start, float64 (n,)
-    capacities : of each channel afterwards, float64 (n,); what is 0 is only ever left
-    last : indices of moves that come after all others that can do without them
-    alike : group of each move, (m,), where moves of one group should follow one another; None: no
-        matter
+    load : load of each move, (m,)
+    before : float64 (n,): load of each channel at the start
+    capacities : float64 (n,): capacity of each channel afterwards; a channel of capacity 0 closes
+    last : indices of moves that come after all others that do not need them
+    alike : group of each move, (m,); None: moves are not grouped
 
     Returns
     -------
     indices of moves, each once
+
+    Examples
+    --------
+    Channel 1 has no room for 5 before it has given 6 to channel 2.
+
+    >>> safe_order([0, 1], [1, 2], [5.0, 6.0], np.array([10.0, 9.0, 0.0]), np.ones(3))
+    [[1], [0]]
     """
-    open_ = capacities > 0
     after = before.copy()
     np.subtract.at(after, list(source), load)
     np.add.at(after, list(target), load)
-    now, most = before.tolist(), np.full(len(before), np.inf)
-    if open_.any():
-        limit = max(float((x[open_] / capacities[open_]).max()) for x in (before, after))
-        most[open_] = limit * capacities[open_] + ROUNDING * float(np.abs(before).sum())
-    # Of every channel: the moves into it that have no room yet (least load first), and all
-    # moves out of it that are not made.
-    waiting: list[list[tuple[float, int]]] = [[] for _ in now]
-    leaving: list[list[int]] = [[] for _ in now]
     group = [0] * len(load) if alike is None else alike
     total: defaultdict[int, float] = defaultdict(float)
     for g, more in zip(group, load, strict=True):
         total[g] += more
-    ranked = sorted(
-        set(range(len(load))) - set(last), key=lambda m: (-total[group[m]], group[m], -load[m], m)
-    )
-    for m in reversed(ranked):
-        leaving[source[m]].append(m)
-    leaves = [list(moves) for moves in leaving]
-    made = [False] * len(load)
-    batches: list[list[int]] = []
+    free = set(range(len(load))) - set(last)
+    ranked = sorted(free, key=lambda m: (-total[group[m]], group[m], -load[m], m))
+    order = _Order(source, target, load, before.tolist(), _limits(before, after, capacities), group)
+    order.make_alone(ranked, grouped=alike is not None)
+    order.make_together(ranked)
+    held = [*sorted(last), *(m for m in ranked if not order.made[m])]
+    return [*order.batches, held] if held else order.batches
 
-    def make(m: int) -> None:
-        made[m] = True
-        now[source[m]] -= load[m]
-        now[target[m]] += load[m]
 
-    def fits(m: int) -> bool:
-        return now[target[m]] + load[m] <= most[target[m]]
+def _limits(before: Floats, after: Floats, capacities: Floats) -> list[float]:
+    """Return the most load that each channel may have, (n,); infinite for a channel that closes."""
+    limits, open_ = np.full(len(before), np.inf), capacities > 0
+    if open_.any():
+        fullest = max(float((x[open_] / capacities[open_]).max()) for x in (before, after))
+        limits[open_] = fullest * capacities[open_] + ROUNDING * float(np.abs(before).sum())
+    most: list[float] = limits.tolist()
+    return most
 
-    def settle(freed: list[int]) -> None:
-        # A channel that has given something away has room for those that wait for it.
+
+class _Order:
+    """Hold the batches so far, and what each channel has after them.
+
+    Parameters
+    ----------
+    source, target, load, group : of each move, (m,)
+    now : load of each channel, (n,); changed in place
+    most : the most that each may have, (n,)
+    """
+
+    def __init__(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        load: Sequence[float],
+        now: list[float],
+        most: list[float],
+        group: Sequence[int],
+    ) -> None:
+        self.source, self.target, self.load, self.group = source, target, load, group
+        self.now, self.most = now, most
+        self.made = [False] * len(load)
+        self.batches: list[list[int]] = []
+        # Moves into each channel that have no room yet, least load first.
+        self.waiting: list[list[tuple[float, int]]] = [[] for _ in now]
+
+    def make(self, m: int) -> None:
+        """Make one move."""
+        self.made[m] = True
+        self.now[self.source[m]] -= self.load[m]
+        self.now[self.target[m]] += self.load[m]
+
+    def fits(self, m: int) -> bool:
+        """Return whether a move's target has room for it."""
+        target = self.target[m]
+        return self.now[target] + self.load[m] <= self.most[target]
+
+    def make_alone(self, ranked: Sequence[int], grouped: bool) -> None:
+        """Make every move that fits by itself, in this order; others wait for room."""
+        freed: list[int] = []
+        for m, following in zip_longest(ranked, ranked[1:]):
+            if self.fits(m):
+                self.make(m)
+                self.batches.append([m])
+                freed.append(self.source[m])
+            else:
+                heapq.heappush(self.waiting[self.target[m]], (self.load[m], m))
+            if not grouped or following is None or self.group[following] != self.group[m]:
+                self.settle(freed)
+
+    def settle(self, freed: list[int]) -> None:
+        """Make the moves that waited for room on the channels that have given something away."""
         while freed:
-            queue, came = waiting[freed.pop()], list[int]()
-            while queue and (made[queue[0][1]] or fits(queue[0][1])):
+            queue, came = self.waiting[freed.pop()], list[int]()
+            while queue and (self.made[queue[0][1]] or self.fits(queue[0][1])):
                 m = heapq.heappop(queue)[1]
-                if not made[m]:
-                    make(m)
+                if not self.made[m]:
+                    self.make(m)
                     came.append(m)
-                    freed.append(source[m])
+                    freed.append(self.source[m])
             # All fit together: their order is free.
-            batches.extend([m] for m in sorted(came, key=group.__getitem__))
+            self.batches.extend([m] for m in sorted(came, key=self.group.__getitem__))
 
-    freed: list[int] = []
-    for m, following in zip_longest(ranked, ranked[1:]):
-        if fits(m):
-            make(m)
-            batches.append([m])
-            freed.append(source[m])
-        else:
-            heapq.heappush(waiting[target[m]], (load[m], m))
-        if alike is None or following is None or group[following] != group[m]:
-            settle(freed)
+    def make_together(self, ranked: Sequence[int]) -> None:
+        """Make the moves that fit only together; those that need a held move stay unmade."""
+        leaves: list[list[int]] = [[] for _ in self.now]
+        for m in reversed(ranked):
+            leaves[self.source[m]].append(m)
+        leaving = [list(moves) for moves in leaves]
+        for m in ranked:
+            if self.made[m]:
+                continue
+            batch, complete = self.chain(m, leaving)
+            if complete:
+                self.batches.append(batch)
+                self.settle([self.source[n] for n in batch])
+                continue
+            for n in batch:
+                self.made[n] = False
+                self.now[self.source[n]] += self.load[n]
+                self.now[self.target[n]] -= self.load[n]
+            for channel in {self.source[n] for n in batch}:
+                leaving[channel] = [n for n in leaves[channel] if not self.made[n]]
 
-    def chain(m: int) -> tuple[list[int], bool]:
-        # Nothing fits by itself: whoever is overfull by a move makes one of its own with it. It
-        # has one left, because it ends with no more than `most`; or else it is of `last`.
-        batch, over = [m], [target[m]]
-        make(m)
+    def chain(self, m: int, leaving: Sequence[list[int]]) -> tuple[list[int], bool]:
+        """Make a move, and with it others until no channel is overfull.
+
+        An overfull channel makes a move of its own. One is left, because the channel ends within
+        its limit, unless that move is held until the end.
+
+        Parameters
+        ----------
+        leaving : moves out of each channel, the next one last; those taken are removed
+
+        Returns
+        -------
+        the moves made, and whether no channel is overfull after them
+        """
+        batch, over = [m], [self.target[m]]
+        self.make(m)
         while over:
             channel = over.pop()
-            while now[channel] > most[channel]:
-                while leaving[channel] and made[leaving[channel][-1]]:
-                    leaving[channel].pop()
-                if not leaving[channel]:
+            moves = leaving[channel]
+            while self.now[channel] > self.most[channel]:
+                while moves and self.made[moves[-1]]:
+                    moves.pop()
+                if not moves:
                     return batch, False
-                n = leaving[channel].pop()
-                make(n)
+                n = moves.pop()
+                self.make(n)
                 batch.append(n)
-                over.append(target[n])
+                over.append(self.target[n])
         return batch, True
-
-    def undo(batch: list[int]) -> None:
-        for n in batch:
-            made[n] = False
-            now[source[n]] += load[n]
-            now[target[n]] -= load[n]
-        for channel in {source[n] for n in batch}:
-            leaving[channel] = [n for n in leaves[channel] if not made[n]]
-
-    for m in ranked:
-        if made[m]:
-            continue
-        batch, whole = chain(m)
-        if whole:
-            batches.append(batch)
-            settle([source[n] for n in batch])
-        else:
-            undo(batch)
-    held = [*sorted(last), *(m for m in ranked if not made[m])]
-    return [*batches, held] if held else batches

@@ -25,8 +25,9 @@ class Most(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stops(Sequence[PartitioningFunction]):
-    """Functions at which a migration stops; each is made when it is asked for, as there may be
-    thousands.
+    """Hold the functions at which a migration stops.
+
+    Each is made when it is asked for, because there may be thousands.
 
     Parameters
     ----------
@@ -76,8 +77,19 @@ def stops(
     tasks : that read each channel, each of which writes a file for every channel that its rows go
         to; None: one a channel
     """
-    made: list[Move] = []
-    ends: list[int] = []
+    parts = batches(plan, most, tasks)
+    ends = np.cumsum([len(part) for part in parts])[:-1].tolist()
+    return Stops(plan, previous, [m for part in parts for m in part], ends)
+
+
+def batches(plan: Plan, most: Most, tasks: Sequence[int] | None = None) -> list[list[Move]]:
+    """Return the plan's moves in the order and the batches in which a migration makes them.
+
+    Parameters
+    ----------
+    most, tasks : as for `stops`
+    """
+    parts: list[list[Move]] = [[]]
     size, rows, ways = 0.0, 0.0, set[tuple[int, int]]()
     for batch in _together(plan, by_way=most.files < np.inf):
         more = sum(m.bytes for m in batch), sum(m.rows for m in batch)
@@ -85,15 +97,15 @@ def stops(
         files = sum(1 if tasks is None else tasks[source] for source, _ in ways | to)
         over = size + more[0] > most.bytes or rows + more[1] > most.rows or files > most.files
         if size and over:
-            ends.append(len(made))
+            parts.append([])
             size, rows, ways = 0.0, 0.0, set()
-        made += batch
+        parts[-1] += batch
         size, rows, ways = size + more[0], rows + more[1], ways | to
-    return Stops(plan, previous, made, ends)
+    return parts
 
 
 def _together(plan: Plan, by_way: bool = False) -> list[list[Move]]:
-    """The plan's moves, in the order and the batches in which they are safe.
+    """Return the plan's moves, in the order and the batches in which they are safe.
 
     Parameters
     ----------

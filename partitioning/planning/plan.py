@@ -6,6 +6,8 @@ digest and refuses anything else.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,19 +16,21 @@ from typing import Any
 import numpy as np
 
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import Channel, KeyColumn, PartitioningFunction, digest
+from partitioning.function.function import Channel, KeyColumn, PartitioningFunction, canonical_json
 from partitioning.moves.moves import Move, moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.planning.split_curve import shared_curve
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.frontier.strategy import WORTH
+from partitioning.strategies.frontier.options import WORTH
 from partitioning.strategies.frontier.tradeoff import trace
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.options import check_options
 from partitioning.workload.metrics import channel_loads, imbalance
-from partitioning.workload.profile import Floats, Profile
+from partitioning.workload.profile import Floats, Packed, Profile
 
 FORMAT = 1
+#: Advice for a damaged plan.
+_AGAIN = "Plan again: start a new run"
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,23 @@ class Plan:
             del values["run"]
         return {"format": FORMAT, **values, "tables": dict(self.tables)}
 
+    def to_bytes(self) -> Packed:
+        """Return the canonical JSON, over which `digest` is taken."""
+        return canonical_json(self.to_dict())
+
     @cached_property
     def digest(self) -> str:
         """sha256 over the canonical JSON: the plan's name."""
-        return digest(self.to_dict())
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    @classmethod
+    def from_bytes(cls, data: Packed, where: str = "plan") -> Plan:
+        """Inverse of `to_bytes`; raises DamagedError."""
+        try:
+            values = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise DamagedError(f"not JSON ({error})", where, _AGAIN) from error
+        return cls.from_dict(values, where)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "plan") -> Plan:
@@ -110,9 +127,7 @@ class Plan:
             _ = made.digest
             return made
         except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
-            raise DamagedError(
-                f"not a plan ({error})", where, "Plan again: start a new run"
-            ) from error
+            raise DamagedError(f"not a plan ({error})", where, _AGAIN) from error
 
 
 def make_plan(
@@ -130,8 +145,9 @@ def make_plan(
     copies: int | None = None,
     worth: float = WORTH,
 ) -> Plan:
-    """Build the next function and say what it takes to get there. Pure, and deterministic unless
-    frontier is given `seconds`.
+    """Build the next function and say what it takes to get there.
+
+    It is pure, and deterministic unless frontier is given `seconds`.
 
     Parameters
     ----------
@@ -139,8 +155,8 @@ def make_plan(
     budget : bytes of state that frontier may move; None: no limit
     tables : version of each state table that the profile was weighed at
     row : column of the events by which keys may be split; None: every key stays whole
-    copies, worth : over how many channels frontier splits a key at most, None: any number; and the
-        state that may move for each partial fewer, in channels' means
+    copies : most channels over which frontier splits a key; None: any number
+    worth : state that may move for each partial row spared, in channels' means
 
     Raises
     ------
@@ -187,12 +203,12 @@ def plan_for(
     copies: int | None = None,
     worth: float = WORTH,
 ) -> Plan:
-    """The plan that leads from `previous` to `function`, whoever built that.
+    """Build the plan that leads from `previous` to `function`, whoever built that.
 
     Parameters
     ----------
-    splitting, copies, worth : whether keys may be split, and as in `make_plan`: what balance costs
-        is then told for that
+    splitting : whether keys may be split; the plan then says what balance costs with split keys
+    copies, worth : as in `make_plan`
     """
     function = replace(function, epoch=previous.epoch + 1, parent=previous.digest)
     shared = shared_keys(previous, function)

@@ -13,8 +13,10 @@ from partitioning.workload.profile import Profile
 
 @dataclass(frozen=True)
 class Rejected:
-    """A slot's tail or heavy key that stays, fields as in `Move`: `target` is where it would have
-    gone, the emptiest channel by the plan."""
+    """Describe a slot's tail or heavy key that stays.
+
+    Fields are as in `Move`. `target` is where it would have gone: the emptiest channel by the plan.
+    """
 
     kind: str
     name: str
@@ -26,12 +28,14 @@ class Rejected:
 
 
 def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ...]:
-    """What stays on channels that are over the plan's aim before or after it, most load first.
+    """Return what stays on channels that are over the plan's aim before or after it.
+
+    Most load comes first.
 
     Parameters
     ----------
     profile : what the plan was made from
-    most : so many of them at most
+    most : most items to return
 
     Returns
     -------
@@ -77,12 +81,12 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ..
         names = function.channels[source].name, function.channels[target].name
         if then >= share[source]:
             reason = (
-                f"channel {names[1]}, the emptiest, would carry {then:.3f} of its fair share, "
-                f"channel {names[0]} carries {share[source]:.3f}"
+                f"channel {names[1]}, the emptiest, would carry {then:.3f}x fair share, "
+                f"channel {names[0]} carries {share[source]:.3f}x"
             )
         elif share[source] <= aim:
             reason = (
-                f"channel {names[0]} is even enough without it: {share[source]:.3f}, "
+                f"channel {names[0]} is even enough without it: {share[source]:.3f}x fair share, "
                 f"the aim is {aim:g}"
             )
         elif plan.budget is not None and plan.bytes + size[i] > plan.budget:

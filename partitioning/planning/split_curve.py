@@ -23,11 +23,13 @@ def shared_curve(
     splitting: bool,
     aims: Mapping[str, Any] | None = None,
 ) -> Curve:
-    """Imbalance against bytes moved: `function` and what frontier would do; staying, where that is
-    allowed; and, from whole keys, all that whole keys can do.
+    """Return imbalance against bytes moved, where keys may be split.
 
-    A key that is shared gives load away without any partial, so that only slots, copies for new
-    owners, and partials whose channel is no owner any longer cost bytes; the bound counts slots
+    Its points are `function`, what frontier would do, staying where that is allowed, and, from
+    whole keys, all that whole keys can do.
+
+    A shared key gives load away without moving a partial row. Only slots, copies for new owners,
+    and partial rows on channels that are no owners any more cost bytes. The bound counts slots
     alone.
 
     Parameters

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.function import (
+    Channel,
+    KeyColumn,
+    PartitioningFunction,
+    check_channels,
+    successor,
+)
 from partitioning.workload.profile import Floats, Profile
 
 #: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).
@@ -42,9 +48,34 @@ def uniform(
     return successor(profile.key, previous, channels, slots, "uniform")
 
 
+def first_function(
+    key: tuple[KeyColumn, ...], slots: int, channels: Sequence[Channel]
+) -> PartitioningFunction:
+    """Build the function of epoch 0: consistent hashing, which looks at no load.
+
+    Parameters
+    ----------
+    key : columns of the key, with their types
+    slots : their number S
+    channels : the N owners
+
+    Raises
+    ------
+    InputError : unusable channels
+    """
+    empty, none = np.zeros(slots), np.zeros(0)
+    nothing = Profile(
+        key, empty, empty, empty, np.zeros(0, np.int64), none, none, none, heavy_names=()
+    )
+    return consistent(nothing, None, channels)
+
+
 def in_turn(count: int, capacities: Floats) -> npt.NDArray[np.int32]:
-    """Channel of each of `count` items, int32 (count,): each to the channel furthest behind its
-    capacity, float64 (N,), the lowest number first."""
+    """Return the channel of each of `count` items, int32 (count,).
+
+    Each item goes to the channel furthest behind its capacity, float64 (N,), the lowest number
+    first.
+    """
     # A channel's k-th slot falls due at k/capacity; no channel gets more than its share and one.
     most = np.ceil(capacities / capacities.sum() * count).astype(np.int64) + 1
     owner = np.repeat(np.arange(len(capacities)), np.where(capacities > 0, most, 0))
@@ -61,8 +92,7 @@ def consistent(
     *,
     points: int = POINTS,
 ) -> PartitioningFunction:
-    """Consistent hashing with slots as the data items: a channel added takes slots from the
-    others and none changes between those.
+    """Hash slots consistently: a new channel takes slots from the others, which exchange none.
 
     Parameters
     ----------

@@ -9,7 +9,21 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from partitioning.errors import InputError
-from partitioning.strategies import STRATEGIES
+from partitioning.strategies import PRODUCTION, STRATEGIES
+
+
+def production_problem(strategy: str) -> str | None:
+    """Return why tables cannot be planned by a strategy; None: it is a production strategy.
+
+    >>> production_problem("sia")
+    "expected one of uniform, consistent, scan, redist, readj, frontier; found 'sia', a baseline, \
+which only backtests run: set frontier"
+    """
+    if strategy in PRODUCTION:
+        return None
+    known = strategy in STRATEGIES
+    found = "a baseline, which only backtests run" if known else "which is no strategy"
+    return f"expected one of {', '.join(PRODUCTION)}; found {strategy!r}, {found}: set frontier"
 
 
 def check_options(

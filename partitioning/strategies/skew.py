@@ -40,9 +40,11 @@ def skewed_pairs(workloads: Floats, eta: float, tau: float) -> list[tuple[int, i
 
 
 def standard_error(sample: Sequence[float], per: float = 1.0) -> float:
-    """Error of the mean as a forecast of the sum of the next `per` values: sqrt(per) d
-    sqrt(1 + per/n), for the sample's standard deviation d. With `per` 1 it is the paper's; metrics
-    that are read more often than what they forecast need more. Infinite below two values.
+    """Return the error of the mean as a forecast of the sum of the next `per` values.
+
+    It is sqrt(per) d sqrt(1 + per/n), for the sample's standard deviation d; infinite below two
+    values. With `per` 1 it is the paper's. Metrics that are read more often than what they forecast
+    need more.
 
     Source: section 4.3.2.
     """
@@ -69,12 +71,15 @@ class Threshold:
     left: int = 3
 
     def adjusted(self, gap: float, error: float) -> Threshold:
-        """For the next round, after a pair's workloads were seen `gap` apart and forecast with
-        `error`: a pair that is skewed too soon to be forecast raises tau, one that can be forecast
-        before it is skewed lowers tau to the gap, and so starts at once.
+        """Return the threshold for the next round.
+
+        The workloads of a pair were `gap` apart, and forecast with `error`. A pair that is skewed
+        before it can be forecast raises tau. One that can be forecast before it is skewed lowers
+        tau to the gap, and so starts at once.
 
         The paper lowers tau to any gap. Two workers that were just made alike are forecast well,
-        and a gap of noise between them would be tau from then on: only one over the error is.
+        and a gap of noise between them would be tau from then on. Here only a gap over the error
+        counts.
         """
         if not self.left:
             return self
@@ -86,8 +91,9 @@ class Threshold:
 
 
 def early(tau: float, skewed: float, helper: float, rate: float, migration: float) -> float:
-    """tau', at which to begin so that the workloads are tau apart once state has moved: less by
-    what comes in meanwhile; not below 0 (section 6.1).
+    """Return tau', at which to begin so that the workloads are tau apart once state has moved.
+
+    It is less than tau by what comes in meanwhile, and not below 0 (section 6.1).
 
     Parameters
     ----------
@@ -111,14 +117,18 @@ def helpers(
     rate: float,
     migration: Callable[[int], float],
 ) -> int:
-    """How many helpers to take, of `candidates` in this order: as many as raise the load
-    reduction that can still be had, chi = min(LR_max, F) (section 6.2).
+    """Return how many helpers to take, of `candidates` in this order.
+
+    As many are taken as raise the load reduction that can still be had, chi = min(LR_max, F)
+    (section 6.2).
 
     Parameters
     ----------
     skewed : share of the input that the skewed worker gets
     candidates : float64 (m,), ascending: that each candidate gets
-    total : tuples in all; `left` : of them still to come; `rate` : per unit of time
+    total : tuples in all
+    left : tuples still to come
+    rate : tuples per unit of time
     migration : time that state takes to move to so many helpers
     """
     best, chosen = 0.0, 0

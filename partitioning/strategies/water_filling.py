@@ -19,15 +19,16 @@ from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats, sums_by
 
 Ints = npt.NDArray[np.int64]
-#: Tuples that a router takes at once.
+#: Tuples that a router takes at once. With 1 it is exact tuple by tuple; more is faster.
 BATCH = 1000
-#: Rounds in which keys give way to one another; more change nothing that shows.
+#: Rounds in which keys give way to one another. More make no visible difference.
 ROUNDS = 20
 
 
 def fill(levels: Floats, steps: Floats, count: int) -> Ints:
-    """How many of `count` tuples each candidate gets, int64 (m,), where each tuple in turn goes to
-    the lowest candidate, of equal ones the first.
+    """Return how many of `count` tuples each candidate gets, int64 (m,).
+
+    Each tuple in turn goes to the lowest candidate, of equal ones the first.
 
     Parameters
     ----------
@@ -48,13 +49,15 @@ def fill(levels: Floats, steps: Floats, count: int) -> Ints:
 
 
 def pour(levels: Floats, capacities: Floats, load: float) -> Floats:
-    """Load of each candidate, float64 (m,), if it is poured like water: `fill` for tuples without
-    size. Levels are load over capacity."""
+    """Return the load of each candidate, float64 (m,), if it is poured like water.
+
+    It is `fill` for tuples without size. Levels are load over capacity.
+    """
     return np.maximum(surface(levels, capacities, load) - levels, 0) * capacities
 
 
 def surface(levels: Floats, widths: Floats, volume: float) -> float:
-    """Height of the water that so much of it comes to."""
+    """Return the height of the water that a volume comes to."""
     order = np.argsort(levels, kind="stable")
     low, wide = levels[order], widths[order]
     heights = (volume + np.cumsum(low * wide)) / np.cumsum(wide)
@@ -65,8 +68,9 @@ def surface(levels: Floats, widths: Floats, volume: float) -> float:
 def settle(
     loads: Floats, choices: Sequence[Ints], resting: Floats, capacities: Floats
 ) -> list[Floats]:
-    """Load of each key on each of its candidates, where every tuple goes to the lowest: the limit
-    of many small tuples, in which no key has a lower candidate than those it uses.
+    """Return the load of each key on each of its candidates, if every tuple goes to the lowest.
+
+    It is the limit of many small tuples, in which no key has a lower candidate than those it uses.
 
     Parameters
     ----------
@@ -91,8 +95,10 @@ def settle(
 
 
 def candidates(hashes: Hashes, count: int, open_: Ints) -> Ints:
-    """The first `count` choices of each key among the open channels, int64 (K, count): one hash
-    function each, so that two may be the same channel."""
+    """Return the first `count` choices of each key among the open channels, int64 (K, count).
+
+    Each choice has a hash function of its own, so that two may be the same channel.
+    """
     numbers = np.repeat(np.arange(count), len(hashes))
     drawn = key_hash([np.tile(hashes, count), numbers], ["bigint", "bigint"])
     return open_[np.mod(drawn, len(open_))].reshape(count, len(hashes)).T
@@ -139,7 +145,7 @@ class Router(ABC):
         self._parts: list[tuple[Ints, Ints, Ints, Floats]] = []
 
     def begin(self, load: float) -> None:
-        """A window begins, with `load` in all: channels are empty."""
+        """Begin a window with `load` in all: channels are empty."""
         self.levels = np.zeros(len(self.capacities))
         self._parts = []
 

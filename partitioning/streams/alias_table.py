@@ -15,7 +15,8 @@ from partitioning.workload.profile import Floats
 
 Ints = npt.NDArray[np.int64]
 
-#: Zipf ranks that are drawn with their exact share; the others by `tail`.
+#: Number of Zipf ranks drawn with their exact share; the others are drawn by `tail`. A larger value
+#: is more exact and makes the tables longer.
 HEAD = 1024
 
 
@@ -32,14 +33,14 @@ class Alias:
     other: Ints
 
     def draw(self, uniform: Floats) -> Ints:
-        """A cell, int64 (n,), for each number in [0, 1), float64 (n,)."""
+        """Return a cell, int64 (n,), for each number in [0, 1), float64 (n,)."""
         scaled = uniform * len(self.keep)
         cell = np.minimum(scaled.astype(np.int64), len(self.keep) - 1)
         return np.where(scaled - cell < self.keep[cell], cell, self.other[cell])
 
 
 def alias(shares: Floats) -> Alias:
-    """The tables that draw cells by their shares, float64 (M,), sum 1."""
+    """Build the tables that draw cells by their shares, float64 (M,), sum 1."""
     cells = len(shares)
     scaled = shares * cells
     keep, other = np.ones(cells), np.arange(cells, dtype=np.int64)
@@ -55,8 +56,10 @@ def alias(shares: Floats) -> Alias:
 
 
 def tail(keys: int, z: float) -> tuple[float, float, float]:
-    """(a, L, p): ranks beyond the head lie between a and a e^L, counting from 1; p = 1 - z, or 0
-    where it is as good as 0."""
+    """Return (a, L, p) of the ranks beyond the head, which lie between a and a e^L, from 1 on.
+
+    p is 1 - z, or 0 where z is so close to 1 that the logarithm is exact enough.
+    """
     a = HEAD + 0.5
     return a, math.log((keys + 0.5) / a), 0.0 if abs(1 - z) < 1e-9 else 1 - z
 
@@ -72,9 +75,9 @@ def zipf_head(keys: int, z: float) -> Floats:
 
 
 def tail_ranks(keys: int, z: float, uniform: Floats) -> Ints:
-    """A Zipf rank beyond the head, int64 (n,), counting from 0, for each number in [0, 1).
+    """Return a Zipf rank beyond the head, int64 (n,), from 0 on, for each number in [0, 1).
 
-    The integral of x^-z from r - 1/2 to r + 1/2 stands for the share of r, and is inverted: the
+    The integral of x^-z from r - 1/2 to r + 1/2 stands for the share of r, and is inverted. The
     relative error of a rank's share is z (z+1) / 24 r^2, at most 5e-7.
     """
     a, length, p = tail(keys, z)

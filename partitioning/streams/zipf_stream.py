@@ -1,5 +1,7 @@
-"""Made-up streams: exact profiles and rows without Spark, and the recipe that
-`spark_jobs/generate.py` follows."""
+"""Made-up streams: exact profiles and rows, without Spark.
+
+`evenkeel_spark.jobs.generate` writes the same rows with Spark.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,7 @@ def rank_shares(stream: Stream) -> Floats:
 
 
 def _normal(values: Ints, seed: int) -> Floats:
-    """A standard normal number, float64 (n,), for each of some numbers."""
+    """Return a standard normal number, float64 (n,), for each of some numbers."""
     inverse = NormalDist().inv_cdf
     uniform = np.maximum(unit(_hash(values, seed, WANDER)), 2.0**-54)  # 0 has no inverse
     return np.fromiter(map(inverse, uniform.tolist()), dtype=np.float64, count=len(values))
@@ -218,10 +220,11 @@ def tables(stream: Stream) -> tuple[Alias, ...]:
 
 
 def keys_of_window(stream: Stream, window: int) -> Ints:
-    """The keys of a window's rows in order, int64 (n,): what `evenkeel_spark.jobs.generate` writes.
+    """Return the keys of a window's rows in order, int64 (n,), as Spark generates them.
 
-    n is `rows`, without those of a vanished key. Equal to Spark's bit for bit up to `HEAD` keys;
-    beyond, where logarithm and exp round a last bit otherwise, a row in many may be one rank off.
+    n is `rows`, without the rows of a vanished key. Up to `HEAD` keys the result equals that of
+    `evenkeel_spark.jobs.generate` bit for bit. Beyond that, logarithm and exp may round the last
+    bit differently, and a few rows may be one rank off.
     """
     ids = np.arange(stream.rows, dtype=np.int64) + window * stream.rows
 
@@ -244,9 +247,8 @@ def keys_of_window(stream: Stream, window: int) -> Ints:
 #: Rivetti et al. 2015, section 5.1, Zipf-2, 80,000 tuples to learn from, and as many more; -trace
 #: stands in for its DEBS trace: the first of 8,504 cells has a fifth. flexd: as
 #: `benchmarks.papers.flexd.flexd`, at the middle of its skews. guo-zhou:
-#: `benchmarks.papers.guo_zhou`
-#: says which of its numbers are the paper's; a minute there is a day here; -synthetic: its stream
-#: by a Zipf law, as `benchmarks.papers.rivetti.gauss_zipf`.
+#: `benchmarks.papers.guo_zhou` says which of its numbers are the paper's; a minute there is a day
+#: here; -synthetic: its stream by a Zipf law, as `benchmarks.papers.rivetti.gauss_zipf`.
 PRESETS: dict[str, Stream] = {
     "small": Stream(rows=100_000, keys=10_000, windows=2),
     "gedik": Stream(rows=10_000_000, keys=1_000_000),

@@ -1,5 +1,6 @@
-"""Whether to act within the day: what a straggler costs until the daily run comes, against moving
-now. What is to come is foretold by the sketches of past days, hour by hour.
+"""Whether to act within the day: the cost of waiting for the daily run, against moving now.
+
+The load to come is forecast from the sketches of past days, hour by hour.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from partitioning.planning.decide import Pace
 from partitioning.workload.metrics import placements
 from partitioning.workload.profile import Floats, Profile
 
-#: What a day counts against the same weekday a week after it.
+#: Weight of a day relative to the same weekday one week later. A larger value trusts old weeks
+#: more.
 DECAY = 0.85
 
 
@@ -55,9 +57,10 @@ class Waiting:
 def expected_load(
     days: Mapping[date, Floats], start: datetime, end: datetime, decay: float = DECAY
 ) -> float | None:
-    """Load that is to come from `start` to `end`: of each hour of that span what the same hour of
-    the same weekday has had, the one of k weeks before weighing decay^k; where that weekday is not
-    known, what that hour has had on all days.
+    """Return the load that is expected from `start` to `end`.
+
+    Each hour of that span is expected to have what the same hour of the same weekday had. The one k
+    weeks before has weight decay^k. If no such weekday is known, all days stand in for it.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def expected_load(
 
     Returns
     -------
-    None where no day is known
+    load, in the unit of `days`; None where no day is known
     """
     if not days:
         return None
@@ -102,18 +105,18 @@ def weigh_waiting(
     migration: float,
     back: float,
 ) -> Waiting:
-    """Whether a skew is better left to the daily run.
+    """Compare leaving a skew to the daily run with moving state now.
 
-    Until then, who gets what is expected to stay as the last batches had it, and as much to come
-    as `load` says.
+    Until the daily run, each channel is expected to get what the last batches brought it, scaled to
+    `load`.
 
     Parameters
     ----------
-    before, after : float64 (N,): forecast of a batch's load of each channel, over its speed, as
-        things are and mitigated
-    batches : until the daily run; infinite: there is none
-    usual : load of a batch, as the last ones had it
-    load : that all of them are expected to bring; None: as the last ones did
+    before, after : float64 (N,): forecast of each channel's load in a batch, over its speed,
+        unchanged and mitigated
+    batches : batches until the daily run; infinite: there is none
+    usual : load of a batch, the mean of the last ones
+    load : load expected of all those batches; None: as the last ones had
     size, back : bytes of state to move, there and back
     seconds_per_load, pace : measured, as in `decide.Policy`
     migration : batches that pass until state has moved
@@ -131,13 +134,14 @@ def weigh_waiting(
 def bytes_back(
     current: PartitioningFunction, function: PartitioningFunction, profile: Profile
 ) -> float:
-    """Bytes that will move as what `function` has spread goes back to where `current` has it.
+    """Return the bytes that move when shared keys go back to where `current` has them.
 
-    A helper's partial is taken to weigh then what one of an owner of now does: its rows have the
+    A helper's partial row is taken to weigh what an owner's does now, because its rows have the
     same columns. Copies are only deleted.
 
     Parameters
     ----------
+    current, function : the function before the mitigation, and the one with it
     profile : what state weighs now; it must list the explicit and split keys of both
     """
     had, has = (

@@ -1,7 +1,7 @@
-"""The watch: skew that appears within the day, met as it appears and handed back when it is gone.
+"""The watch: relieve skew when it appears within the day, and undo that when it is gone.
 
 A controller after A. Kumar et al., "Reshape", folded over micro-batches (sections 2.1, 3.2, 4.3,
-6.1, 6.2). It decides only; its own state is one value, kept between two batches.
+6.1, 6.2). It only decides. Its state is one value, kept between two batches.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed
 from partitioning.strategies.water_filling import surface
 from partitioning.watch.mitigation import Batch, Limits, Mitigation, Sample, Weights
 
-#: Mean loads of a channel that are too few to matter: a shared key of less goes home, whatever is
-#: there, and others where it is no further over the mean.
+#: Load that is too small to matter, in a channel's mean load. A shared key with less goes home in
+#: any case. Other keys go home where their channel then exceeds the mean by no more than this. A
+#: larger value undoes mitigations earlier.
 LIGHT = 0.05
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What the watch knows between two batches.
+    """Hold what the watch knows between two batches.
 
     Parameters
     ----------
     threshold : tau, and how it adapts
     last : number of the newest batch that was folded; -1: none
-    sample : what has come since channels were last made even
-    spread : what is mitigated, by key
-    moved : numbers of the batches after which each key was moved, of late
-    iterations : how often a mitigation began
+    sample : batches since channels were last made even
+    spread : mitigations in force, by key
+    moved : numbers of the batches after which each key was moved recently
+    iterations : number of mitigations begun
     """
 
     threshold: Threshold
@@ -49,17 +50,21 @@ class Watch:
         homes: Mapping[int, int],
         under_way: bool = False,
     ) -> tuple[Watch, dict[int, Weights]]:
-        """Take in a batch; returns the watch after it, and new weights of the keys that are to
-        move ({channel: 1.0}: whole).
+        """Take in a batch, and decide which keys move.
 
-        A batch that was folded before changes nothing; one that an older epoch routed says
-        nothing of this one's channels, and only counts as seen.
+        A batch that was folded before changes nothing. A batch that an older epoch routed is only
+        counted as seen, because its channels were different.
 
         Parameters
         ----------
         epoch : in force now
         homes : channel of each of the batch's keys that is whole
-        under_way : something else moves state, a daily run or the last decision: nothing is decided
+        under_way : a daily run or the last decision moves state now, so nothing is decided
+
+        Returns
+        -------
+        the watch after the batch, and new weights of the keys that are to move ({channel: 1.0}:
+        whole)
         """
         if batch.number <= self.last:
             return self, {}
@@ -81,26 +86,28 @@ class Watch:
         return replace(watch, moved={k: at for k, at in moved.items() if at}), decided
 
     def _may(self, key: int, batch: Batch, limits: Limits) -> bool:
-        """Whether a key has not moved too often yet."""
+        """Return whether a key has not yet moved too often."""
         late = [n for n in self.moved.get(key, ()) if n > batch.number - limits.within]
         return len(late) < limits.moves
 
     def _caught_up(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
-        """From catching up to sharing, for each key whose channels have waited alike; or never
-        will, as other keys keep them apart."""
+        """End the catching up of each key whose channels have waited equally long, and share it.
+
+        It also ends where that will never happen, because other keys keep the channels apart.
+        """
         spread, decided = dict(self.spread), dict[int, Weights]()
         for key, now in self.spread.items():
             if now.catching and self._may(key, batch, limits):
                 ahead = batch.waiting[now.home] - max(batch.waiting[h] for h in now.helpers)
                 late = all(n <= batch.number - limits.memory for n in self.moved.get(key, ()))
                 if late or ahead * now.catching <= 0:
-                    spread[key] = replace(self, spread=spread).evened(key, now, limits)
+                    spread[key] = replace(self, spread=spread).even_shares(key, now, limits)
                     decided[key] = spread[key].weights
         # What came until now has been asked by all of them.
         return (replace(self, spread=spread, sample=Sample()) if decided else self), decided
 
     def _handed_back(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
-        """Home again, each key whose skew is gone."""
+        """Send home each key whose skew is gone."""
         spread, decided = dict(self.spread), dict[int, Weights]()
         if len(self.sample) < limits.memory:
             return self, decided
@@ -122,9 +129,11 @@ class Watch:
                 decided[key] = {now.home: 1.0}
         return replace(self, spread=spread), decided
 
-    def evened(self, key: int, now: Mitigation, limits: Limits) -> Mitigation:
-        """The second phase: weights by which home and helpers will get the same, as fast as they
-        are; a key that moved whole stays so."""
+    def even_shares(self, key: int, now: Mitigation, limits: Limits) -> Mitigation:
+        """Return the mitigation's second phase.
+
+        Home and helpers get equal load for their speed. A key that moved whole stays whole.
+        """
         if not now.helpers:
             return now
         channels = np.array([now.home, *now.helpers])
@@ -140,8 +149,11 @@ class Watch:
     def _met(
         self, batch: Batch, limits: Limits, homes: Mapping[int, int]
     ) -> tuple[Watch, dict[int, Weights]]:
-        """The skew test, and how each skewed channel is relieved: by what has begun, or by what
-        begins, as the fullest needs."""
+        """Test for skew, and relieve each skewed channel.
+
+        It continues a mitigation where one exists, and else begins one. The fullest channel comes
+        first.
+        """
         watch, decided, slow = self, dict[int, Weights](), limits.migration(1)
         speed = limits.speed(len(batch.loads))
         came = batch.loads / speed
@@ -168,7 +180,7 @@ class Watch:
                 if any(m.helpers for m in begun.values()):
                     watch = recent
             if not limits.catch_up:
-                begun = {k: watch.evened(k, m, limits) for k, m in begun.items()}
+                begun = {k: watch.even_shares(k, m, limits) for k, m in begun.items()}
             begun = {k: m for k, m in begun.items() if watch._may(k, batch, limits)}
             spread = {k: m for k, m in {**watch.spread, **begun}.items() if not m.at_home}
             after = replace(watch, spread=spread)
@@ -183,21 +195,22 @@ class Watch:
         return watch, decided
 
     def begun(self, before: Watch) -> set[int]:
-        """The keys whose mitigation has begun since."""
+        """Return the keys whose mitigation has begun since `before`."""
         had = {key: now.placed for key, now in before.spread.items()}
         return {key for key, now in self.spread.items() if had.get(key) != now.placed}
 
     def _heaviest(self, channel: int, batch: Batch, homes: Mapping[int, int]) -> int | None:
-        """The key that the channel has had most of in this batch; None: it has none that is
-        known."""
+        """Return the key that brought a channel most load in this batch; None: none is known."""
         parts = {k: batch.keys.get(k, 0.0) for k, home in homes.items() if home == channel}
         for key, now in self.spread.items():
             parts[key] = dict(now.parts()).get(channel, 0.0) * batch.keys.get(key, 0.0)
         return max(parts, key=lambda k: (parts[k], -k)) if any(parts.values()) else None
 
     def _again(self, key: int | None, skewed: int, helper: int) -> dict[int, Mitigation]:
-        """The mitigation of this key, if it is between the two and no longer holds: whoever has
-        waited less catches up."""
+        """Renew the mitigation of a key between these two channels, if it no longer holds.
+
+        The channel that has waited less catches up.
+        """
         now = None if key is None else self.spread.get(key)
         if key is None or now is None or not {skewed, helper} <= set(now.channels):
             return {}
@@ -213,8 +226,11 @@ class Watch:
         limits: Limits,
         homes: Mapping[int, int],
     ) -> dict[int, Mitigation]:
-        """A new mitigation: the heaviest key is split by record where it is more than what must
-        go, else whole keys go, the heaviest that fit first."""
+        """Begin a mitigation between two channels.
+
+        The heaviest key is split by record if it is more than the load that must go. Else whole
+        keys go, the heaviest that fit first.
+        """
         loads = self.sample.placed(self.spread)
         total = float(loads.sum())
         left = min(limits.left, limits.memory * total)

@@ -1,7 +1,4 @@
-"""What the watch (`partitioning.watch.controller`) is told, keeps and decides: batches, limits, a
-sample that
-forecasts are made from, and mitigations.
-"""
+"""Values of the watch: batches, limits, the sample for forecasts, and mitigations."""
 
 from __future__ import annotations
 
@@ -73,14 +70,16 @@ class Limits:
     speeds: Floats | None = None
 
     def speed(self, channels: int) -> Floats:
-        """That of each channel, float64 (N,)."""
+        """Return the speed of each channel, float64 (N,)."""
         return np.ones(channels) if self.speeds is None else self.speeds
 
     def affording(
         self, copy: float, partial: float, budget: float | None, moving: Callable[[float], float]
     ) -> Limits:
-        """These for a key of which each helper gets a copy, in its time, and hands back a partial:
-        no more helpers than the budget pays for. Where it pays for none, any number is as dear.
+        """Return these limits with no more helpers than the budget pays for.
+
+        Each helper gets a copy, in its time, and hands back a partial row. If the budget pays for
+        no helper at all, their number is not limited, because any number exceeds it.
 
         Parameters
         ----------
@@ -135,8 +134,10 @@ class Mitigation:
 
 @dataclass(frozen=True)
 class Sample:
-    """Batches that forecasts are the mean of: of each the loads as they would be with every key at
-    home, float64 (N,), and loads of keys by hash.
+    """Hold the batches that forecasts average.
+
+    Each batch is (load of each channel if every key were at home, float64 (N,); load of keys by
+    hash).
     """
 
     batches: tuple[tuple[Floats, Mapping[int, float]], ...] = ()
@@ -163,7 +164,7 @@ class Sample:
         return float(np.mean([keys.get(key, 0.0) for _, keys in self.batches]))
 
     def error(self, channels: Iterable[int], per: float) -> float:
-        """The largest error of the forecasts of these channels; see `standard_error`."""
+        """Return the largest forecast error of these channels; see `standard_error`."""
         return max(standard_error([loads[c] for loads, _ in self.batches], per) for c in channels)
 
     def placed(self, spread: Mapping[int, Mitigation], without: int | None = None) -> Floats:
@@ -178,8 +179,10 @@ class Sample:
         return loads
 
     def since(self, keys: Iterable[int]) -> Sample:
-        """No more than what came since these keys were half as heavy as they are now: what was
-        before they turned hot forecasts nothing of what they get."""
+        """Keep the batches that came since these keys were half as heavy as they are now.
+
+        Earlier batches, before a key turned hot, forecast nothing of its load.
+        """
         batches = self.batches
         for key in keys:
             half = batches[-1][1][key] / 2

@@ -1,8 +1,8 @@
-"""The next window, as the past ones let it be expected: sketches in, one sketch out.
+"""Forecast the next window's load from the sketches of the windows before it.
 
-A function serves a window that nobody has seen. What was learned last is one draw of it; older
-windows are others, staler. How much each is worth differs by data, and is found by asking what
-would have foretold the windows that came.
+A function serves a window that nobody has seen. The last window is one draw of it, and older
+windows are others. How much an older window is worth differs by data. So several weights are tried
+on the windows that came, and the one whose forecasts were off least is used.
 """
 
 from __future__ import annotations
@@ -11,47 +11,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
+from partitioning.workload.metrics import key_sums
 from partitioning.workload.profile import Floats, Profile, Sketch, merge, sums_by
 
-#: What a window counts against the one after it: 0 is the last window alone, 1 all alike.
-DECAYS = (0.0, 0.15, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 1.0)
-#: The decay while there is nothing to find it by.
+#: Weights of a window against the one after it, of which one is chosen. 0 is the last window alone.
+DECAYS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
+#: The decay as long as there are no forecasts to compare.
 UNKNOWN = 0.5
-#: Windows that are looked at, at most, the latest ones.
+#: A larger decay is preferred if its squared error is at most this many times the least one. A
+#: larger value gives steadier forecasts, which move less state.
+NEAR = 1.05
+#: Windows that a forecast is made from, at most: the latest ones.
 REACH = 60
-#: Windows that are looked at, at most, to find by which sketches they are best foretold.
-JUDGED = 20
-#: Principal directions that surprises are told by.
-DIRECTIONS = 8
-#: Bits that a direction's largest surprise is told in.
-TOLD = 20
-#: Directions of less than this part of the first one's squares are rounding's own.
-LEAST = 1e-12
+#: Weight of the error of a forecast against that of the one after it.
+ERROR_DECAY = 0.8
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What to plan for.
+    """Hold what to plan for.
 
     Parameters
     ----------
     sketch : the load expected, scaled to the total of the sketches that it was made from
-    decays : weight of a window against the one after it, for slots' tails and for heavy keys
-    surprises : float64 (E, S + K): how each slot's tail, then each heavy key, came out against
-        what the same forecast would have said, for the windows that have one before them: the
-        principal directions of it, whose products sum up to the mean ones
+    decay : weight of a window against the one after it
+    errors : float64 (T - 1, S + K): share of the load of each slot's tail, then of each heavy key,
+        less the share that was forecast, for each window that has one before it
     """
 
     sketch: Sketch
-    decays: tuple[float, float]
-    surprises: Floats
+    decay: float
+    errors: Floats
 
-    def onto(self, profile: Profile) -> Profile:
-        """The profile with this for its load; keys that it did not list get no state."""
+    def onto(self, profile: Profile, function: PartitioningFunction | None = None) -> Profile:
+        """Return the profile with this for its load.
+
+        Parameters
+        ----------
+        profile : of the state; keys that it lists and the forecast does not are refused
+        function : the one in force, by which chance is told; None: there is none yet
+
+        Raises
+        ------
+        InputError : the profile lists keys that the forecast does not
+        """
         listed = profile.listing(self.sketch.heavy)
         if len(listed.heavy) > len(self.sketch.heavy):
             raise InputError("it lists keys that the forecast does not", "profile")
@@ -60,161 +67,103 @@ class Forecast:
             load=self.sketch.load,
             heavy_load=self.sketch.heavy_load,
             error=self.sketch.error,
-            surprises=self.surprises,
+            chance=self.chance(function),
         )
+
+    def chance(self, function: PartitioningFunction | None) -> float:
+        """Return how far a channel's forecast is off by chance, in parts of its fair share.
+
+        Of a mean of decay d, the part d (1 - d) of the squared error is chance of the windows: no
+        move should follow it. Where nothing was forecast yet, it is the chance of independent rows.
+        """
+        if function is None:
+            return 0.0
+        capacities = function.capacities
+        fair = capacities / capacities.sum()
+        channels, slots = len(fair), len(self.sketch.load)
+        if not len(self.errors):
+            return float(np.sqrt(np.count_nonzero(fair) / max(self.sketch.rows, 1)))
+        off = np.array(
+            [
+                sums_by(function.slots, e[:slots], channels)
+                + key_sums(function, self.sketch.heavy, e[slots:])
+                for e in self.errors
+            ]
+        )
+        weights = ERROR_DECAY ** np.arange(len(off))[::-1]
+        square = np.average(np.square(off[:, fair > 0] / fair[fair > 0]).mean(axis=1), 0, weights)
+        return float(np.sqrt(self.decay * (1 - self.decay) * square))
 
 
 def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast:
-    """What the window after these is expected to be.
+    """Forecast the window after these.
 
-    Each slot's tail and each heavy key is a mean over the windows, of weights that fall by
-    a decay (exponential smoothing), of its share of the window. Tails hold more chance than heavy
-    keys do and drift less: each of the two has its own decay. Extremes are chance in part and
-    will not last: tails are drawn to their mean, and keys to 0, by the least-squares slope of
-    what came on what was foretold. With a decay of 0 nothing is drawn in and no surprise is told:
-    where the last window alone says most, what differs from it is drift, a few large keys that come
-    and go; it teaches nothing of the keys that stay, and planning for it only moves more.
+    Each slot's tail, and each heavy key, gets a mean of its shares of the windows. The weights fall
+    by a decay (exponential smoothing).
 
     Parameters
     ----------
     sketches : one a window, oldest first; those without load count for nothing
-    decay : 0 to 1, for both; None: those of `DECAYS` whose forecasts of these very windows, each
-        made from those before it, were off by the least sum of squares
+    decay : 0 to 1; None: of `DECAYS` the largest one whose forecasts of these very windows, each
+        from those before it, had about the least sum of squared errors
 
     Raises
     ------
-    InputError : nothing to go by, numbers of slots that differ, or a decay out of range
+    InputError : no sketches, numbers of slots that differ, or a decay out of range
+
+    Examples
+    --------
+    >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
+    >>> from partitioning.workload.profile import profile_of_keys
+    >>> loads = [np.array([1.0, 3.0]), np.array([3.0, 1.0])]
+    >>> past = [profile_of_keys(KEY, hashed_keys(2), l, 4, threshold=1).sketch() for l in loads]
+    >>> sorted(forecast(past, decay=0).sketch.heavy_load.tolist())
+    [2.0, 6.0]
     """
     if decay is not None and not 0 <= decay <= 1:
         raise InputError(f"{decay} is not from 0 to 1", "decay")
     whole = merge(sketches)
-    total = float(whole.load.sum())
-    seen = [s for s in sketches if s.load.any()][-REACH:]
-    if not seen:
-        given = UNKNOWN if decay is None else decay
-        return Forecast(whole, (given, given), _none(whole))
-    shares, slots = _shares(seen, whole.heavy), len(whole.load)
-    decays = _decays(shares, slots, decay)
-    said = _foretold(shares, slots, decays)
-    parts = slice(0, slots), slice(slots, None)
-    slopes = [
-        _slope(said[:-1, part], shares[1:, part], i == 0) if decays[i] else 1.0
-        for i, part in enumerate(parts)
-    ]
-
-    def drawn_in(values: Floats) -> Floats:
-        tail, heavy = (values[part] for part in parts)
-        mean = tail.mean()
-        drawn = np.concatenate([mean + slopes[0] * (tail - mean), slopes[1] * heavy])
-        left = float(drawn.sum())
-        # Where every key is listed, and none comes back, nothing would be.
-        return drawn / left if left > 0 else values
-
-    items = drawn_in(said[-1]) * total
-    tail, heavy = items[:slots], items[slots:]
+    total, slots = float(whole.load.sum()), len(whole.load)
+    loaded = [s for s in sketches if s.load.any()][-REACH:]
+    if not loaded:
+        none = np.zeros((0, slots + len(whole.heavy)))
+        return Forecast(whole, UNKNOWN if decay is None else decay, none)
+    shares = _shares(loaded, whole.heavy)
+    if decay is None:
+        decay = _best_decay(shares)
+    means = _smoothed(shares, decay)
+    tail, heavy = np.split(means[-1] / means[-1].sum() * total, [slots])
     sketch = replace(
         whole,
         load=tail + sums_by(slot_of(whole.heavy, slots), heavy, slots),
         heavy_load=heavy,
-        error=max(s.error / float(s.load.sum()) for s in seen) * total,
+        error=max(s.error / float(s.load.sum()) for s in loaded) * total,
     )
-    told = np.repeat([d > 0 for d in decays], [slots, len(whole.heavy)])
-    off = [(s - drawn_in(f)) * total * told for f, s in zip(said, shares[1:], strict=False)]
-    if not off or not told.any():
-        return Forecast(sketch, decays, _none(whole))
-    return Forecast(sketch, decays, _directions(np.array(off)))
+    return Forecast(sketch, decay, shares[1:] - means[:-1])
 
 
-def next_window(windows: Sequence[Sequence[Sketch]]) -> Forecast:
-    """The forecast of the next window from the sketches of the pieces of those before it.
-
-    Made from `best_sketches`. Where these are of pieces, so are the surprises; those of a window
-    of p like pieces, one as much off as the other, are smaller by the root of p.
-
-    Parameters
-    ----------
-    windows : the sketches of each window's pieces, oldest first
-
-    Raises
-    ------
-    InputError : as `forecast`
-    """
-    sketches = best_sketches(windows)
-    ahead = forecast(sketches or [s for window in windows for s in window])
-    pieces = max(len(sketches) / max(len(windows), 1), 1.0)
-    return replace(ahead, surprises=ahead.surprises / np.sqrt(pieces))
+def _best_decay(shares: Floats) -> float:
+    """Return the decay for shares of windows, (T, S + K)."""
+    errors = [float(np.square(shares[1:] - _smoothed(shares, d)[:-1]).sum()) for d in DECAYS]
+    if min(errors) == max(errors):
+        return UNKNOWN
+    return max(d for d, e in zip(DECAYS, errors, strict=True) if e <= NEAR * min(errors))
 
 
-def best_sketches(windows: Sequence[Sequence[Sketch]]) -> list[Sketch]:
-    """What to forecast the next window from: the sketches of all windows' pieces, or those of
-    whole windows, whichever have better foretold the windows that came.
-
-    Pieces tell sooner what drifts, and of few windows what drifts together; in whole windows
-    there is less chance. Until there are two windows, pieces.
-
-    Parameters
-    ----------
-    windows : the sketches of each window's pieces, oldest first
-
-    Returns
-    -------
-    sketches for `forecast`, oldest first; those without load are left out
-    """
-    loaded = [[s for s in window if s.load.any()] for window in windows]
-    loaded = [window for window in loaded if window]
-    fine, coarse = [s for window in loaded for s in window], [merge(w) for w in loaded]
-    judged = loaded[-JUDGED:]
-    if len(judged) < 2 or len(fine) == len(coarse):
-        return fine
-    heavy, slots = merge(fine).heavy, len(fine[0].load)
-    whole = _shares(coarse[-JUDGED:], heavy)
-    ends = np.cumsum([len(window) for window in judged]) - 1
-    parts = _shares([s for window in judged for s in window], heavy)
-
-    def missed(shares: Floats, last: npt.NDArray[np.int64]) -> float:
-        said = _foretold(shares, slots, _decays(shares, slots, None))
-        return float(np.square(whole[1:] - said[last[:-1]]).sum())
-
-    return fine if missed(parts, ends) < missed(whole, np.arange(len(whole))) else coarse
-
-
-def _decays(shares: Floats, slots: int, given: float | None) -> tuple[float, float]:
-    """For the first `slots` columns of `shares` (T, S + K), and for the others."""
-    if given is None and len(shares) <= 2:
-        given = UNKNOWN
-    if given is not None:
-        return given, given
-    tail, heavy = (
-        min(DECAYS, key=lambda d, own=own: _missed(own, d))  # type: ignore[misc]
-        for own in (shares[:, :slots], shares[:, slots:])
-    )
-    return tail, heavy if shares.shape[1] > slots else tail
-
-
-def _foretold(shares: Floats, slots: int, decays: tuple[float, float]) -> Floats:
-    """What each window, with those before it, says of the next one, (T, S + K)."""
-    own = shares[:, :slots], shares[:, slots:]
-    return np.hstack([_smoothed(s, d) for s, d in zip(own, decays, strict=True)])
-
-
-def _directions(off: Floats) -> Floats:
-    """At most DIRECTIONS rows with nearly the mean products of the columns that `off` (T, n) has:
-    what went up and down together, without most of the chance."""
-    values, vectors = np.linalg.eigh(off @ off.T)
-    found = vectors[:, values > LEAST * values[-1]][:, -DIRECTIONS:].T @ off / np.sqrt(len(off))
-    # The last bits, and the sign, are the linear algebra library's, which chooses by the processor;
-    # a search that goes by them would end elsewhere on another machine.
-    rows, largest = np.arange(len(found)), np.abs(found).argmax(axis=1)
-    found *= np.sign(found[rows, largest])[:, None]
-    grain = np.exp2(np.ceil(np.log2(found[rows, largest])) - TOLD)[:, None]
-    return np.round(found / grain) * grain
+def _smoothed(shares: Floats, decay: float) -> Floats:
+    """Return what each window, with those before it, says of the next one, (T, n) as `shares`."""
+    means, weight = shares.copy(), 1.0
+    for t in range(1, len(means)):
+        weight = 1.0 + decay * weight
+        means[t] = means[t - 1] + (shares[t] - means[t - 1]) / weight
+    return means
 
 
 def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
-    """Share of each window (T) of each slot's tail and each of `heavy`, (T, S + K).
+    """Return the share of each window (T) of each slot's tail and each of `heavy`, (T, S + K).
 
-    Where a window does not list a key it had its mean of the others, as far as that window's
-    error and slot allow: else it would seem to come from nothing when it is listed.
+    Where a window does not list a key, the key had its mean of the other windows, as far as that
+    window's error and slot allow. Else it would seem to come from nothing when it is listed.
     """
     slots = len(sketches[0].load)
     keys = np.full((len(sketches), len(heavy)), np.nan)
@@ -224,7 +173,7 @@ def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
     known = ~np.isnan(keys)
     usual = np.where(known, keys, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     slot = slot_of(heavy, slots)
-    found = []
+    rows = []
     for own, listed, sketch, total in zip(keys, known, sketches, totals, strict=True):
         own[~listed] = 0.0
         tail = np.maximum(sketch.load / total - sums_by(slot, own, slots), 0.0)
@@ -232,36 +181,5 @@ def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
         wanted = sums_by(slot, guess, slots)
         guess *= np.minimum(tail / np.maximum(wanted, 1e-300), 1.0)[slot]
         tail = np.maximum(tail - sums_by(slot, guess, slots), 0.0)
-        found.append(np.concatenate([tail, own + guess]))
-    return np.array(found)
-
-
-def _smoothed(shares: Floats, decay: float) -> Floats:
-    """What each window, with those before it, says of the next one, (T, n) as `shares`."""
-    said, weight = shares.copy(), 1.0
-    for t in range(1, len(said)):
-        weight = 1.0 + decay * weight
-        said[t] = said[t - 1] + (shares[t] - said[t - 1]) / weight
-    return said
-
-
-def _missed(shares: Floats, decay: float) -> float:
-    """Sum of squares that the forecasts were off by."""
-    return float(np.square(shares[1:] - _smoothed(shares, decay)[:-1]).sum())
-
-
-def _slope(said: Floats, came: Floats, around_mean: bool) -> float:
-    """Least-squares slope of what came on what was said, 0 to 1; 1 where a single pair would
-    have to tell."""
-    if len(said) < 2:
-        return 1.0
-    over = under = 0.0
-    for f, s in zip(said, came, strict=True):
-        mean = f.mean() if around_mean else 0.0
-        over += float(((f - mean) * (s - mean)).sum())
-        under += float(np.square(f - mean).sum())
-    return min(max(over / under, 0.0), 1.0) if under > 0 else 1.0
-
-
-def _none(sketch: Sketch) -> Floats:
-    return np.zeros((0, len(sketch.load) + len(sketch.heavy)))
+        rows.append(np.concatenate([tail, own + guess]))
+    return np.array(rows)

@@ -1,4 +1,4 @@
-"""What an assignment is worth: channel loads, imbalance, and the papers' own measures."""
+"""What an assignment is worth: channel loads, imbalance, how far it is from even."""
 
 from __future__ import annotations
 
@@ -27,8 +27,14 @@ def channel_sums(
 
 
 def key_sums(function: PartitioningFunction, hashes: Hashes, values: Floats) -> Floats:
-    """Sum per channel, shape (N,), of a quantity (n,) of some keys, int64 (n,); split keys count
-    with each owner by its share."""
+    """Return the sum per channel, float64 (N,), of a quantity of some keys.
+
+    A split key counts with each owner by its share.
+
+    Parameters
+    ----------
+    hashes, values : int64 and float64 (n,): hash and quantity of each key
+    """
     item, channel, share = placements(function, hashes)
     return sums_by(channel, values[item] * share, len(function.channels))
 
@@ -36,8 +42,16 @@ def key_sums(function: PartitioningFunction, hashes: Hashes, values: Floats) -> 
 def placements(
     function: PartitioningFunction, hashes: Hashes
 ) -> tuple[Indices, npt.NDArray[np.int32], Floats]:
-    """Every owner of some keys, int64 (n,): position in `hashes`, channel and share, 0 to 1, of
-    each, all (m,)."""
+    """Return every owner of some keys, m in total.
+
+    Parameters
+    ----------
+    hashes : int64 (n,): the keys
+
+    Returns
+    -------
+    position in `hashes`, channel, and share from 0 to 1 of each owner, all (m,)
+    """
     shared = function.split.find(hashes)
     whole, parts = np.flatnonzero(shared < 0), np.flatnonzero(shared >= 0)
     item, channel, share = function.split.owners(shared[parts])
@@ -80,8 +94,3 @@ def imbalance(loads: Floats, capacities: Floats) -> float:
     if loads[~open_].any():
         return float("inf")
     return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
-
-
-def rivetti_lambda(loads: Floats) -> float:
-    """lambda = (max/mean - 1), in percent (Rivetti et al., section 4)."""
-    return float((loads.max() / loads.mean() - 1) * 100)

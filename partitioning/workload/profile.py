@@ -6,9 +6,8 @@ only where they are heavy. A profile is sketches merged, plus what the state wei
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,15 @@ import numpy.typing as npt
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import Hashes, slot_of
+from partitioning.workload.npz import freeze, pack, unpack
 
 Floats = npt.NDArray[np.float64]
 Packed = bytes  # `bytes` is a field's name below
 
 
 def sums_by(index: npt.NDArray[Any], values: Floats, count: int) -> Floats:
-    """Sum of `values` (n,) for each value 0 to count - 1 of `index` (n,): shape (count,)."""
+    """Return the sum of `values` (n,) for each value of `index` (n,), 0 to count - 1: (count,)."""
     return np.bincount(index, values, minlength=count).astype(np.float64, copy=False)
-
-
-def _freeze(record: Sketch | Profile) -> None:
-    """Make the arrays of a record read-only, because plans are cached by its identity.
-
-    An array that owns its memory is kept and locked, so that its maker cannot write to it either.
-    A view of writable memory is copied, because its owner could still write to it.
-    """
-    for name, values in vars(record).items():
-        if isinstance(values, np.ndarray) and values.flags.writeable:
-            values = values if values.base is None else values.copy()
-            values.flags.writeable = False
-            object.__setattr__(record, name, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +51,10 @@ class Sketch:
     hours: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        _freeze(self)
+        freeze(self)
 
     def by_hour(self) -> Floats:
-        """Load of each hour of the day, float64 (24,): evenly, where it is not told."""
+        """Return the load of each hour of the day, float64 (24,); unknown: equal parts."""
         return self.hours if self.hours.size else np.full(24, float(self.load.sum()) / 24)
 
 
@@ -88,8 +75,8 @@ class Profile:
     error : bound on how far any key's load may be understated
     window : (first day, day after the last) as ISO dates; ("", "") where there is no time
     events : input rows of the window
-    surprises : float64 (E, S + K): errors of E past forecasts, in the unit of load: of each slot's
-        tail, then of each heavy key; none where `load` is no forecast
+    chance : how far a channel's load may be off by chance, in parts of its fair share; 0 where
+        `load` is no forecast
     heavy_copy_bytes, heavy_copy_rows : float64 (K,), counted in `heavy_bytes` and `heavy_rows`: one
         copy of what each heavy key has in state tables that every owner has a copy of; empty: none
         has any
@@ -107,7 +94,7 @@ class Profile:
     error: float = 0.0
     window: tuple[str, str] = ("", "")
     events: int = 0
-    surprises: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    chance: float = 0.0
     heavy_copy_bytes: Floats = field(default_factory=lambda: np.zeros(0))
     heavy_copy_rows: Floats = field(default_factory=lambda: np.zeros(0))
 
@@ -122,10 +109,11 @@ class Profile:
             values = getattr(self, name)
             if not np.isfinite(values).all() or (values < 0).any():
                 raise InputError(f"{name} must be finite and not negative", "profile")
-        fits = self.surprises.shape[1:] == (len(self.load) + len(self.heavy),)
-        if len(self.surprises) and not (fits and np.isfinite(self.surprises).all()):
-            raise InputError("surprises must be finite, one an item", "profile")
-        _freeze(self)
+        if not 0 <= self.chance < np.inf:
+            raise InputError(
+                f"chance must be finite and not negative, got {self.chance}", "profile"
+            )
+        freeze(self)
 
     @property
     def slots(self) -> int:
@@ -143,8 +131,10 @@ class Profile:
         return np.maximum(left, 0.0)
 
     def listing(self, hashes: Hashes) -> Profile:
-        """The same profile with these keys listed too; those it did not list get no load of
-        their own (theirs stays with their slot)."""
+        """Return the same profile with these keys listed too.
+
+        A key that was not listed gets no load of its own: its load stays with its slot.
+        """
         extra = np.setdiff1d(hashes, self.heavy)
         if not len(extra):
             return self
@@ -154,13 +144,8 @@ class Profile:
         def padded(values: Floats) -> Floats:
             return np.concatenate([values, np.zeros(len(extra))])[order]
 
-        surprises = self.surprises
-        if len(surprises):
-            keys = np.pad(surprises[:, self.slots :], ((0, 0), (0, len(extra))))[:, order]
-            surprises = np.hstack([surprises[:, : self.slots], keys])
         return replace(
             self,
-            surprises=surprises,
             heavy=np.concatenate([self.heavy, extra])[order],
             heavy_load=padded(self.heavy_load),
             heavy_bytes=padded(self.heavy_bytes),
@@ -171,16 +156,10 @@ class Profile:
         )
 
     def without(self, hashes: Hashes) -> Profile:
-        """The same profile not listing these keys: what they have stays with their slot."""
+        """Return the profile without listing these keys: their load stays with their slot."""
         kept = ~np.isin(self.heavy, hashes)
-        surprises = self.surprises
-        if len(surprises):
-            slots, keys = surprises[:, : self.slots].copy(), surprises[:, self.slots :]
-            np.add.at(slots.T, self.heavy_slots[~kept], keys[:, ~kept].T)
-            surprises = np.hstack([slots, keys[:, kept]])
         return replace(
             self,
-            surprises=surprises,
             heavy=self.heavy[kept],
             heavy_load=self.heavy_load[kept],
             heavy_bytes=self.heavy_bytes[kept],
@@ -192,23 +171,24 @@ class Profile:
         )
 
     def sketch(self) -> Sketch:
-        """Its load alone."""
+        """Return its load alone."""
         return Sketch(
             self.load, self.heavy, self.heavy_load, self.heavy_names, self.error, self.events
         )
 
     def to_bytes(self) -> Packed:
-        """As an .npz without pickle; zip's checksums find a torn file."""
-        return _pack(self)
+        """Write the profile as an .npz without pickle."""
+        return pack(self)
 
     @classmethod
     def from_bytes(cls, data: Packed, where: str = "profile") -> Profile:
-        """Inverse of `to_bytes`; raises DamagedError."""
-        values = _unpack(data, where)
+        """Read what `to_bytes` wrote; raise DamagedError if it is not a whole profile."""
+        values = unpack(data, where)
         try:
             kinds = zip(values.pop("key_names"), values.pop("key_types"), strict=True)
             values["key"] = tuple(KeyColumn(str(n), str(t)) for n, t in kinds)
             values["window"] = tuple(str(t) for t in values["window"])
+            values.pop("surprises", None)  # of plans that earlier versions of Evenkeel made
             return cls(**values)
         except (KeyError, TypeError, ValueError, InputError) as error:
             raise DamagedError(
@@ -217,14 +197,14 @@ class Profile:
 
 
 def sketch_to_bytes(sketch: Sketch) -> bytes:
-    """As an .npz without pickle."""
-    return _pack(sketch)
+    """Write a sketch as an .npz without pickle."""
+    return pack(sketch)
 
 
 def sketch_from_bytes(data: bytes, where: str = "sketch") -> Sketch:
-    """Inverse of `sketch_to_bytes`; raises DamagedError."""
+    """Read what `sketch_to_bytes` wrote; raise DamagedError if it is damaged."""
     try:
-        made = Sketch(**_unpack(data, where))
+        made = Sketch(**unpack(data, where))
         if made.hours.shape not in ((0,), (24,)):
             raise ValueError(f"{made.hours.shape} hours")
         return made
@@ -232,39 +212,11 @@ def sketch_from_bytes(data: bytes, where: str = "sketch") -> Sketch:
         raise DamagedError(f"not a sketch ({error})", where, "Delete it and learn again") from error
 
 
-def _pack(value: Any) -> bytes:
-    arrays: dict[str, Any] = {}
-    for f in fields(value):
-        item = getattr(value, f.name)
-        if f.name == "key":
-            arrays["key_names"] = np.array([c.name for c in item], dtype=np.str_)
-            arrays["key_types"] = np.array([c.type for c in item], dtype=np.str_)
-        elif f.name in ("heavy_names", "window"):
-            arrays[f.name] = np.array(item, dtype=np.str_)
-        else:
-            arrays[f.name] = np.asarray(item)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def _unpack(data: bytes, where: str) -> dict[str, Any]:
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            values: dict[str, Any] = {name: archive[name] for name in archive.files}
-    except Exception as e:  # of zip, zlib, struct and NumPy: each damage has its own
-        raise DamagedError(f"cannot be read ({e})", where, "Delete it and learn again") from e
-    for name, convert in (("error", float), ("rows", int), ("events", int)):
-        if name in values and values[name].ndim == 0:
-            values[name] = convert(values[name])
-    if "heavy_names" in values:
-        values["heavy_names"] = tuple(str(n) for n in values["heavy_names"])
-    return values
-
-
 def merge(sketches: Sequence[Sketch]) -> Sketch:
-    """One sketch for several pieces. Slot totals add up exactly; a key that some pieces do not
-    list is understated by at most the sum of those pieces' errors.
+    """Merge the sketches of several pieces into one.
+
+    Slot totals add up exactly. A key that some pieces do not list is understated by at most the sum
+    of those pieces' errors.
 
     Raises
     ------
@@ -301,14 +253,16 @@ def profile_of_keys(
     listed: Hashes | None = None,
     names: Sequence[str] | None = None,
 ) -> Profile:
-    """An exact profile from every key's load: for tests, benchmarks and backtests.
+    """Build an exact profile from every key's load: for tests, benchmarks and backtests.
 
     Parameters
     ----------
     hashes, load : int64 and float64 (n,): each key's hash (distinct) and load
+    slots : S
     state : float64 (n,): bytes of state of each key; 1 row of `state` bytes a key; default: load
     threshold : keys with at least this load are listed as heavy
     listed : hashes of keys that are listed whatever their load
+    names : (n,): how a person writes each key; default: its hash
     """
     state = load if state is None else state
     slot = slot_of(hashes, slots)

@@ -23,10 +23,17 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from evenkeel.spec.catalog import Catalog, load_catalog, tables_folder
 from evenkeel.table import Table
+from evenkeel_ui.airflow_versions import teams_of
 
 Method = Literal["GET", "POST", "PUT"]
 User = Annotated[BaseUser, Depends(get_user)]
 REBALANCE, ROLL_BACK, WATCH = "rebalance_", "roll_back_", "watch_"
+MAINTAIN, REPAIR, APPLY = "maintain_", "repair_", "apply_"
+ADOPT, RELEASE = "adopt_", "release_"
+#: Kinds of DAGs whose runs leave no folder in the registry, and so have no page of their own.
+PAGELESS = (MAINTAIN, REPAIR, APPLY, ADOPT, RELEASE)
+#: Every kind of DAG that a table can have; the name of the table follows.
+KINDS = (REBALANCE, ROLL_BACK, WATCH, *PAGELESS)
 #: Seconds for which a form is valid.
 FORM_AGE = 12 * 3600
 
@@ -44,6 +51,18 @@ def may(
     )
 
 
+def readable_dags(user: BaseUser, dags: list[str]) -> set[str]:
+    """Return those of many DAGs that the user may read, with one query for their teams."""
+    teams, manager = teams_of(dags), get_auth_manager()
+    return {
+        dag
+        for dag in dags
+        if manager.is_authorized_dag(
+            method="GET", details=DagDetails(id=dag, team_name=teams.get(dag)), user=user
+        )
+    }
+
+
 def require(
     user: BaseUser, method: Method, dag: str, entity: DagAccessEntity | None = None
 ) -> None:
@@ -51,7 +70,7 @@ def require(
     if not may(user, method, dag, entity):
         what = {"GET": "see", "POST": "start runs of", "PUT": "change runs of"}[method]
         table = dag
-        for prefix in (REBALANCE, ROLL_BACK, WATCH):
+        for prefix in KINDS:
             table = table.removeprefix(prefix)
         raise HTTPException(403, f"You may not {what} {table}. Airflow's rights on {dag} decide.")
 
@@ -105,6 +124,9 @@ def form_token(user: BaseUser) -> str:
 def own_form(request: Request, user: User, csrf: Annotated[str, Form()] = "") -> None:
     """Raise 403 unless the request comes from a form that we made for this user.
 
+    Check the user's right first: whoever lacks it must read that, and not of a form. So routes
+    take this as their last dependency (`OwnForm`), or call it after `require`.
+
     Airflow's login cookie is SameSite=Lax. Forms of other sites do not carry it, but forms of
     another port or subdomain of this host do. Each form therefore has a token, signed with
     Airflow's secret and bound to the user. It needs no storage, works in every API worker, and a
@@ -122,6 +144,10 @@ def own_form(request: Request, user: User, csrf: Annotated[str, Form()] = "") ->
         here = urlsplit(origin).netloc == request.headers.get("host")
     if whose is None or whose != user.get_id() or not here:
         raise HTTPException(403, "This form is too old or not ours. Open the page again.")
+
+
+OwnForm = Annotated[None, Depends(own_form)]
+Token = Annotated[str, Form()]
 
 
 def _serializer() -> URLSafeTimedSerializer:

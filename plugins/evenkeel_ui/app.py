@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPMethod
+from math import inf
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -17,10 +18,13 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.routing import Match, Route
 
-from evenkeel.registry.store import DeniedError
+from evenkeel.registry.store_errors import DeniedError
 from evenkeel.render.charts import loads_svg
+from evenkeel.spec.field_errors import field_error
 from evenkeel_ui import views, web
-from evenkeel_ui.pages import compare, forms, overview, plans, quality, recovery, tables
+from evenkeel_ui.access import catalog
+from evenkeel_ui.pages import channel, compare, forms, overview, plans, quality, recovery, tables
+from evenkeel_ui.statuses import STATUSES
 from partitioning.errors import (
     DamagedError,
     EvenkeelError,
@@ -43,9 +47,14 @@ ERRORS: tuple[tuple[type[EvenkeelError], int, str], ...] = (
 
 @asynccontextmanager
 async def warmed(_: FastAPI) -> AsyncIterator[None]:
-    """Draw one chart in a thread at the start, because a process's first one takes a second."""
-    threading.Thread(target=loads_svg, args=(["0"], [1.0], [1.0], [1.0]), daemon=True).start()
+    """Draw a chart and read all tables in a thread at the start: the first time takes longest."""
+    threading.Thread(target=_warm, daemon=True).start()
     yield
+
+
+def _warm() -> None:
+    loads_svg(["0"], [1.0], [1.0], [1.0])
+    STATUSES.rows([*catalog().specs.values()], seconds=inf)
 
 
 # FastAPI's own OpenAPI pages would need no login. The route below needs one.
@@ -99,7 +108,7 @@ async def refused(
 @app.exception_handler(RequestValidationError)
 async def unreadable(request: Request, error: RequestValidationError) -> HTMLResponse:
     """Answer a wrong address or form with a page that names each wrong part."""
-    told = "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())
+    told = "; ".join(f"{e['loc'][-1]}: {field_error(e)}" for e in error.errors())
     return await refused(request, HTTPException(404 if request.method == "GET" else 422, told))
 
 
@@ -130,7 +139,7 @@ def script() -> Response:
     )
 
 
-for part in (overview, tables, plans, forms, recovery, compare, quality, views):
+for part in (overview, tables, channel, plans, forms, recovery, compare, quality, views):
     app.include_router(part.router)
 
 

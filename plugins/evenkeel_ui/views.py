@@ -6,12 +6,9 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
-from evenkeel.registry.run_folder import safe_name
-from evenkeel_ui.access import named
+from evenkeel.registry.run_folder import folder_name
+from evenkeel_ui.access import KINDS, PAGELESS, named
 
-PREFIXES = ("rebalance_", "roll_back_", "maintain_", "repair_", "watch_")
-#: Kinds of DAGs whose runs leave no folder in the registry, and so have no page of their own.
-PAGELESS = ("maintain_", "repair_")
 router = APIRouter(
     prefix="/dags", tags=["tabs"], dependencies=[Depends(requires_access_dag("GET"))]
 )
@@ -29,7 +26,7 @@ def run(request: Request, dag_id: str, run_id: str) -> RedirectResponse:
     if dag_id.startswith(PAGELESS):
         return dag(request, dag_id)
     table = table_of(dag_id)
-    return RedirectResponse(f"{_home(request)}/tables/{table}/runs/{safe_name(run_id)}")
+    return RedirectResponse(f"{_home(request)}/tables/{table}/runs/{folder_name(dag_id, run_id)}")
 
 
 @router.get("/{dag_id}/runs/{run_id}/tasks/{task_id}")
@@ -40,7 +37,7 @@ def task(request: Request, dag_id: str, run_id: str, task_id: str) -> RedirectRe
 
 def table_of(dag_id: str) -> str:
     """Return the name of a DAG's table; raise 404 if the DAG is not Evenkeel's."""
-    for prefix in PREFIXES:
+    for prefix in KINDS:
         if dag_id.startswith(prefix):
             return named(dag_id.removeprefix(prefix)).spec.table
     raise HTTPException(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -38,8 +40,19 @@ def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLR
     return HTMLResponse(text, status)
 
 
-def document(text: bytes) -> HTMLResponse:
-    """Return a page that a run wrote, unchanged."""
+def document(text: bytes, links: Mapping[str, str]) -> HTMLResponse:
+    """Return a page that a run wrote, with links back to our pages above it.
+
+    Parameters
+    ----------
+    links : text -> address; the file itself has none, because it is also read outside of Airflow
+    """
+    each = (Markup('<a href="{}">{}</a>').format(at, name) for name, at in links.items())
+    way = Markup('<nav class="note" aria-label="Evenkeel">{}</nav>').format(
+        Markup(" · ").join(each)
+    )
+    # Its first <main> is our template's: what comes from data is escaped.
+    text = text.replace(b"<main>", b"<main>" + way.encode(), 1)
     return HTMLResponse(text, headers={"Content-Security-Policy": DOCUMENT_POLICY})
 
 
@@ -58,7 +71,11 @@ def sort(
     if asked.lstrip("-") not in columns:
         asked = default
     key = columns[asked.lstrip("-")]
-    return sorted(rows, key=lambda row: _ordered(key(row)), reverse=asked.startswith("-"))
+    every = [(key(row), row) for row in rows]
+    known = [pair for pair in every if pair[0] is not None]
+    known.sort(key=itemgetter(0), reverse=asked.startswith("-"))
+    # Rows without a value come last in either order.
+    return [row for _, row in known] + [row for value, row in every if value is None]
 
 
 def sort_link(request: Request, column: str, text: str, name: str = "sort") -> Markup:
@@ -98,6 +115,23 @@ def when(moment: datetime | str | None) -> Markup:
     )
 
 
+def ago(moment: datetime | str | None) -> Markup:
+    """Format a moment as the time since then: 2 h ago; its title has the moment itself."""
+    told = when(moment)
+    found = re.search(r'datetime="([^"]*)"', told)
+    if found is None:
+        return told
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(found[1])).total_seconds()
+    units = (("d", 86400), ("h", 3600), ("min", 60))
+    text = next(
+        (f"{seconds / size:,.0f}\u00a0{unit} ago" for unit, size in units if seconds >= size),
+        "just now",
+    )
+    return Markup('<time datetime="{}" data-ago title="{}">{}</time>').format(
+        found[1], told.striptags(), text
+    )
+
+
 def style() -> str:
     """Return all styles: those shared with reports, then those of the pages."""
     names = ("page.css", "report.css", "assets/ui.css")
@@ -114,13 +148,9 @@ def _asked(request: Request) -> Mapping[str, str]:
     return getattr(request.state, "asked", request.query_params)
 
 
-def _ordered(value: Any) -> tuple[bool, Any]:
-    return (value is None, value if value is not None else 0)
-
-
 @cache
 def _environment() -> Environment:
     made = environment("evenkeel_ui")
-    made.filters["when"] = when
+    made.filters |= {"when": when, "ago": ago}
     made.globals |= {"sort_link": sort_link, "sorted_as": sorted_as, "show_all": show_all}
     return made

@@ -17,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.registry.store import StoreError
+from evenkeel.registry.store_errors import StoreError
 from evenkeel.runs.params import Params
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.apply_window import apply_window

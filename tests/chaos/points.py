@@ -24,7 +24,14 @@ from evenkeel_spark.tables.delta import constraints
 Point = Callable[[str], None]
 
 #: Modules whose named steps (`fence.crash_point`) are points, too.
-NAMED = ("migrate", "table_migration", "verify", "publish", "roll_back")
+NAMED = (
+    "migrate",
+    "table_migration",
+    "verify",
+    "publish",
+    "roll_back",
+    "placement",
+)
 _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
@@ -83,6 +90,7 @@ def watched(point: Point) -> Iterator[None]:
         around(Path, "hardlink_to", False, "in place:")
         around(SparkSession, "sql", True, "after")
         around(constraints, "drop_beside", True, "after")
+        around(constraints, "put", True, "after")
         around(learn, "read_events", True, None)
         for module in NAMED:
             patch.setattr(
@@ -100,7 +108,8 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
             return None
         return f"{found[3] or found[1]} on {Path(found[2]).name}"
     if owner is constraints:
-        return f"DROP CONSTRAINT {args[1]} on {Path(args[0]).name}"
+        what = "DROP" if name == "drop_beside" else "PUT"
+        return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"
     if owner is learn:
         return "reading the input"
     if owner is Store:

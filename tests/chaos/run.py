@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import read_plan, read_rolled_back
-from evenkeel.registry.store import StoreError
+from evenkeel.registry.store_errors import StoreError
 from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
@@ -139,7 +139,7 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
     assert epoch.number == begun or epoch.plan_digest in plans
     for digest, run in plans.items():
         mark = read_rolled_back(run, digest)
-        assert mark is None or mark["done"], f"{run.name} is half rolled back"
+        assert mark is None or mark.done, f"{run.name} is half rolled back"
     for name, part in table.spec.state.items():
         stands = set(constraints.of(spark, part.path))
         assert stands == {constraints.epoch_name(epoch.number)}, f"{name} stands under {stands}"
@@ -154,7 +154,7 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
     # An UPDATE that empties a file leaves the deletion vector that it did not need: that alone is
     # not worth a maintain.
     if any("deletion_vector" not in file.name for file in left):
-        age(left, 3)
+        age(left, table.spec.keep + 1)
         maintain(spark, table)
         left = leftovers(world)
         assert not left, f"maintain leaves files that nobody names: {left}"

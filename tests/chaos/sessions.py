@@ -40,7 +40,7 @@ class Apart:
         local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder), **environment}
         self._log = (folder / "log").open("w")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"tests.chaos.{module}"],
+            [sys.executable, "-m", module],
             cwd=ROOT,
             env={**os.environ, **local},
             stdin=subprocess.PIPE,
@@ -79,7 +79,7 @@ class Victim(Apart):
     """A process that takes cases to their points and is killed by SIGKILL there, with its JVM."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "victim")
+        super().__init__(folder, "tests.chaos.victim")
 
     def run(self, cases: Sequence[tuple[Case, World]]) -> list[bool]:
         """Take all cases to their points; then nothing of the process is left. Returns, for each,
@@ -113,7 +113,7 @@ class Cluster(Apart):
     the clock of all of them is set."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
-        super().__init__(folder, "cluster", **environment)
+        super().__init__(folder, "tests.chaos.cluster", **environment)
 
     def run(self, case: Case, world: World) -> bool:
         """One step that meets its fault; whether it did, before it had ended.
@@ -133,7 +133,7 @@ class Rival(Apart):
     """A process that runs the tables' other run."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "rival")
+        super().__init__(folder, "tests.chaos.rival")
         self._answers: IO[str] | None = None
 
     def begin(self, world: World) -> None:

@@ -14,6 +14,7 @@ from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import ChannelSpec, Input, Splitting, StateColumn, StateTable, Watching
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
+from partitioning.strategies import PRODUCTION, STRATEGIES
 
 GOOD = {
     "table": "flights",
@@ -56,14 +57,31 @@ def test_a_table_of_copies_is_a_build_side(tmp_path):
     assert {n: t.copied for n, t in spec.state.items()} == {"flights": False, "cities": True}
 
 
-def test_splitting_strategies_where_splitting_is_allowed(tmp_path):
-    spec = load_spec(write(tmp_path, split={"by": "id"}, strategy="pkg"))
-    assert spec.strategy == "pkg" and (spec.split.by, spec.split.copies) == ("id", None)
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_a_production_strategy_is_taken(tmp_path, name):
+    spec = load_spec(write(tmp_path, split={"by": "id"}, strategy=name))
+    assert spec.strategy == name and (spec.split.by, spec.split.copies) == ("id", None)
+
+
+@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - set(PRODUCTION)))
+@pytest.mark.parametrize("split", [None, {"by": "id"}])
+def test_a_baseline_is_refused_in_one_error(tmp_path, name, split):
+    file = write(tmp_path, strategy=name, split=split)
+    with pytest.raises(InputError) as error:
+        load_spec(file)
+    said = (
+        f"strategy: expected one of uniform, consistent, scan, redist, readj, frontier; found "
+        f"{name!r}, a baseline, which only backtests run: set frontier"
+    )
+    assert said in str(error.value) and str(file) in str(error.value)
+    assert str(error.value).count("strategy") == 1
 
 
 @pytest.mark.parametrize("field", ["channels", "keep", "trigger", "registry"])
 def test_yes_is_no_number(tmp_path, field):
-    with pytest.raises(InputError, match=rf"{field}: yes and no, true and false are no values"):
+    with pytest.raises(
+        InputError, match=rf"{field}: expected another value than yes, no, true or false"
+    ):
         load_spec(write(tmp_path, **{field: True}))
 
 
@@ -190,20 +208,20 @@ def test_channels_by_name_and_capacity(tmp_path):
         (
             {"channels": -3},
             r"yaml: channels: [^;]* 1 \(got -3; allowed: a number from 1 to 100,000, or a list of "
-            r"names and capacities\)\. See",
+            r"names and capacities\)\. Correct",
         ),
         ({"channels": "many"}, r"yaml: channels: [^;]* integer[^;]* \(got 'many'; allowed: [^;]*$"),
         ({"channels": [{"name": "a", "capacity": -1}]}, r"yaml: channels.0.capacity: [^;]*-1\)"),
         ({"channels": []}, "channels: [^;]*at least 1 item"),
-        ({"key": ["dest", "Slot"]}, r"key: \['Slot'\] are taken by us"),
-        ({"key": ["channel"]}, r"key: \['channel'\] are taken by us"),
+        ({"key": ["dest", "Slot"]}, r"key: \['Slot'\] are names of columns that Evenkeel adds"),
+        ({"key": ["channel"]}, r"key: \['channel'\] are names of columns that Evenkeel adds"),
         (
             {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in TWICE.items()}},
             r"state.b.path: is that of state.a \(got '.*state'\)",
         ),
         ({"channels": [{"name": "a"}, {"name": "a"}]}, "channel names must differ"),
         ({"key": []}, "key: .*at least 1 item"),
-        ({"key": ["a", "a"]}, "key: key columns must differ"),
+        ({"key": ["a", "a"]}, "key: key columns must differ, a column is given twice"),
         ({"null_keys": "ignore"}, "null_keys: .*'refuse', 'drop' or 'keep'.*got 'ignore'"),
         (
             {"sketch": "lossy"},
@@ -218,8 +236,10 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         ({"decay": 2}, "decay: .*less than or equal to 1"),
         ({"decay": "often"}, "decay: .*'auto'"),
-        ({"strategy": "magic"}, "strategy: .*'magic' is no strategy.*frontier"),
-        ({"strategy": "pkg"}, "strategy: 'pkg' splits keys, without `split`; allowed: uniform"),
+        (
+            {"strategy": "magic"},
+            "strategy: expected one of uniform, .*found 'magic', which is no strategy",
+        ),
         (
             {"split": {"row": "id"}},
             r"split.by: is missing; split.row: there is no .*allowed: by, copies, worth\)",
@@ -229,9 +249,9 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"split": {"by": "id", "worth": -1}}, "split.worth: .*greater than or equal to 0"),
         (
             {"split": {"by": "id"}, "options": {"resources": "LC"}},
-            "options: with `split` only one of the resources can be even",
+            "options: with `split`, `resources` must name one resource only",
         ),
-        ({"options": {"splitting": True}}, "options: splitting: say it by `split`"),
+        ({"options": {"splitting": True}}, "options: splitting: set it in `split` instead"),
         ({"options": {"resorces": "L"}}, "options: .*no option 'resorces'. It has: .*resources"),
         ({"options": {"seconds": "long"}}, "options: .*frontier.seconds cannot be 'long'"),
         (
@@ -242,7 +262,7 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"table": "a b"}, "table: .*pattern"),
         (
             {"state": {"s": {"path": "p", "columns": {"slot": {"merge": "count"}}}}},
-            r"state.s: \['slot'\] are taken",
+            r"state.s: \['slot'\] are names of the key or",
         ),
         (
             {"state": {"s": {"path": "p", "columns": {"m": {"merge": "sum"}}}}},
@@ -306,6 +326,33 @@ def test_a_table_is_found_by_name(tmp_path, monkeypatch):
 )
 def test_the_examples_are_good(file):
     assert load_spec(file).table == file.stem
+
+
+TOTALS = {"path": "s", "columns": {"n": {"merge": "count"}}}
+OWN = {"path": "o", "rows": "many"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"state": {"s": {**TOTALS, "rows": "one"}}}, "state.s: expected either .*; got both"),
+        ({"state": {"s": {"path": "s"}}}, "state.s: expected either .*; got neither"),
+        ({"state": {"s": {**TOTALS, "partitions": ["d"]}}}, "partitions: allowed with `rows` only"),
+        ({"state": {"s": TOTALS, "o": OWN}}, "expected `columns` in all tables or `rows` in all"),
+        ({"state": {"o": OWN}, "split": {"by": "id"}}, "split: shares keys, which needs .*merges"),
+        ({"state": {"o": OWN}, "watch": {}}, "watch: shares keys, which needs .*merges"),
+        ({"state": {"o": {**OWN, "partitions": ["Slot"]}}}, "state.o: .*'Slot'.* are names of"),
+    ],
+)
+def test_a_table_is_ours_or_the_teams(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        load_spec(write(tmp_path, **changes))
+
+
+def test_the_teams_own_tables(tmp_path):
+    spec = load_spec(write(tmp_path, state={"o": {**OWN, "partitions": ["d"]}}))
+    assert spec.plain and spec.state["o"].plain and not spec.state["o"].copied
+    assert not load_spec(write(tmp_path)).plain
 
 
 def test_the_docs_say_what_each_field_means():

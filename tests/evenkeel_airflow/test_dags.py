@@ -21,19 +21,16 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.standard.operators import hitl
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-    ParamValidationError,
-    TaskAwaitingInput,
-)
 
+from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators import Approve, SparkJob, one_line
 from evenkeel.pipeline import steps
-from evenkeel.registry.store import StoreError
-from partitioning.errors import InputError, UnreachableError
+from evenkeel.registry.job_error import leave_error
+from evenkeel.registry.run_folder import find_folder, folder_name
+from evenkeel.registry.store_errors import DeniedError, StoreError
+from partitioning.errors import InputError
 from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.raw_json import read_json
 # isort: on
 
 if TYPE_CHECKING:
@@ -71,7 +68,7 @@ def test_every_spec_has_its_dags() -> None:
     bag = dag_bag()
     assert bag.import_errors == {}
     for table in ("flights", "aircraft", "carriers"):
-        for kind in ("rebalance", "roll_back", "maintain", "repair"):
+        for kind in ("rebalance", "roll_back", "maintain", "repair", "apply"):
             dag = bag.dags[f"{kind}_{table}"]
             assert (dag.max_active_runs, dag.catchup) == (1, False)
 
@@ -110,7 +107,10 @@ def test_every_task_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch
     """A store that is down for a moment ends no run: `one_line`."""
     monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
     world.respec(watch={"every": 15})
-    for name, dag in dag_bag().dags.items():
+    dags = dag_bag().dags
+    assert len(dags) > 3
+    for name, dag in dags.items():
+        assert dag.tasks
         assert {t.task_id: t.retries for t in dag.tasks} == dict.fromkeys(dag.task_ids, 2), name
 
 
@@ -129,13 +129,46 @@ def test_the_watch_is_told_of_runs_that_move_state(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"channels": 0}, {"max_imbalance": 0.5}, {"budget": -1}, {"strategy": "magic"}]
+    "wrong",
+    [
+        {"channels": 0},
+        {"max_imbalance": 0.5},
+        {"budget": -1},
+        {"strategy": "magic"},
+        {"strategy": "sia"},
+    ],
 )
 def test_a_wrong_param_is_refused_before_anything_runs(wrong: dict[str, Any]) -> None:
     dag = dag_bag().dags["rebalance_flights"]
     name, value = next(iter(wrong.items()))
-    with pytest.raises(ParamValidationError, match="is less than the minimum|is not one of"):
+    error = airflow_env.exception("ParamValidationError")
+    with pytest.raises(error, match="is less than the minimum|is not one of"):
         dag.params.get_param(name).resolve(value)
+
+
+@pytest.mark.parametrize("kind", ["rebalance", "roll_back"])
+def test_two_dags_given_one_run_id_share_no_folder(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
+    dag = dag_bag().dags[f"{kind}_words"]
+    for name in ("learn", "migrate", "verify", "roll_back"):
+        task = dag.get_task(name)
+        task.application_args[task.application_args.index("--run") + 1] = "same"
+        ti = Mock(get_task_states=lambda **_: {"same": {"migrate": "failed"}})
+        task.execute({"ti": ti, "run_id": "same"})
+        given = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
+        assert given["--run"] == f"{kind}_words--same"
+    # The steps between the jobs go by the same name.
+    shop.learn(f"{kind}_words--same")
+    with DAG(f"{kind}_words"):
+        task = Approve(task_id="approve", spec=shop.spec)
+    shop.plan(f"{kind}_words--same", force=True)
+    task.execute({"run_id": "same", "params": {}})
+    assert shop.registry.run(f"{kind}_words--same").exists("approval.json")
+    assert not shop.registry.store.names("runs/same")
 
 
 @pytest.mark.parametrize("kind", ["rebalance", "roll_back"])
@@ -146,10 +179,10 @@ def test_late_rows_can_be_learned(kind: str) -> None:
         task = dag.get_task("learn")
         rendered = task.render_template(
             task.application_args,
-            {"params": {**dag.params.dump(), "relearn": relearn}, "run_id": "r"},
+            {"params": {**dag.params.dump(), "relearn": relearn}, "run_id": "r", "ti": Mock(id=7)},
             task.get_template_env(),
         )
-        assert rendered[-2:] == ["--relearn", given]
+        assert rendered[-4:] == ["--relearn", given, "--attempt", "7"]
 
 
 def test_parsing_loads_nothing_heavy() -> None:
@@ -160,7 +193,8 @@ def test_parsing_loads_nothing_heavy() -> None:
         "import airflow.providers.standard.operators.hitl\n"
         "before = set(sys.modules)\n"
         "import evenkeel_dags\n"
-        "heavy = {'pyspark', 'delta', 'great_expectations', 'altair', 'pandas'}\n"
+        "heavy = {'pyspark', 'delta', 'great_expectations', 'pandas', 'vl_convert', 'typer',\n"
+        "    'evenkeel.table', 'evenkeel.registry', 'evenkeel.pipeline', 'evenkeel.render'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -181,6 +215,7 @@ def test_a_spec_with_a_typo_takes_no_other_dag_with_it(
         "roll_back_trips",
         "repair_trips",
         "maintain_trips",
+        "apply_trips",
     }
     ((file, error),) = bag.import_errors.items()
     assert Path(file).name == "evenkeel_specs.py"
@@ -188,6 +223,20 @@ def test_a_spec_with_a_typo_takes_no_other_dag_with_it(
     assert "kee: there is no such field" in error
     assert "trips.yaml: table: 'trips' is already the name of again.yaml" in error
     assert "beside.yaml: registry: " in error and "is already that of again.yaml" in error
+
+
+def test_a_teams_own_tables_have_dags_to_adopt_and_release_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.respec(state={"orders": {"path": "orders", "rows": "many"}})
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    bag = dag_bag()
+    assert not bag.import_errors
+    others = {f"{kind}_trips" for kind in ("rebalance", "roll_back", "repair", "maintain")}
+    assert set(bag.dags) == {*others, "adopt_trips", "release_trips"}
+    (adopt,), (release,) = (bag.dags[f"{kind}_trips"].tasks for kind in ("adopt", "release"))
+    assert "--release" not in adopt.application_args
+    assert release.application_args[2:4] == ["--release", "yes"]
 
 
 def test_a_spec_with_an_impossible_schedule_takes_no_other_dag_with_it(
@@ -215,12 +264,12 @@ def test_a_person_is_asked_over_the_limit(
     shop.respec(approve_over=0)
     asked: dict[str, Any] = {}
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **told: asked.update(told))
-    with DAG("d"):
+    with DAG("rebalance_d"):
         task = Approve(task_id="approve", spec=shop.spec)
         task >> EmptyOperator(task_id="migrate")
     ti = Mock(map_index=-1)
     context = {"run_id": "r", "params": {}, "task_instance": ti, "ti": ti, "task": task}
-    with pytest.raises(TaskAwaitingInput):
+    with pytest.raises(airflow_env.question()):
         task.execute(context)
     plan = steps.read_plan(shop.registry.run("r"))
     assert f"{plan.bytes:,.0f} bytes" in asked["subject"]
@@ -235,9 +284,9 @@ def test_a_person_is_asked_over_the_limit(
     if approved:
         task.execute_complete(context, answer)
     else:
-        with pytest.raises(DownstreamTasksSkipped):
+        with pytest.raises(airflow_env.exception("DownstreamTasksSkipped")):
             task.execute_complete(context, answer)
-    kept = shop.registry.run("r").read_json("approval.json")
+    kept = read_json(shop.registry.run("r"), "approval.json")
     assert (kept["approved"], kept["by"], kept["digest"]) == (approved, "vic", plan.digest)
 
 
@@ -249,12 +298,12 @@ def test_an_answer_counts_for_the_plan_that_was_shown_alone(
     shop.plan()
     shop.respec(approve_over=0)
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: None)
-    with DAG("d"):
+    with DAG("rebalance_d"):
         task = Approve(task_id="approve", spec=shop.spec)
     ti = Mock(map_index=-1)
     context = {"run_id": "r", "params": {}, "task_instance": ti, "ti": ti, "task": task}
     for _ in range(2):
-        with pytest.raises(TaskAwaitingInput):
+        with pytest.raises(airflow_env.question()):
             task.execute(context)
     shop.plan(force=True, max_imbalance=1.3)
     with pytest.raises(AirflowFailException, match="start a new run"):
@@ -271,16 +320,16 @@ def test_an_answer_counts_for_the_plan_that_was_shown_alone(
     # Under the limit nobody need be asked.
     shop.respec()
     task.execute(context)
-    assert shop.registry.run("r").read_json("approval.json")["by"] == "the spec's limit"
+    assert read_json(shop.registry.run("r"), "approval.json")["by"] == "the spec's limit"
 
 
 def test_nobody_is_asked_under_the_limit(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.plan()
-    with DAG("d"):
+    with DAG("rebalance_d"):
         task = Approve(task_id="approve", spec=shop.spec)
     task.execute({"run_id": "r", "params": {}})
-    assert shop.registry.run("r").read_json("approval.json")["approved"]
+    assert read_json(shop.registry.run("r"), "approval.json")["approved"]
     with pytest.raises(AirflowSkipException, match="dry run"):
         task.execute({"run_id": "r", "params": {"dry_run": True}})
 
@@ -332,24 +381,59 @@ def test_an_input_that_cannot_be_read_is_tried_once(
     assert run.state == "failed"
     (learn,) = (t for t in run.get_task_instances() if t.task_id == "learn")
     assert (learn.state, learn.try_number) == ("failed", 1)
+    registry = ready.table.registry
+    left = read_json(registry.run(folder_name(run.dag_id, run.run_id)), "error.json")
+    # By the id of the try the UI finds the error that belongs to it.
+    assert (left["class"], left["retry"], left["attempt"]) == ("InputError", False, str(learn.id))
     assert _states(run)["migrate"] == "upstream_failed"
 
 
 def test_a_cluster_that_cannot_be_reached_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the real spark-submit; the job is one that only ends as one without a cluster does."""
-    job = tmp_path / "job.py"
+    """By the real spark-submit, with jobs that only fail."""
+    shop = Shop(tmp_path)
+    job = tmp_path / "learn.py"
     monkeypatch.setattr("evenkeel_airflow.operators.job_file", lambda _: str(job))
-    for code, raised in ((UnreachableError.exit_code, AirflowException), (2, AirflowFailException)):
-        job.write_text(
-            f"import sys\nprint('evenkeel: error: no', file=sys.stderr)\nsys.exit({code})\n"
-        )
-        with DAG("d"):
-            task = SparkJob(task_id="learn", job="learn", arguments={"--spec": "x"})
+    given = {"--spec": shop.spec, "--run": "fails"}
+    for raises, raised in (
+        ("UnreachableError('down')", AirflowException),
+        ("InputError('no')", AirflowFailException),
+        ("ValueError('nobody foresaw it')", AirflowException),
+        ("SystemExit('killed')", AirflowException),
+    ):
+        job.write_text(FAILS.format(raises=raises))
+        with DAG("rebalance_d"):
+            task = SparkJob(task_id="learn", job="learn", arguments=given)
+        # As Airflow renders it: each try has an id of its own.
+        task.application_args[-1] = raises
         with pytest.raises(AirflowException) as error:
             task.execute({})
-        assert type(error.value) is raised
+        assert type(error.value) is raised, raises
+        if raised is AirflowFailException:
+            assert str(error.value) == "no"
+    left = read_json(shop.registry.run("rebalance_d--fails"), "error.json")
+    assert (left["class"], left["exit_code"], left["retry"], left["job"]) == (
+        "ValueError", 1, True, "learn",
+    )  # fmt: skip
+    # A spec that is wrong by now is final, too.
+    shop.respec(channels=0)
+    with pytest.raises(AirflowFailException, match="channels: "):
+        task.execute({})
+
+
+#: A job that ends as it is told to, before Spark starts.
+FAILS = """
+import sys
+from evenkeel_spark.runtime import command
+from partitioning.errors import InputError, UnreachableError
+
+def _body(spark, table, options):
+    raise {raises}
+
+command.session = command.check_log_store = lambda *_: None
+sys.exit(command.run_job(command.parser("job", run=True), _body))
+"""
 
 
 @pytest.mark.timeout(1500)
@@ -372,7 +456,7 @@ def test_a_failure_is_rolled_back_and_the_next_run_publishes(
     assert _rows(ready, spark) == rows
 
     gauges: dict[str, float] = {}
-    monkeypatch.setattr("airflow.sdk.observability.stats.gauge", gauges.__setitem__)
+    monkeypatch.setattr("evenkeel_airflow.tasks.gauge", gauges.__setitem__)
     run = dag_of("rebalance_trips").test(run_conf={"window_end": END})
     assert run.state == "success"
     assert gauges["evenkeel.trips.imbalance_after"] < gauges["evenkeel.trips.imbalance_before"]
@@ -408,6 +492,27 @@ def test_an_epoch_is_gone_back_from_and_maintained(
     assert _rows(ready, spark) == rows
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_table_broken_by_hand_is_repaired(
+    ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_spark.tables.delta import constraints
+
+    monkeypatch.setenv("EVENKEEL_TABLES", str(ready.folder))
+    rows, path = _rows(ready, spark), ready.table.spec.state["totals"].path
+    spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT evenkeel_epoch_0")
+    spark.sql(f"UPDATE delta.`{path}` SET channel = (channel + 1) % 4 WHERE slot < 9")
+    broken = _rows(ready, spark)
+    assert broken != rows
+    assert dag_of("repair_trips").test(run_conf={"dry_run": True}).state == "success"
+    assert _rows(ready, spark) == broken
+    assert constraints.our_constraints(spark, path) == set()
+    assert dag_of("repair_trips").test().state == "success"
+    assert _rows(ready, spark) == rows
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}
+
+
 def _run(ready: World, number: int, asked: dict[str, Any]) -> DagRun:
     """A run of rebalance_trips whose profile is learned here, in the session that there is."""
     from evenkeel_spark.jobs import learn
@@ -428,7 +533,7 @@ def _states(run: DagRun) -> dict[str, str]:
 
 def _left(ready: World, run: DagRun) -> set[str]:
     registry = ready.table.registry
-    return set(registry.store.names(f"runs/{registry.run(run.run_id).name}"))
+    return set(registry.store.names(f"runs/{find_folder(registry.store, run.dag_id, run.run_id)}"))
 
 
 def _files(ready: World) -> dict[str, bytes]:
@@ -452,21 +557,48 @@ def _events(uri: str) -> list[dict[str, Any]]:
         return [e.extra for e in session.scalars(found.where(AssetModel.uri == uri))]
 
 
-def test_a_store_that_is_down_is_tried_again_and_what_is_wrong_is_not(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("job", ["migrate", "maintain"])
+def test_the_error_of_another_try_or_job_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
+    """What an earlier try, or another job of the run, left says nothing of one that was killed."""
+    shop = Shop(tmp_path)
+    run = "r" if job == "migrate" else None
+    arguments = {"--spec": shop.spec} | ({"--run": run} if run else {})
+
+    def execute(self: Any, context: Any) -> None:
+        raise AirflowException("Cannot execute: spark-submit. Error code is: 137.")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+
+    def ends(left_by: str, attempt: str) -> bool:
+        """Whether the task ends for good."""
+        leave_error(shop.registry, left_by, run, attempt, InputError("is wrong", "registry"))
+        task = SparkJob(task_id=job, job=job, arguments=arguments)
+        task.application_args[-1] = "this"
+        with pytest.raises(AirflowException) as caught:
+            task.execute({})
+        final = isinstance(caught.value, AirflowFailException)
+        assert str(caught.value) == "registry: is wrong" or not final
+        return final
+
+    assert ends(job, "this")
+    assert not ends(job, "another")
+    if run:
+        assert not ends("verify", "this")
+        shop.registry.run("r").write("error.json", b"{torn")
+    else:
+        shop.registry.store.write("errors/maintain.json", b"{torn")
+    task = SparkJob(task_id=job, job=job, arguments=arguments)
+    with pytest.raises(AirflowException) as caught:
+        task.execute({})
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+def test_a_store_that_is_down_is_tried_again_and_what_is_wrong_is_not() -> None:
     down, wrong = StoreError("cannot be read", "registry"), InputError("is wrong", "registry")
-    for error, final in ((down, False), (wrong, True)):
+    denied = DeniedError("read", "no rights", "registry")
+    for error, final in ((down, False), (wrong, True), (denied, True)):
         with pytest.raises(AirflowException) as caught, one_line():
             raise error
-        assert isinstance(caught.value, AirflowFailException) == final
-        ended = f"Error code is: {error.exit_code}.\nevenkeel: error: {error}\n"
-
-        def execute(self: Any, context: Any, ended: str = ended) -> None:
-            raise AirflowException(f"Cannot execute: spark-submit. {ended}")
-
-        monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
-        job = SparkJob(task_id="learn", job="learn", arguments={})
-        with pytest.raises(AirflowException, match="registry: ") as caught:
-            job.execute({})
         assert isinstance(caught.value, AirflowFailException) == final

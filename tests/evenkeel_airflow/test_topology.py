@@ -41,6 +41,7 @@ from tests.chaos.faults.gateway import Gateway
 from tests.chaos.home import contents
 from tests.conftest import World
 from tests.evenkeel.registry.test_epochs import TABLES, after, first
+from tests.support.raw_json import read_json, write_json
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -384,6 +385,6 @@ def test_of_many_racers_on_s3_one_publishes(
         assert len(won) == 1
         assert registry.current().plan_digest == won[0]
         assert registry.numbers() == [0, 1]
-        registry.run("r1").write_json("plan.json", {"a": 1})
-        assert registry.run("r1").read_json("plan.json") == {"a": 1}
+        write_json(registry.run("r1"), "plan.json", {"a": 1})
+        assert read_json(registry.run("r1"), "plan.json") == {"a": 1}
         assert not [f for f in s3fs.S3FileSystem().find("lake") if "probe" in f]

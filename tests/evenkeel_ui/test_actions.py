@@ -14,10 +14,10 @@ from markupsafe import escape
 
 from evenkeel.pipeline import approval, steps
 from evenkeel.quality.data_docs import pages
-from evenkeel.registry.run_folder import safe_name
+from evenkeel.registry.run_folder import folder_name
 from evenkeel.render.formatting import bytes_text, seconds_text
 from evenkeel.runs.params import Params
-from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db, waits  # noqa: F401  a fixture
 from tests.support.plugin_site import (
     Site,
     dag_runs,
@@ -29,6 +29,7 @@ from tests.support.plugin_site import (
     start,
     token,
 )
+from tests.support.raw_json import write_json
 
 if TYPE_CHECKING:
     from airflow.models.taskinstance import TaskInstance
@@ -153,14 +154,14 @@ def test_who_must_have_read_what_moves_can_read_all_of_it(
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
-        ("max_imbalance", "0.5", "greater than or equal to 1"),
+        ("max_imbalance", "0.5", "must be 1 or more, got &#39;0.5&#39;"),
         ("budget", "ten", "must be whole bytes"),
-        ("channels", "0", "greater than or equal to 1"),
+        ("channels", "0", "must be 1 or more"),
         ("capacities", "1, -1", "not negative"),
-        ("capacities", "1, x", "valid number"),
+        ("capacities", "1, x", "must be a number, got &#39;x&#39;"),
         ("capacities", "1, 1, 1", "3 weights for 2 channels"),
-        ("strategy", "<script>", "allowed: uniform"),
-        ("window_end", "soon", "valid date"),
+        ("strategy", "<script>", "expected one of uniform"),
+        ("window_end", "soon", "must be a date, such as 2013-01-29"),
     ],
 )
 def test_a_wrong_value_comes_back_beside_its_field(
@@ -227,7 +228,7 @@ def test_a_viewer_with_a_token_of_their_own_starts_nothing(site: Site) -> None:
         }
         assert client.post(f"{HOME}/{path}", data=data).status_code == 403, path
     for path in ("rebalance", "rollback?epoch=0"):
-        assert "not start a run" in client.get(f"{HOME}/{path}").text
+        assert "You may not start runs of words" in client.get(f"{HOME}/{path}").text
     assert len(dag_runs("rebalance_words")) + len(dag_runs("roll_back_words")) == before
 
 
@@ -237,7 +238,7 @@ def test_the_right_to_rebalance_is_none_to_roll_back(
     client = site.client("uma")
     token = csrf(client, f"{HOME}/rebalance")
     deny(monkeypatch, "roll_back_words")
-    assert "not start a run" in client.get(f"{HOME}/rollback?epoch=0").text
+    assert "You may not start runs of words" in client.get(f"{HOME}/rollback?epoch=0").text
     data = {"csrf": token, "epoch": "0", "sure": "yes"}
     assert client.post(f"{HOME}/rollback", data=data).status_code == 403
     assert start(client, f"{HOME}/rebalance", {}).status_code == 303
@@ -315,7 +316,7 @@ def going_on(name: str) -> None:
 
     with create_session() as session:
         for run in session.scalars(select(DagRun).where(DagRun.dag_id == "rebalance_words")):
-            if safe_name(run.run_id) == name:
+            if folder_name(run.dag_id, run.run_id) == name:
                 run.state = "queued"
 
 
@@ -326,7 +327,7 @@ def ended(names: dict[str, str]) -> None:
 
     with create_session() as session:
         for run in session.query(DagRun).all():
-            if safe_name(run.run_id) in names.values():
+            if folder_name(run.dag_id, run.run_id) in names.values():
                 session.delete(run)
 
 
@@ -413,7 +414,7 @@ def asking(site: Site) -> Iterator[str]:
     approval.ask(site.shop.spec, name)
     with create_session() as session:
         task = approve_of(session)
-        task.state, task.updated_at = "awaiting_input", datetime.now(UTC) - timedelta(minutes=1)
+        task.state, task.updated_at = waits(), datetime.now(UTC) - timedelta(minutes=1)
         session.add(
             HITLDetail(
                 ti_id=task.id,
@@ -442,7 +443,7 @@ def chosen(name: str) -> tuple[list[str] | None, str]:
 def test_a_question_of_this_very_moment_cannot_be_answered_yet(
     site: Site, asking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evenkeel_ui.pages import runs
+    from evenkeel_ui.airflow_runs import runs
 
     monkeypatch.setattr(runs, "SETTLED", timedelta(minutes=2))
     client, path = site.client("uma"), f"{HOME}/runs/{asking}"
@@ -450,7 +451,7 @@ def test_a_question_of_this_very_moment_cannot_be_answered_yet(
     assert 'data-follow="the run"' in text and 'value="approve"' not in text
     data = {"csrf": csrf(client, f"{HOME}/rebalance"), "decision": "approve"}
     assert client.post(f"{path}/answer", data=data).status_code == 409
-    assert chosen(asking) == (None, "awaiting_input")
+    assert chosen(asking) == (None, waits())
 
 
 def test_a_question_can_be_answered_once_its_scheduler_has_gone_on(site: Site, asking: str) -> None:
@@ -468,9 +469,9 @@ def test_a_question_can_be_answered_once_its_scheduler_has_gone_on(site: Site, a
         approve_of(session).queued_by_job_id = job.id
         number = job.id
     for beat, state, task, offered in (
-        (-120, "running", "awaiting_input", False),
-        (-50, "running", "awaiting_input", True),
-        (-120, "failed", "awaiting_input", True),
+        (-120, "running", waits(), False),
+        (-50, "running", waits(), True),
+        (-120, "failed", waits(), True),
         (-50, "running", "failed", False),
     ):
         with create_session() as session:
@@ -496,7 +497,7 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     site.registry.run(asking).remove("report.html")
     # It goes on where somebody answers elsewhere.
     assert 'value="approve"' in text and 'data-follow="what it asks"' in text
-    assert "rows moved" not in text
+    assert "4,800 rows moved" not in text
     for whose, shown in (("another", False), (digest, True)):
         left = {
             "digest": whose,
@@ -506,7 +507,7 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
             "bytes": 34_000,
             "left": 90.0,
         }
-        site.registry.run(asking).write_json("progress.json", left)
+        write_json(site.registry.run(asking), "progress.json", left)
         now = client.get(path).text
         assert (
             f"1,200 of 4,800 rows moved, {bytes_text(34e3)} written; about {seconds_text(90)} left"
@@ -516,20 +517,20 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     # Nor does it tell of an earlier attempt, which was answered.
     assert "Report of this run" not in text
     looked = site.client("vic").get(path).text
-    assert "not answer it" in looked and 'value="approve"' not in looked
+    assert "You may not answer plans of words" in looked and 'value="approve"' not in looked
     data = {"csrf": csrf(client, path), "decision": decision, "digest": digest}
     extra = client.post(f"{path}/answer", data={**data, "dry-run": "<b>"})
     assert extra.status_code == 422 and "Unknown fields: &#39;dry-run&#39;" in extra.text
-    assert chosen(asking) == (None, "awaiting_input")
+    assert chosen(asking) == (None, waits())
     other = client.post(f"{path}/answer", data={**data, "digest": "0" * 64})
     assert other.status_code == 409 and "another one" in other.text
-    assert chosen(asking) == (None, "awaiting_input")
+    assert chosen(asking) == (None, waits())
     # The plan was replaced after Airflow asked: nobody has been asked about this one.
     site.shop.plan(asking, force=True, max_imbalance=1.3)
     newer = steps.read_plan(site.registry.run(asking)).digest
     assert newer != digest
     assert client.post(f"{path}/answer", data={**data, "digest": newer}).status_code == 409
-    assert chosen(asking) == (None, "awaiting_input")
+    assert chosen(asking) == (None, waits())
     site.shop.plan(asking, force=True)
     assert client.post(f"{path}/answer", data=data).status_code == 303
     assert chosen(asking) == ([option], "scheduled")

@@ -141,3 +141,48 @@ def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: 
     page.get_by_role("button", name="Stop this run").click()
     page.get_by_role("alert", name="Half moved").get_by_role("button", name="Go on").click()
     page.get_by_role("button", name="Stop this run").wait_for()
+
+
+def test_a_link_to_airflow_leaves_the_frame_that_airflow_puts_the_pages_in(
+    eyes: Eyes,
+    broken: str,  # noqa: F811
+) -> None:
+    page = eyes.open("uma", "/evenkeel/")
+    # As Airflow's UI frames them: its sandbox lets no link of the frame itself out.
+    frame = f'''<iframe style="width: 100%; height: 800px" src="{HOME}"
+        sandbox="allow-scripts allow-same-origin allow-forms"></iframe>'''
+    page.route("**/framed", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    page.goto(f"{eyes.url}/framed")
+    link = page.frame_locator("iframe").get_by_role("link", name="log of migrate").first
+    link.click()
+    page.wait_for_url("**/dags/rebalance_words/runs/**/tasks/migrate")
+
+
+def test_pages_follow_airflows_own_switch_and_zone(eyes: Eyes) -> None:
+    page = eyes.open("uma", "/evenkeel/")
+    page.emulate_media(color_scheme="light")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paper)
+    page.evaluate("localStorage.setItem('theme', 'dark'); localStorage.setItem('timezone', 'UTC')")
+    page.reload()
+    dark = page.evaluate(paper)
+    assert dark != light
+    assert "UTC" in page.locator("time:not([data-ago])").first.inner_text()
+    # In Airflow's frame its page decides, at once.
+    frame = f'<html class="light"><iframe src="{HOME}" style="height: 800px"></iframe></html>'
+    page.route("**/themed", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    page.goto(f"{eyes.url}/themed")
+    inside = page.frame_locator("iframe").locator("body")
+    inside.get_by_role("heading", level=1).wait_for()
+    assert inside.evaluate("(b) => getComputedStyle(b).backgroundColor") == light
+    page.evaluate("document.documentElement.className = 'dark'")
+    page.wait_for_timeout(200)
+    assert inside.evaluate("(b) => getComputedStyle(b).backgroundColor") == dark
+
+
+def test_long_names_wrap_on_a_phone(eyes: Eyes, broken: str) -> None:  # noqa: F811
+    for path in (HOME, f"{HOME}/runs/{broken}"):
+        page = eyes.open("uma", path)
+        page.set_viewport_size({"width": 360, "height": 800})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 360, (path, wide)

@@ -9,23 +9,24 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from evenkeel.inspect.epoch_charts import epochs_svg, moved_svg
+from evenkeel.inspect.epoch_charts import epochs_svg, planned_svg
 from evenkeel.inspect.epoch_diff import compare
 from evenkeel.inspect.key_history import owner_names, past, stays
 from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.quality.history import over_epochs
 from evenkeel.registry.profiles import epoch_plan, newest_profile, run_names
-from evenkeel.render.charts import curve_svg
+from evenkeel.render.curve_chart import curve_svg
 from evenkeel.render.formatting import bytes_text, read_bytes
 from evenkeel.runs.params import Params, Throttling, channels_for
-from evenkeel.runs.timings import price
+from evenkeel.runs.prediction import predict
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import numbered_channels, successor
 from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.plugin_site import profile
+from tests.support.raw_json import table_moved
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_torn_epoch_leaves_the_last_that_can_be_read(shop: Shop) -> None:
     found = table_status(open_table(shop.spec))
     assert found.epoch is not None and found.epoch.number == 1 and found.shares
     assert "epochs/00000002/epoch.json" in found.problems[0]
-    assert "what is told here is of epoch 1" in found.problems[1]
+    assert "this page shows epoch 1" in found.problems[1]
 
 
 def test_a_key_stays_until_its_channel_changes(shop: Shop) -> None:
@@ -107,24 +108,31 @@ def test_comparison_is_what_differs_with_the_reasons_in_between(shop: Shop) -> N
 def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:
     run = shop.registry.run("manual__2013-02-02T00-00-00")
     made, learned = steps.read_plan(run), replace(profile(2), events=1000)
-    assert price(shop.registry, made, learned).seconds is None
-    moved = {"tables": {"counts": {"bytes": 500.0, "seconds": 2.0}}}
+    assert predict(shop.registry, made, learned).seconds is None
+    first = steps.read_plan(shop.registry.run("manual__2013-02-01T00-00-00"))
+    weight = first.bytes / sum(m.rows for m in first.moves)
+    cost = table_moved(rows=50, bytes=500, seconds=2.0)
+    moved = {"digest": "d", "epoch": 1, "tables": {"counts": cost}}
     # Its own migration changes nothing of what was predicted, and what an approver saw.
     shop.registry.store.write_json("epochs/00000002/migration.json", moved)
-    assert price(shop.registry, made, learned).seconds is None
+    assert predict(shop.registry, made, learned).seconds is None
     shop.registry.store.write_json("epochs/00000001/migration.json", moved)
     window = {"channels": [{"rows": 1000, "seconds": 10.0}]}
     shop.registry.store.write_json("windows/2013-02-02.json", window)
-    told = price(shop.registry, made, learned)
-    assert told.seconds == pytest.approx(max(made.bytes / 250, 2.0)) and told.seconds > 2
+    told = predict(shop.registry, made, learned)
+    rate = 50 * weight / 2
+    assert told.seconds == pytest.approx(
+        max(made.bytes / rate, 2.0)
+    ) and told.rate == pytest.approx(rate)
     gain = made.imbalance_before - made.imbalance_after
     assert told.saved == pytest.approx(gain * 10.0 / 4)
     assert told.windows == pytest.approx(told.seconds / told.saved)
     # However little moves, a migration has its fixed costs.
-    assert price(shop.registry, replace(made, bytes=1.0), learned).seconds == 2.0
+    little = tuple(replace(m, bytes=m.bytes / 1e6) for m in made.moves)
+    assert predict(shop.registry, replace(made, moves=little), learned).seconds == 2.0
     # Held to a rate, it takes as long as the rate allows for.
-    slow = price(shop.registry, made, learned, Throttling(rate=10))
-    assert slow.seconds == slow.limit == pytest.approx(made.bytes / 10)
+    slow = predict(shop.registry, made, learned, Throttling(rate=10))
+    assert slow.seconds == slow.limit == pytest.approx(slow.written / 10)
     assert slow.windows == pytest.approx(slow.seconds / told.saved)
 
 
@@ -138,7 +146,7 @@ def test_expectations_are_lined_up_over_epochs(shop: Shop) -> None:
     write("epochs/00000002/gate_plan.json", gate(("b", True)))
     write("epochs/00000000/gate_plan.json", ["no gate"])
     rows, problems = over_epochs(shop.registry, [2, 1, 0])
-    before = {r.what: [x and x["success"] for x in r.results] for r in rows if r.suite == "before"}
+    before = {r.what: [x and x.success for x in r.results] for r in rows if r.suite == "before"}
     assert before == {"b": [True, False, None], "a": [None, True, None]}
     assert len(problems) == 1 and "epochs/00000000/gate_plan.json" in problems[0]
 
@@ -222,9 +230,9 @@ def test_pictures_of_epochs_tell_imbalance_and_bytes(shop: Shop) -> None:
     plans = [e.plan for e in reversed(past(shop.registry)) if e.plan]
     assert len(plans) == 2
     for several in (plans, plans[:1]):
-        told, _ = drawn(moved_svg(several))
+        told, _ = drawn(planned_svg(several))
         for plan in several:
-            assert f"epoch {plan.epoch}: {bytes_text(plan.bytes)} moved" in told
+            assert f"epoch {plan.epoch}: {bytes_text(plan.bytes)} planned to move" in told
         told, _ = drawn(epochs_svg(several))
         assert {"hashing alone", "before", "after", "floor"} <= set(told)
         # Each epoch is written once.

@@ -13,8 +13,10 @@ import pytest
 from evenkeel.inspect.half_moved import half_moved
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.profiles import run_names
+from partitioning.errors import InputError
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, end_runs, made_site, scheduler, start, token  # noqa: F401  a fixture
+from tests.support.raw_json import write_json
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -30,9 +32,9 @@ def run_called(session: Session, name: str) -> DagRun:
     from airflow.models.dagrun import DagRun
     from sqlalchemy import select
 
-    from evenkeel.registry.run_folder import safe_name
+    from evenkeel.registry.run_folder import folder_name
 
-    (run,) = [r for r in session.scalars(select(DagRun)) if safe_name(r.run_id) == name]
+    (run,) = [r for r in session.scalars(select(DagRun)) if folder_name(r.dag_id, r.run_id) == name]
     return run
 
 
@@ -76,9 +78,9 @@ def failed_at(name: str, task: str, said: str) -> None:
 
 
 def _order(task: str) -> int:
-    from evenkeel_ui.pages.runs import ORDER
+    from evenkeel_ui.airflow_runs.runs import ORDER
 
-    return ORDER.index(task)
+    return ORDER.index(task) if task in ORDER else len(ORDER)
 
 
 @pytest.fixture
@@ -91,9 +93,9 @@ def broken(site: Site) -> Iterator[str]:
     folder = site.registry.run(name)
     plan = read_plan(folder)
     told = {"digest": plan.digest, "epoch": plan.function.epoch, "tables": {}}
-    folder.write_json("migration.json", told)
+    write_json(folder, "migration.json", told)
     told = {"digest": plan.digest, "rows": DONE, "planned": PLANNED, "bytes": 12, "left": 3.0}
-    folder.write_json("progress.json", told)
+    write_json(folder, "progress.json", told)
     failed_at(name, "migrate", ERROR)
     yield name
     end_runs()
@@ -128,6 +130,41 @@ def test_a_run_that_failed_is_told_with_its_error_and_its_log(site: Site, broken
         text = unescape(client.get(path).text)
         assert ERROR in text and "failed at migrate" in text, path
         assert "/dags/rebalance_words/runs/manual__" in text and "/tasks/migrate" in text
+
+
+def test_a_run_that_release_0_1_0_began_has_its_page_and_goes_on(site: Site, broken: str) -> None:
+    """Its folder is named by the run's id alone; links name it by the DAG, too."""
+    folders, old = Path(site.registry.url) / "runs", broken.split("--", 1)[1]
+    (folders / broken).rename(folders / old)
+    try:
+        for name in (broken, old):
+            text = site.client("uma").get(f"{HOME}/runs/{name}").text
+            assert "words is half moved" in text and 'value="undo"' in text
+        assert press(site, "uma", old, "undo").status_code == 303
+        assert states(broken)["migrate"] == "failed"
+    finally:
+        (folders / old).rename(folders / broken)
+
+
+def test_the_error_that_the_job_left_is_told(site: Site, broken: str) -> None:
+    from airflow.utils.session import create_session
+
+    from evenkeel.registry.job_error import leave_error
+
+    with create_session() as session:
+        tasks = {t.task_id: str(t.id) for t in run_called(session, broken).task_instances}
+    left = "from the file that the job left"
+    for job, attempt, seen in (
+        ("migrate", tasks["migrate"], True),
+        ("migrate", "an earlier try", False),
+        ("roll_back", tasks["roll_back"], False),
+    ):
+        leave_error(site.registry, job, broken, attempt, InputError(left))
+        for path in (HOME, f"{HOME}/runs/{broken}"):
+            text = unescape(site.client("vic").get(path).text)
+            assert (left in text) == seen, (job, path)
+        # The page of the table shows older runs, too.
+        assert (ERROR in text) != seen, job
 
 
 def test_an_error_line_of_blanks_breaks_no_page(site: Site, broken: str) -> None:
@@ -196,7 +233,7 @@ def test_a_run_is_stopped_gone_on_with_and_undone(site: Site, broken: str) -> No
     assert states(broken)[""] == "failed"
     # Once rolling back has begun, it must end first.
     digest = read_plan(folder).digest
-    folder.write_json("rolled_back.json", {"digest": digest, "done": False})
+    write_json(folder, "rolled_back.json", {"digest": digest, "done": False})
     assert press(site, "uma", broken, "go_on").status_code == 409
     assert 'value="go_on"' not in site.client("uma").get(HOME).text
     folder.remove("rolled_back.json")
@@ -205,7 +242,7 @@ def test_a_run_is_stopped_gone_on_with_and_undone(site: Site, broken: str) -> No
     assert now[""] == "queued" and now["plan"] == "success"
     assert {now[t] for t in ("migrate", "verify", "publish", "roll_back", "report")} == {None}
     press(site, "uma", broken, "stop")
-    folder.write_json("rolled_back.json", {"digest": digest, "done": True})
+    write_json(folder, "rolled_back.json", {"digest": digest, "done": True})
     assert "is half moved" not in site.client("uma").get(HOME).text
     assert press(site, "uma", broken, "undo").status_code == 409
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 #: Keys: one that moves, one that is split in some epochs, one that comes late.
 MOVED, SHARED, LATE = range(3)
 KEYS = ("whole key", "split key", "late key")
-#: Events: each key's first ones, a window's, a partial row by another writer, a late row.
-FIRST, SECOND, WINDOW, PARTIAL, LATE_ROW = (8**i for i in range(5))
+#: Events: each key's first ones, those of a first and a second day of windows, a partial row by
+#: another writer, a late row.
+FIRST, SECOND, WINDOW, PARTIAL, LATE_ROW, NEXT = (8**i for i in range(6))
 
 Row = tuple[int, int, int]
 Rows = tuple[Row, ...]
@@ -96,29 +97,39 @@ def joined(rows: Rows, target: Function, at_once: bool) -> Rows | str | None:
     return tuple(sorted([*others, *((SHARED, home, total) for _ in at_home or [None])]))
 
 
-def windowed(rows: Rows, function: Function, at_once: bool) -> Rows | None:
+def windowed(rows: Rows, function: Function, value: int = WINDOW) -> Rows | None:
     """Return the rows after a window's MERGE, routed by `function`; None if the key has moved
-    since, so that the constraint refuses all of it.
-
-    Parameters
-    ----------
-    at_once : an event of the split key counts in one row of several on its channel
+    since, so that the constraint refuses all of it. Each of several rows on one channel gets it.
     """
     split, after = shared(function), []
     met = {MOVED: False, SHARED: False}
     for row in rows:
-        key, channel, value = row
+        key, channel, held = row
         owner = function.owners[0] if key == SHARED else function.whole
         if key == LATE or (key == SHARED and split and channel != owner):
             after.append(row)
             continue
         if channel != owner:
             return None
-        counted = met[key] and key == SHARED and at_once
-        after.append(row if counted else (key, channel, value + WINDOW))
+        after.append((key, channel, held + value))
         met[key] = True
     for key, seen in met.items():
         if not seen:
             owner = function.owners[0] if key == SHARED else function.whole
-            after.append((key, owner, WINDOW))
+            after.append((key, owner, value))
     return tuple(sorted(after))
+
+
+def several(rows: Rows) -> bool:
+    """Return whether a key has several rows on one channel."""
+    at = [row[:2] for row in rows]
+    return len(set(at)) < len(at)
+
+
+def gathered(rows: Rows, function: Function) -> Rows:
+    """Return the rows after a MERGE that leaves each key one row a channel, where it belongs."""
+    total: dict[tuple[int, int], int] = {}
+    for row in rows:
+        at = row[0], function.belongs(row) if row[0] == SHARED else row[1]
+        total[at] = total.get(at, 0) + row[2]
+    return tuple(sorted((*at, value) for at, value in total.items()))

@@ -18,6 +18,8 @@ NAMES = ("epoch_0", "moving_1", "epoch_1", "moving_2", "epoch_2")
 FRESH, OURS, FOREIGN = 1, 2, 4
 
 
+#: A day that nobody knows.
+UNKNOWN = -1
 #: Steps between a job's look and the one at which it asks whether another plan came between.
 ASKING = {"add moving", "ask moving", "open", "ask open", "guard", "ask guard"}
 
@@ -47,10 +49,17 @@ class Table(NamedTuple):
     truth : for each key what its values must add up to
     spent : highest version used as a transaction id by our moves
     version : now; both count only relative to what jobs hold, and are kept small
-    window : 0: not applied; 1: applied; 2: applied, and its transaction id is forgotten
+    held : days of windows (bits) whose events its rows have
+    due : days of windows (bits) that were applied some time: at rest it has them
+    until : day that its commits name, before which all events are in; UNKNOWN: they do not tell
+    began : first day of the newest window that its commits name
+    day : newest transaction id of a window, where that is the day of its end
+    count : newest transaction id of a window or note, where that is their number
+    undo : what the error names to RESTORE: the table before a window that came upon other rows
     stood : epochs (bits) under whose constraint alone it has stood
     movers : plans whose moving constraint stands, where its name tells the plan
     last : plan that the newest commit of any plan names; 0: one that no job can meet any more
+    back : times that rows were brought back
     """
 
     constraints: int
@@ -58,10 +67,17 @@ class Table(NamedTuple):
     truth: tuple[int, ...]
     spent: int = 0
     version: int = 1
-    window: int = 0
+    held: int = 0
+    due: int = 0
+    until: int = 0
+    began: int = 0
+    day: int = 0
+    count: int = 0
+    undo: tuple = ()
     stood: int = 1
     movers: tuple[int, ...] = ()
     last: int = 0
+    back: int = 0
 
 
 class Run(NamedTuple):
@@ -118,6 +134,7 @@ class Proc(NamedTuple):
     attempt : of its run at its plan; 0: not read yet
     other : whether another plan has committed since it looked, where it will ask
     saw : constraints (bits) that it has seen, which must still stand when it drops some
+    seen : of each table `until`, `count` and RESTOREs so far, as a window or a note has seen them
     """
 
     job: str
@@ -130,6 +147,7 @@ class Proc(NamedTuple):
     attempt: int = 0
     other: int = 0
     saw: int = 0
+    seen: tuple[tuple[int, int, int], ...] = ()
 
 
 class State(NamedTuple):

@@ -111,8 +111,10 @@ def test_the_images_take_the_versions_that_are_pinned() -> None:
     assert "--require-hashes -r requirements.lock" in docker
     for package in ("asyncpg", "psycopg2-binary", "s3fs"):
         assert re.search(rf"^{package}==", lock, re.M), package
-    (delta,) = re.findall(r"delta=(\S+)", (ROOT / "setup/spark.sh").read_text())
-    assert delta in docker
+    spark, delta = (
+        re.findall(rf"^{p}==([\d.]+)", lock, re.M)[0] for p in ("pyspark", "delta-spark")
+    )
+    assert f"io.delta:delta-spark_{spark.rpartition('.')[0]}_2.13:{delta}," in docker
     assert re.search(r"^FROM python:3\.11\.\d+", docker, re.M)
     for folder in re.findall(r"/opt/evenkeel/([\w/.]+)", docker + str(COMPOSE)):
         assert (ROOT / folder).exists(), folder

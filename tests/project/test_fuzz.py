@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from evenkeel.pipeline.steps import read_plan, read_rolled_back
@@ -40,6 +40,7 @@ from partitioning.workload.profile import (
 )
 from tests.conftest import SPEC
 from tests.support import airflow_env  # noqa: F401 - before plugins import Airflow
+from tests.support.reached import must_reach, reach
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -171,17 +172,22 @@ def test_specs(text: str) -> None:
         assert spec is None or spec.channel_list()
 
 
+@must_reach("a plan is read")
 @fuzz
+@example(PLAN_JSON)
 @given(damaged(PLAN_JSON))
 def test_plans(data: Any) -> None:
     plan = answered(lambda: Plan.from_dict(data), DamagedError)
     if plan is not None:
+        reach("a plan is read")
         # Whatever else it is, it is not the plan that was approved, unless it is that very one.
         same = json.dumps(plan.to_dict(), sort_keys=True) == json.dumps(PLAN_JSON, sort_keys=True)
         assert same == (plan.digest == PLAN.digest)
 
 
+@must_reach("an epoch is read")
 @fuzz
+@example(PLAN_JSON["function"], True)
 @given(damaged(PLAN_JSON["function"]), st.booleans())
 def test_epochs(function: Any, signed: bool) -> None:
     registry = Registry(f"memory://fuzz-{os.getpid()}")
@@ -202,6 +208,7 @@ def test_epochs(function: Any, signed: bool) -> None:
     registry.store.write("epochs/00000000/epoch.json", file)
     epoch = answered(registry.current, DamagedError)
     if epoch is not None:
+        reach("an epoch is read")
         key = [["a"] if c.type == "string" else [1] for c in epoch.function.key]
         assert signed and len(epoch.lookup(*key)) == 1
 
@@ -228,13 +235,16 @@ def _watched() -> bytes:
 WATCHED = _watched()
 
 
+@must_reach("a watch is read")
 @fuzz
+@example(WATCHED)
 @given(st.one_of(torn(WATCHED), damaged(json.loads(WATCHED)).map(lambda d: json.dumps(d).encode())))
 def test_watch_files(data: bytes) -> None:
     registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
     registry.store.write(state_file.FILE, data)
     found = answered(lambda: state_file.read(registry), DamagedError)
     if found is not None:
+        reach("a watch is read")
         state_file.write(registry, found)
         assert registry.store.read(state_file.FILE) == WATCHED
 
@@ -257,7 +267,7 @@ def test_marks_of_runs_that_go_back(data: bytes) -> None:
     registry = Registry(f"memory://fuzz-mark-{os.getpid()}")
     registry.store.write("runs/r/rolled_back.json", data)
     mark = answered(lambda: read_rolled_back(registry.run("r"), "d"), DamagedError)
-    assert mark is None or mark["digest"] == "d"
+    assert mark is None or mark.digest == "d"
 
 
 @fuzz

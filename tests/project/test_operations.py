@@ -13,8 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from evenkeel.runs.params import spec_channels_file
-
 # Before its example imports Airflow, whose folder would be one in the user's home.
 from tests.support.airflow_env import HOME
 
@@ -27,8 +25,14 @@ SOURCE = "\n".join(
 )
 
 
+def policy() -> str:
+    """The example of Airflow's local settings."""
+    (code,) = [c for c in re.findall(r"```python\n(.*?)```", TEXT, re.S) if "task_policy" in c]
+    return code
+
+
 def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    code = policy()
     heard: list[dict[str, str]] = []
 
     class Ear(BaseHTTPRequestHandler):
@@ -71,7 +75,7 @@ def test_the_example_gives_a_rebalance_two_hours() -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
     assert str(HOME) == AIRFLOW_HOME
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    code = policy()
     made: dict[str, object] = {}
     exec(code, made)
     for name, count in (("rebalance_t", 1), ("maintain_t", 0)):
@@ -118,7 +122,7 @@ def test_jobs_by_hand_get_the_secret_of_the_composed_cluster() -> None:
 
 def test_what_cannot_be_made_again_is_backed_up() -> None:
     backup = TEXT[TEXT.index("## Back up") : TEXT.index("## Recover")]
-    for file in (spec_channels_file("x"), "epochs/x"):
+    for file in ("spec_channels/x.json", "epochs/x"):
         assert f"`{file.split('/')[0]}/`" in backup
 
 

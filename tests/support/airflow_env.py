@@ -7,12 +7,13 @@ import json
 import os
 import shutil
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from evenkeel.demo.local_env import environment
+from evenkeel.local_env import environment
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -52,11 +53,14 @@ def airflow_db() -> None:
     initdb()
 
 
-def dag_bag() -> DagBag:
-    """Parse the DAG files afresh, by the environment of the moment."""
-    from airflow.dag_processing.dagbag import DagBag
+def dag_bag(folder: Path = DAGS) -> DagBag:
+    """Parse the DAG files of a folder afresh, by the environment of the moment."""
+    try:
+        from airflow.dag_processing.dagbag import DagBag
+    except ImportError:  # Airflow 3.1
+        from airflow.models.dagbag import DagBag
 
-    return DagBag(dag_folder=DAGS)
+    return DagBag(dag_folder=folder)
 
 
 def dag_of(name: str) -> DAG:
@@ -65,3 +69,23 @@ def dag_of(name: str) -> DAG:
     for task in dag.tasks:
         task.retries = 0
     return dag
+
+
+def exception(name: str) -> type[BaseException]:
+    """Return a class of Airflow's exceptions, wherever this version has it."""
+    for module in ("airflow.sdk.exceptions", "airflow.exceptions"):
+        if found := getattr(import_module(module), name, None):
+            return found
+    raise LookupError(name)
+
+
+def question() -> type[BaseException]:
+    """Return what a task raises that asks a person: a wait of its own since Airflow 3.3."""
+    return exception("TaskDeferred" if waits() == "deferred" else "TaskAwaitingInput")
+
+
+def waits() -> str:
+    """Return the state of a task that waits for a person's answer."""
+    from airflow.utils.state import TaskInstanceState
+
+    return str(getattr(TaskInstanceState, "AWAITING_INPUT", TaskInstanceState.DEFERRED).value)

@@ -27,6 +27,7 @@ from partitioning.function.hashing import key_hash
 from partitioning.function.sql import channel_sql, slot_sql
 from partitioning.planning.plan import Plan, plan_for
 from partitioning.workload.profile import Profile, profile_of_keys
+from tests.support.raw_json import write_json
 
 SLOTS, CHANNELS, KEYS = 64, 4, 2000
 KEY = (KeyColumn("key", "string"),)
@@ -94,7 +95,14 @@ def meanwhile(
             waiting.pop()()
 
     with monkeypatch.context() as patch:
-        for module in ("migrate", "table_migration", "verify", "publish", "roll_back"):
+        for module in (
+            "migrate",
+            "table_migration",
+            "verify",
+            "publish",
+            "roll_back",
+            "placement",
+        ):
             patch.setattr(f"evenkeel_spark.migration.{module}.crash_point", pause)
         yield
     assert not waiting
@@ -236,4 +244,4 @@ def one_row_a_key(spark: SparkSession, home: Placed) -> Profile:
 
 
 def store(home: Placed, run: str, plan: Plan) -> None:
-    home.table.registry.run(run).write_json("plan.json", plan.to_dict())
+    write_json(home.table.registry.run(run), "plan.json", plan.to_dict())

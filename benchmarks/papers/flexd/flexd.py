@@ -14,12 +14,13 @@ function leaves is mostly chance. Rows of a split key, and keys of a slot, arriv
 channel gets 5,000 rows, give or take 1.4%). Only routing tuple by tuple can correct that. So the
 last tables compare the strategies as functions, on the shares that the rows are drawn from.
 
-    python -m benchmarks.papers.flexd.flexd [rows]
+    python -m benchmarks.papers.flexd.flexd [rows] [channels ...]
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,11 @@ NAMES = ("uniform", "dkg", "frontier", "pkg", "dchoices", "wchoices", "pstream",
 #: Those that frontier is to be compared with where keys are split.
 RIVALS = ("pkg", "dchoices", "wchoices", "pstream", "dalton", "flexd")
 OURS = "frontier, splitting"
+#: Other readings: Dalton as its paper's text has it, FlexD with counts that run.
+VARIANTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("dalton, no cap", "dalton", {"capped": False}),
+    ("flexd, running", "flexd", {"running": True}),
+]
 #: Rows learned and rows measured, so that chance is small.
 MANY = 100_000_000
 #: label -> {z: (lambda, replication factor)}
@@ -61,8 +67,9 @@ def measure(count: int, rows: int) -> Rows:
     found: Rows = {}
     for z in SKEWS:
         data = series(z, rows)
-        runs = [(name, name, {}) for name in NAMES]
+        runs: list[tuple[str, str, dict[str, Any]]] = [(name, name, {}) for name in NAMES]
         runs.append((OURS, "frontier", {"splitting": True}))
+        runs += VARIANTS
         runs += [(f"flexd, delta {d:g}", "flexd", {"delta": d}) for d in DELTAS if d != 1.5]
         for label, name, options in runs:
             (score,) = backtest(data, [name], [count], {name: options})
@@ -186,8 +193,9 @@ def shares_table(found: Rows) -> None:
         print(f"{label:20}{cells}".rstrip())
 
 
-def main(rows: int = 500_000) -> None:
-    for count in CHANNELS:
+def main(rows: int = 500_000, *given: int) -> None:
+    counts = given or CHANNELS
+    for count in counts:
         print(f"{KEYS:,} keys, {count} channels, {rows:,} rows learned, {rows:,} measured")
         found = measure(count, rows)
         table(found)
@@ -195,7 +203,7 @@ def main(rows: int = 500_000) -> None:
         even = f"{even_rows(count, rows):.1%}"
         print(f"  lambda of rows that go anywhere with the same chance: {even}")
         print()
-    for count in CHANNELS:
+    for count in counts:
         print(
             f"{KEYS:,} keys, {count} channels, by their shares; copies: channels beyond one a key"
         )

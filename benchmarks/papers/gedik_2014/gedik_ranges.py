@@ -2,14 +2,15 @@
 
 - sigma under LQL (Fig. 5) at z = 0.5, the highest skew at which the paper plots LQL. It does not
   say which skew its Fig. 5 has. At its default, z = 1, b_c is in the 30s for any sigma.
-- |D| (Fig. 8) with averages of 5 runs, as in the paper, for the two sizes that are quick.
-- |D| = 10^7, of a range up to 10^8, and N up to 100; the paper shows neither. They are at LLL,
-  where `frontier` has one resource; with several it takes minutes a step beyond N = 32. N grows one
-  by one from 1 on 10^5 keys.
-- alpha over its range from 1 to 4, at LLL, on 10^5 keys, mean of 3 runs; the paper shows only 1.2.
-  At 1 every key would be tracked. `frontier` aims at no alpha; only the unit of b changes, and the
-  list of keys.
-- LQL over z at every N to 10, on 200,000 keys; the paper leaves out z beyond 0.5.
+- |D| = 10^7 and 10^8, the end of the paper's range, and N up to 100; the paper shows neither. They
+  are at LLL, where `frontier` has one resource; with several it takes minutes a step beyond N = 32.
+  N grows one by one from 1 on 10^5 keys.
+- alpha over its range from 1 to 4, at LLL, on 10^5 keys; the paper shows only 1.2. At 1 every key
+  would be tracked. `frontier` aims at no alpha; only the unit of b changes, and the list of keys.
+- LQL over z at every N to 10, on 200,000 keys; the paper leaves out z beyond 0.5. One run.
+
+Figures are means over the hashes of so many runs, and "se" is the standard error of b. 10^8 keys
+take half a minute to sum for each hash, so they have few runs.
 
     python -m benchmarks.papers.gedik_2014.gedik_ranges [--quick]
 """
@@ -23,7 +24,9 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from benchmarks.papers.gedik_2014.gedik import NAMES, TRACKING, Setting, grow
+from benchmarks.papers.gedik_2014.gedik import NAMES, RUNS, TRACKING, Setting, grow
+from benchmarks.papers.gedik_2014.gedik_words import error
+from partitioning.workload.profile import Floats
 
 #: (name, setting, seed, numbers of channels shown), where `MEASURES` are told.
 Job = tuple[str, Setting, int, tuple[int, ...]]
@@ -44,41 +47,30 @@ def measured(job: Job) -> list[list[float]]:
 
 
 def tables(quick: bool) -> Iterator[Table]:
-    few, many = (10**4, 10**5) if quick else (10**5, 10**6)
+    few, many, runs = (10**4, 10**4, 2) if quick else (10**5, 10**6, RUNS)
     yield (
         "sigma under LQL, z = 0.5 (Fig. 5): alike, little gained by less, a jump from 0.25 to 0.5",
         [
-            (
-                f"{sigma:g}",
-                Setting(few if quick else many, 0.5, 10, "LQL", sigma),
-                TRACKING,
-                1,
-                (10,),
-            )
+            (f"{sigma:g}", Setting(many, 0.5, 10, "LQL", sigma), TRACKING, runs, (10,))
             for sigma in ((0.1, 1.0) if quick else (0.02, 0.1, 0.25, 0.5, 1.0))
         ],
     )
     yield (
-        "|D| at LCL, means of 5 runs (Fig. 8): m 6.5 to 7.5, below 1, and 2.2 falling to 1.25",
+        "|D| at LLL",
         [
-            (f"{keys:,}", Setting(keys, resources="LCL"), NAMES[:-1], 5, (10,))
-            for keys in ((10**4,) if quick else (10**4, 10**5))
+            (f"{keys:,}", Setting(keys, resources="LLL"), NAMES, runs if keys < 10**8 else 3, (10,))
+            for keys in ((few,) if quick else (10**7, 10**8))
         ],
-    )
-    largest = few if quick else 10**7
-    yield (
-        f"|D| = {largest:,} at LLL",
-        [(f"{largest:,}", Setting(largest, resources="LLL"), NAMES, 1, (10,))],
     )
     yield (
         f"N up to {20 if quick else 100} at LLL, {few:,} keys",
-        [("", Setting(few, channels=20 if quick else 100), NAMES, 1,
+        [("", Setting(few, channels=20 if quick else 100), NAMES, runs,
           (10, 20) if quick else (32, 64, 100))],
     )  # fmt: skip
     yield (
-        f"alpha at LLL, {few:,} keys, means of 3 runs",
+        f"alpha at LLL, {few:,} keys",
         [
-            (f"{alpha:g}", Setting(few, alpha=alpha), (*TRACKING, "frontier"), 3, (10,))
+            (f"{alpha:g}", Setting(few, alpha=alpha), (*TRACKING, "frontier"), runs, (10,))
             for alpha in ((1.05, 4.0) if quick else (1.05, 1.2, 1.5, 2.0, 4.0))
         ],
     )
@@ -101,18 +93,25 @@ def over_skew(pool: ProcessPoolExecutor, quick: bool) -> None:
         print(f"z = {z:g}: frontier is the least, except for N = {', '.join(behind) or 'none'}")
 
 
-def row(means: Sequence[float]) -> str:
-    b, over, b_c, m, explicit, seconds = means
-    even = "".join(f"{x:>9.3f}" if x < EMPTY else f"{'inf':>9}" for x in (b, over, b_c))
-    return f"{even}{m:>7.2f}{explicit:>7.0f}{seconds:>8.3f}"
+def row(each: Floats) -> str:
+    """Format the measures of some runs, float64 (runs, measures): means, and the error of b."""
+    b, over, b_c, m, explicit, seconds = each.mean(axis=0)
+    se = f"{error(each[:, 0]):>7.3f}" if b < EMPTY / RUNS else f"{'':7}"
+    cells = [f"{x:>9.3f}" if x < EMPTY / RUNS else f"{'inf':>9}" for x in (b, over, b_c)]
+    return (
+        f"{len(each):>5}{cells[0]}{se}{cells[1]}{cells[2]}{m:>7.2f}{explicit:>7.0f}{seconds:>8.3f}"
+    )
 
 
 def main(quick: bool = False) -> None:
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ProcessPoolExecutor(
+        int(os.environ.get("PAPERS_PROCESSES") or len(os.sched_getaffinity(0)))
+    ) as pool:
         for number, (title, rows) in enumerate(tables(quick)):
             print(f"{chr(10) * bool(number)}{title}")
             print(
-                f"{'':23}{'N':>5}{'b':>9}{'max/mean':>9}{'b_c':>9}{'m':>7}{'keys':>7}{'CPU s':>8}"
+                f"{'':23}{'N':>5}{'runs':>5}{'b':>9}{'se':>7}{'max/mean':>9}{'b_c':>9}{'m':>7}"
+                f"{'keys':>7}{'CPU s':>8}"
             )
             lines = [(x, setting, name, runs, shown)
                      for x, setting, names, runs, shown in rows for name in names]  # fmt: skip
@@ -120,9 +119,9 @@ def main(quick: bool = False) -> None:
                              for _, setting, name, runs, shown in lines
                              for seed in range(runs)])  # fmt: skip
             for x, _, name, runs, shown in lines:
-                means = np.mean([next(found) for _ in range(runs)], axis=0)
-                for count, values in zip(shown, means, strict=True):
-                    print(f"{x:12}{name:11}{count:>5}{row(values)}", flush=True)
+                each = np.array([next(found) for _ in range(runs)])
+                for i, count in enumerate(shown):
+                    print(f"{x:12}{name:11}{count:>5}{row(each[:, i])}", flush=True)
         over_skew(pool, quick)
 
 

@@ -14,12 +14,13 @@ import sys
 
 import numpy as np
 
+from benchmarks.papers.gedik_2014.domain import domain
 from benchmarks.papers.gedik_2014.gedik import ALPHA, SLOTS, TRACKING, Setting, grow
+from benchmarks.papers.gedik_2014.gedik_words import error
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.gedik_resources import delta
-from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
-from partitioning.workload.profile import profile_of_keys
+from partitioning.streams.zipf_stream import zipf
 
 KEYS, SIGMA = 10**6, 0.1
 SPANS, SHOWN = ((2, 5), (6, 10), (11, 20), (21, 32)), (10, 20, 24, 28, 32)
@@ -30,14 +31,16 @@ def over_steps(runs: int, most: int) -> None:
     spans = [(low, min(high, most)) for low, high in SPANS if low <= most]
     shown = [n for n in SHOWN if n <= most]
     print(f"m, mean over N from - to, and b at N; LCL, mean of {runs} runs (Fig. 6)")
-    print(f"{'':10}" + "".join(f"{f'm {low}-{high}':>9}" for low, high in spans)
-          + "".join(f"{f'b {n}':>7}" for n in shown))  # fmt: skip
+    print(f"{'':10}" + "".join(f"{f'm {low}-{high}':>7}{'se':>6}" for low, high in spans)
+          + "".join(f"{f'b {n}':>7}{'se':>6}" for n in shown))  # fmt: skip
     setting = Setting(keys=KEYS, resources="LCL", channels=most)
     for name in ("uniform", *TRACKING):
         ends = [list(grow(name, setting, seed)) for seed in range(runs)]
-        m, b = (np.mean([[step[x] for step in end] for end in ends], axis=0) for x in "mb")
-        moved = "".join(f"{m[low - 2 : high - 1].mean():>9.2f}" for low, high in spans)
-        print(f"{name:10}{moved}" + "".join(f"{b[n - 2]:>7.2f}" for n in shown), flush=True)
+        m, b = (np.array([[step[x] for step in end] for end in ends]) for x in "mb")
+        columns = [m[:, low - 2 : high - 1].mean(axis=1) for low, high in spans]
+        columns += [b[:, n - 2] for n in shown]
+        cells = "".join(f"{x.mean():>7.2f} ±{error(x):.2f}" for x in columns)
+        print(f"{name:10}{cells}", flush=True)
 
 
 def seen_and_unseen(name: str, seed: int, channels: int = 10) -> tuple[float, float, float]:
@@ -46,23 +49,25 @@ def seen_and_unseen(name: str, seed: int, channels: int = 10) -> tuple[float, fl
     Returns max over min of the tracked keys over alpha, the tail beside the first key over the
     tail's mean, and b.
     """
-    load, hashes = zipf(KEYS, 1.0), hashed_keys(KEYS, seed)
+    known = domain(KEYS, 1.0, seed, SLOTS)
     function: PartitioningFunction | None = None
     least = 1.0
     for count in range(1, channels + 1):
         least = delta(ALPHA, SIGMA, count, "LLL", KEYS) or 1.0
-        known = None if function is None else function.explicit_keys
-        profile = profile_of_keys(KEY, hashes, load, SLOTS, threshold=least, listed=known)
+        listed = None if function is None else function.explicit_keys
+        profile = known.profile(least, listed, "L")
         options = {"resources": "LLL", "sigma": SIGMA, "alpha": ALPHA}
         function = STRATEGIES[name](profile, function, numbered_channels(count), **options)
     assert function is not None
-    owners, tracked = function.lookup_hashes(hashes), load >= least
-    seen = np.bincount(owners[tracked], load[tracked], minlength=channels)
-    tail = np.bincount(owners[~tracked], load[~tracked], minlength=channels)
-    both = seen + tail
+    tracked = known.load >= least
+    owners = function.lookup_hashes(known.hashes[tracked])
+    seen = np.bincount(owners, known.load[tracked], minlength=channels)
+    both = known.loads(function, "L")
+    tail = both - seen
+    first = function.lookup_hashes(known.hashes[:1])[0]
     return (
         float(seen.max() / seen.min() / ALPHA),
-        float(tail[owners[load.argmax()]] / tail.mean()),
+        float(tail[first] / tail.mean()),
         float(both.max() / both.min() / ALPHA),
     )
 
@@ -81,15 +86,18 @@ def by_rank(channels: int) -> float:
     return float(load[rank % (channels - 1) != rank % channels].sum() * channels)
 
 
-def main(runs: int = 3, most: int = 32) -> None:
+def main(runs: int = 16, most: int = 32) -> None:
     over_steps(runs, most)
-    print(
-        f"\nLLL, N = 10: tracked keys, tail beside the first key, mean of {runs + 2} runs (Fig. 3)"
-    )
-    print(f"{'':10}{'max/min of tracked, over alpha':>32}{'tail there, over its mean':>28}{'b':>7}")
+    print(f"\nLLL, N = 10: tracked keys, tail beside the first key, mean of {runs} runs (Fig. 3)")
+    print(f"{'':10}{'max/min of tracked, over alpha':>31}{'se':>6}"
+          f"{'tail there, over its mean':>27}{'se':>6}{'b':>7}{'se':>6}")  # fmt: skip
     for name in TRACKING:
-        each = np.mean([seen_and_unseen(name, seed) for seed in range(runs + 2)], axis=0)
-        print(f"{name:10}{each[0]:>32.2f}{each[1]:>28.3f}{each[2]:>7.3f}", flush=True)
+        each = np.array([seen_and_unseen(name, seed) for seed in range(runs)]).T
+        cells = "".join(
+            f"{values.mean():>{width}.2f} ±{error(values):.2f}"
+            for values, width in zip(each, (31, 27, 7), strict=True)
+        )
+        print(f"{name:10}{cells}", flush=True)
     print(f"\nFirst key with an even tail, all else even: b {first_key(10):.3f}")
     print(f"Frequency rank mod N at N = 32: m {by_rank(32):.1f}")
 

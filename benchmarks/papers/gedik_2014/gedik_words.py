@@ -13,28 +13,51 @@ import numpy as np
 
 from partitioning.strategies.published.gedik_resources import delta
 from partitioning.streams.zipf_stream import zipf
+from partitioning.workload.profile import Floats
 
-#: Measures of each row by name; a row by (figure, x, strategy).
+#: A row by (figure, x, strategy); without the strategy by (figure, x).
 Row = tuple[str, str]
 
 
-class Rows(dict[tuple[str, str, str], dict[str, float]]):
-    """A table's rows, and their ratios between strategies and along an axis."""
+def error(values: Floats) -> float:
+    """Return the standard error of the mean; NaN for one run."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
-    def over(self, name: str, other: str, *rows: Row) -> str:
-        """Return by how much the b of one is over that of the other."""
-        each = (self[*row, name]["b"] / self[*row, other]["b"] - 1 for row in rows)
-        return ", ".join(f"{x:+.1%}" for x in each)
+
+def ratio(ours: Floats, theirs: Floats) -> tuple[float, float]:
+    """Return by how much one mean is over another, and the standard error, run by run paired."""
+    runs = min(len(ours), len(theirs))
+    ours, theirs = ours[:runs], theirs[:runs]
+    mean = float(ours.mean() / theirs.mean())
+    return mean - 1, error(ours - mean * theirs) / float(theirs.mean())
+
+
+class Rows(dict[tuple[str, str, str], dict[str, Floats]]):
+    """A table's rows: each measure of each run; their ratios, and means along an axis."""
+
+    def over(self, name: str, other: str, *rows: Row, measure: str = "b") -> str:
+        """Return by how much one strategy's mean is over that of the other."""
+        pairs = ((self[*row, name][measure], self[*row, other][measure]) for row in rows)
+        return ", ".join(_signed(*ratio(ours, theirs)) for ours, theirs in pairs)
+
+    def beside(self, name: str, row: Row, *others: Row, measure: str = "m") -> str:
+        """Return by how much a row's mean is over that of other rows, of one strategy."""
+        ours = self[*row, name][measure]
+        return ", ".join(_signed(*ratio(ours, self[*each, name][measure])) for each in others)
 
     def along(self, name: str, measure: str, *rows: Row) -> str:
         form = ",.0f" if measure == "explicit" else ".2f"
-        return f"{name:7}" + ", ".join(f"{self[*row, name][measure]:{form}}" for row in rows)
+        return f"{name:7}" + ", ".join(f"{self[*row, name][measure].mean():{form}}" for row in rows)
 
     def growth(self, name: str, *rows: Row) -> str:
         """Return the ratio of CPU seconds of each row over the row before."""
-        seconds = [self[*row, name]["seconds"] for row in rows]
+        seconds = [self[*row, name]["seconds"].mean() for row in rows]
         each = (f"x {b / a:.1f}" for a, b in itertools.pairwise(seconds))
         return f"{name:7}" + ", ".join(each)
+
+
+def _signed(value: float, error: float) -> str:
+    return f"{value:+.1%} ± {error:.1%}"
 
 
 #: What the paper says in words (its curves are not printed as numbers), by (figure, x, strategy).
@@ -72,7 +95,8 @@ PUBLISHED = {
     ("domain", "10,000", "consistent"): "m below 1",
     ("domain", "10,000", "scan"): "m 1.25 to 2.2 over all |D|",
 }
-LLL, LCL, LQL = (("resources", r) for r in ("LLL", "LCL", "LQL"))
+LLL, LCL, LQL, CCL = (("resources", r) for r in ("LLL", "LCL", "LQL", "CCL"))
+LESS = ("skew", "LLL 0.8")
 SQUARES = (("skew", "LQL 0.25"), ("skew", "LQL 0.4"), ("resources", "LQL, z = 0.5"))
 SKEWS = (("skew", "LCL 0.4"), ("skew", "LCL 0.8"), LCL)
 COUNTS = (("channels", "5"), LCL, ("channels", "20"), ("channels", "32"))
@@ -88,24 +112,82 @@ def tracked(sigma: float = 0.1, z: float = 1.0, part: float = 1.0) -> int:
 
 def told(at: Rows) -> Iterator[tuple[str, str, str]]:
     """Return (figure, what the paper says in words, the same of our rows)."""
+    yield from _of_balance(at)
+    yield from _of_migration(at)
+    yield from _of_size(at)
+    yield from _of_time(at)
+
+
+def _of_balance(at: Rows) -> Iterator[tuple[str, str, str]]:
+    yield "3", "b, LLL: readj under scan, 1.2 and 1.32", at.over("readj", "scan", LLL)
+    yield "3", "b, CCL, LCL, LQL: readj the lowest", at.over("readj", "scan", CCL, LCL, LQL)
     yield "4", "b, LLL, z = 1: consistent up to 50% over readj", at.over("consistent", "readj", LLL)
-    yield "4", "b, LLL, z = 1: readj up to 8% under scan", at.over("readj", "scan", LLL)
+    yield "4", "b, LLL, z = 0.8: readj up to 8% under scan", at.over("readj", "scan", LESS)
     yield (
         "4",
-        "b, LQL, z = 0.25, 0.4, 0.5: readj 1-2% over scan",
+        "b, LQL, z = 0.25, 0.4, 0.5: readj 1-2% over scan,",
         at.over("readj", "scan", *SQUARES),
     )
-    yield "4", "m, LCL, z = 0.4, 0.8, 1: up after 0.8; scan worst,", at.along("scan", "m", *SKEWS)
-    yield "", "  then readj,", at.along("readj", "m", *SKEWS)
-    yield "", "  then redist", at.along("redist", "m", *SKEWS)
+    yield "5", "b, LCL, sigma = 1, 0.3, 0.1, 0.03, 0.008: alike;", at.over("readj", "scan", *SIGMAS)
+    yield "", "  redist over scan", at.over("redist", "scan", *SIGMAS)
+    yield (
+        "6",
+        "b, N = 5, 10, 20: readj best, uniform to 36% over it;",
+        at.over("readj", "scan", *COUNTS[:3]),
+    )
+    yield "", "  uniform over readj", at.over("uniform", "readj", *COUNTS[:3])
+    yield "", "  N = 32: readj over scan", at.over("readj", "scan", COUNTS[3])
+    yield (
+        "7a",
+        "b, readj, LQL: APM least; over A, APLM, ATM, ATLM",
+        at.beside("readj", *_utilities("LQL"), measure="b"),
+    )
+    yield (
+        "7b",
+        "b, redist, LQL: APM to 3 times lower than the same",
+        at.beside("redist", *_utilities("LQL"), measure="b"),
+    )
     yield (
         "8",
         "b, |D| = 10^4, 10^5, 10^6: redist 0-3% over readj",
         at.over("redist", "readj", *DOMAINS),
     )
-    yield "8", "m, the same: redist best,", at.along("redist", "m", *DOMAINS)
+
+
+def _of_migration(at: Rows) -> Iterator[tuple[str, str, str]]:
+    yield "4", "m, LCL, z = 0.4, 0.8, 1: up after 0.8; scan worst,", at.along("scan", "m", *SKEWS)
+    yield "", "  then readj,", at.along("readj", "m", *SKEWS)
+    yield "", "  then redist", at.along("redist", "m", *SKEWS)
+    yield (
+        "",
+        "  z = 1: scan over readj, scan over redist",
+        ", ".join(at.over("scan", other, LCL, measure="m") for other in ("readj", "redist")),
+    )
+    yield (
+        "5",
+        "m, sigma as above: redist best, scan worst;",
+        at.over("scan", "redist", *SIGMAS, measure="m"),
+    )
+    yield "", "  readj over redist", at.over("readj", "redist", *SIGMAS, measure="m")
+    for resources in ("LCL", "LLL", "LQL"):
+        yield (
+            "7a",
+            f"m, readj, {resources}: APM over A, APLM, ATM, ATLM",
+            at.beside("readj", *_utilities(resources)),
+        )
+    for resources in ("LCL", "LLL", "LQL"):
+        yield "7b", f"m, redist, {resources}: the same", at.beside("redist", *_utilities(resources))
+    yield "8", "m, |D| = 10^4, 10^5, 10^6: redist best,", at.along("redist", "m", *DOMAINS)
     yield "", "  scan worst", at.along("scan", "m", *DOMAINS)
     yield "", "", at.along("readj", "m", *DOMAINS)
+
+
+def _utilities(resources: str) -> tuple[Row, ...]:
+    """Return the rows of APM, and of the other utilities."""
+    return tuple(("utility", f"{resources} {name}") for name in ("APM", "A", "APLM", "ATM", "ATLM"))
+
+
+def _of_size(at: Rows) -> Iterator[tuple[str, str, str]]:
     yield (
         "9",
         "keys, sigma = 1, 0.3, 0.1, 0.03, 0.008: 1 to 500",
@@ -122,15 +204,18 @@ def told(at: Rows) -> Iterator[tuple[str, str, str]]:
         at.along("scan", "explicit", *SKEWS),
     )
     yield "11", "keys, N = 5, 10, 20, 32: linear", at.along("scan", "explicit", *COUNTS)
+
+
+def _of_time(at: Rows) -> Iterator[tuple[str, str, str]]:
     yield "13", "CPU, the same: faster than linear; scan least,", at.growth("scan", *COUNTS)
     yield "", "  redist,", at.growth("redist", *COUNTS)
     yield "", "  readj faster", at.growth("readj", *COUNTS)
-    parts = (at[*row, "consistent"]["seconds"] / at[*row, "scan"]["seconds"] for row in COUNTS)
-    yield (
-        "",
-        "  the ring takes about half of scan's",
-        f"{'':7}" + ", ".join(f"{x:.0%}" for x in parts),
+    parts = (
+        at[*row, "consistent"]["seconds"].mean() / at[*row, "scan"]["seconds"].mean()
+        for row in COUNTS
     )
+    shares = ", ".join(f"{x:.0%}" for x in parts)
+    yield "", "  the ring takes about half of scan's", f"{'':7}{shares}"
     yield "14", "CPU, LCL, z = 0.4, 0.8, 1: scan flat;", at.growth("scan", *SKEWS)
     yield "", "  redist flat to 0.8, then up,", at.growth("redist", *SKEWS)
     yield "", "  readj as well, and faster", at.growth("readj", *SKEWS)

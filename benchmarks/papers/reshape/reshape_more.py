@@ -5,7 +5,7 @@ is the part of a second that it was busy, and it is skewed from 80% on; all else
 Two workers that are both busy all the time look alike. So the first phase ends as soon as the
 helper is busy, and the skewed worker keeps its lead. For 48 cores the paper gives the tuples: 13M
 and 14M of California's, 10M and 10M of Texas's. So Texas and the rest of the two workers' input
-make 20M.
+make 20M. The totals are thus set to the paper's ("=").
 
 Levels of skew (7.7): the paper joins DSB's sales by item, highly skewed, and by date, moderately.
 It draws the shares of both and prints none. The substitutes are Zipf's law with z = 1 over 204,000
@@ -34,7 +34,7 @@ from partitioning.workload.profile import Floats
 
 #: Thousands of tuples that come to the two workers: the big key's, others', the helper's own.
 STATES = {"California": (26_000, 600, 400), "Texas": (19_000, 500, 500)}
-PUBLISHED = {"California": "about 0.9 (13M, 14M)", "Texas": "about 0.9 (10M, 10M)"}
+PUBLISHED = {"California": "about 0.9 (=13M, =14M)", "Texas": "about 0.9 (=10M, =10M)"}
 #: How workers are compared; busy is in milliseconds of a second.
 BY_QUEUES: dict[str, Any] = {}
 BY_BUSY: dict[str, Any] = {"by_busy": True, "limits": replace(ENDLESS, eta=800.0)}
@@ -46,7 +46,10 @@ PARTS = (0.05, 0.2, 0.3, 0.4)
 
 
 def flink() -> None:
-    print("Average load-balancing ratio by queues, and by how busy workers are, as on Flink (7.12)")
+    print(
+        "Average load-balancing ratio by queues, and by how busy workers are, as on Flink (7.12);"
+    )
+    print("=: set to this")
     print(f"  {'':12}{'queues':>20}{'busy':>20}   paper")
     for state, (big, small, own) in STATES.items():
         cells = ""

@@ -17,9 +17,9 @@ import sys
 
 import numpy as np
 
+from benchmarks.papers.rivetti.sliding import SlidingLossyCounting
 from partitioning.strategies.published.gedik_resources import delta
 from partitioning.streams.zipf_stream import hashed_keys, zipf
-from partitioning.workload.sketches import SlidingLossyCounting
 
 KEYS, SKEW, CHANNELS, ALPHA, SIGMA, SHARE = 10**6, 1.0, 10, 1.2, 0.1, 0.1
 PUBLISHED = {"LLL": "about 2,500", "LQL": "about 50,000"}

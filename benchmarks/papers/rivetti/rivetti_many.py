@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.rivetti.rivetti import ITEMS, MEASURED, learned, streams
+from benchmarks.papers.rivetti.rivetti import ITEMS, MEASURED, learned, rivetti_lambda, streams
 from evenkeel.backtest.runners import placed
 from evenkeel.backtest.windows import Window
 from partitioning.function.function import (
@@ -38,7 +38,6 @@ from partitioning.function.hashing import slot_of
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.dkg import drawn, schedule, two_universal
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
-from partitioning.workload.metrics import rivetti_lambda
 from partitioning.workload.profile import Floats, Profile, profile_of_keys, sums_by
 
 CHANNELS, THETA, MU = range(2, 11), 0.1, 2

@@ -24,6 +24,11 @@ class ApiError(EvenkeelError):
         super().__init__(f"Airflow answered {status or 'nothing'}: {said[:300]}", where)
         self.status = status
 
+    @property
+    def passing(self) -> bool:
+        """Whether the server may answer later: it was slow, away, or busy."""
+        return self.status == 0 or self.status >= 500
+
 
 class Api:
     """Client of the Airflow at `url`, logged in as `user`, or not logged in if that is None."""

@@ -15,7 +15,6 @@ from evenkeel.demo.replay import ROOT, clear, write_missing_flights
 from evenkeel.demo.spark_worker import SparkWorker
 from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days
-from evenkeel.registry.profiles import learned_from
 from evenkeel.table import Table
 from partitioning.errors import DamagedError, EvenkeelError
 
@@ -124,11 +123,9 @@ def _looked_at(table: Table) -> bool:
     now = registry.numbers()[-1]
     for name in reversed(registry.store.names("runs")):
         run = registry.run(name)
-        if not run.exists("profile.json"):
-            continue
         # Ignore a damaged profile: the dry run then learns another one.
         with contextlib.suppress(DamagedError):
-            learned = learned_from(run.read_json("profile.json"), f"{run.url}/profile.json")
-            if learned["epoch"] == now:
+            learned = run.learned.find()
+            if learned is not None and learned.epoch == now:
                 return True
     return False

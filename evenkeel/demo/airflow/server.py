@@ -35,7 +35,7 @@ PROCESSES: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
 }
 #: Seconds from SIGINT to SIGTERM, and from SIGTERM to SIGKILL.
-PATIENCE, GRACE = 3.0, 10.0
+TERM_SECONDS, KILL_SECONDS = 3.0, 10.0
 
 
 def free_port(wanted: int | None) -> int:
@@ -191,7 +191,7 @@ class Server:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
         # Signals follow, because Airflow alone would wait for running tasks without limit.
-        for number, seconds in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, GRACE)):
+        for number, seconds in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
             until = time.monotonic() + seconds
             while self.members() and time.monotonic() < until:
                 time.sleep(0.2)

@@ -15,6 +15,10 @@ from partitioning.workload.profile import Floats
 
 Ints = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
+#: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
+SAME = 1e-9
+#: What `densest` returns where no entry is allowed.
+NOTHING = -1
 
 
 @dataclass(eq=False)
@@ -68,8 +72,10 @@ class Assignment:
         return self.loads / self.divisor
 
     def on(self, channel: int) -> Indices:
-        """Items of a channel that have load and are not fixed, least load first, and of equals
-        the one that came last behind, (m,)."""
+        """Return the items of a channel that have load and are not fixed, (m,), least load first.
+
+        Of equal loads, the item that came last is last.
+        """
         items, joined = self._on[channel], self._joined[channel]
         if self._left[channel]:
             items = items[self.at[items] == channel]
@@ -156,8 +162,9 @@ def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:
 
 
 def gathered(at: Ints, home: Ints, kinds: Floats) -> Ints:
-    """The same plan with other slots where slots are alike: those nearest to the others that leave
-    the same channel, so that moves are runs of neighbours, which touch fewer files.
+    """Exchange slots that are alike, so that those that leave a channel are neighbours.
+
+    The plan moves the same bytes, in runs of slots that touch fewer files.
 
     Parameters
     ----------
@@ -166,7 +173,7 @@ def gathered(at: Ints, home: Ints, kinds: Floats) -> Ints:
 
     Returns
     -------
-    int32 (S,)
+    int32 (S,): where each slot is to be
     """
     moved = (at != home) & (home >= 0)
     near = np.flatnonzero(np.isin(kinds[0], kinds[0][moved]) & np.isin(home, home[moved]))
@@ -187,3 +194,17 @@ def gathered(at: Ints, home: Ints, kinds: Floats) -> Ints:
             at[going] = source
             at[np.sort(nearest)] = targets
     return at
+
+
+def density_of(shed: Floats, cost: Floats) -> Floats:
+    """Return the load shed per byte; infinite where it costs nothing."""
+    return np.divide(shed, cost, out=np.full(len(shed), np.inf), where=cost > 0)
+
+
+def densest(density: Floats, shed: Floats, allowed: npt.NDArray[np.bool_]) -> int:
+    """Return the densest allowed entry, of equals the one that sheds most; or NOTHING."""
+    if not allowed.any():
+        return NOTHING
+    most = density[allowed].max()
+    near = allowed & (density >= most * (1 - SAME))
+    return int(np.where(near, shed, -1.0).argmax())

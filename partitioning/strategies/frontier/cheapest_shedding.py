@@ -1,8 +1,10 @@
-"""The same target for fewer bytes: each channel that has too much sheds the cheapest items that
-suffice (a knapsack), and what is shed is packed into the room that there is.
+"""The same target for fewer bytes: overfull channels shed the cheapest items that suffice.
 
-The search sheds most load per byte first, and overshoots with its last item; it also takes items
-only where they fit at once. Once the target is known, what each channel must shed is known, too.
+What to shed is a knapsack problem. What is shed is then packed into the room that there is.
+
+The search itself sheds most load per byte first, and overshoots with its last item. It also takes
+items only where they fit at once. Once the target is known, what each channel must shed is known,
+too.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ import numpy as np
 from partitioning.strategies.frontier.assignment import Indices, Ints
 from partitioning.workload.profile import Floats, sums_by
 
-#: Steps that the load to be shed is cut into; an item counts as the whole steps that it has.
+#: Steps that the load to shed is cut into. An item counts with its whole steps. A larger value is
+#: more exact, and takes time in proportion.
 STEPS = 2048
 #: Items on either side of where most load per byte first would end that a channel chooses among.
 CHOICE = 64
-#: Packed so often at most: what fits nowhere stays, or is made room for.
+#: Rounds of packing, at most. What fits nowhere stays, or gets room made for it.
 ROUNDS = 8
-#: Channels, those with most room first, that are looked at to make room on.
+#: Channels that may make room for an item, those with most room first.
 RECEIVERS = 8
 
 
@@ -124,8 +127,10 @@ class _Shedding:
         return None
 
     def covering(self, channel: int, more: float = 0.0, without: int = -1) -> Indices | None:
-        """The cheapest items by which a channel gets down to its limit, and `more` below it; None
-        where all do not suffice."""
+        """Return the cheapest items by which a channel gets to `more` below its limit.
+
+        None means that all its items do not suffice.
+        """
         own, need = self.own[channel], float(self.loads[channel] - self.limit[channel]) + more
         for item, target in self.put.items():
             if channel in (target, self.home[item]):
@@ -160,8 +165,10 @@ class _Shedding:
         return at, left
 
     def _relieved(self, item: int, again: set[int]) -> set[int]:
-        """Let an item stay, or another channel make room for it, whichever costs less; returns the
-        channels that shed others for it, none where neither can be."""
+        """Let an item stay, or another channel make room for it, whichever costs less.
+
+        Returns the channels that shed others for it; none where neither is possible.
+        """
         load, source = float(self.load[item]), int(self.home[item])
         ways = [(source, self.covering(source, without=item))]
         for channel in np.argsort(self.loads - self.limit, kind="stable")[:RECEIVERS].tolist():
@@ -183,8 +190,11 @@ class _Shedding:
 
 
 def _cover(load: Floats, cost: Floats, need: float, exact: bool) -> Indices | None:
-    """The items (of m) whose loads come to `need`, over 0, for the least cost, as far as whole
-    steps tell, or without `exact` the densest; None where all do not suffice."""
+    """Return the items (of m) with loads of at least `need`, over 0, for the least cost.
+
+    The cost is exact to whole steps of load. Without `exact` the densest items are taken. None
+    means that all items do not suffice.
+    """
     dense = np.minimum(load, need) / np.maximum(cost, 1e-300)
     order = np.argsort(-dense, kind="stable")
     summed = np.cumsum(load[order])

@@ -7,9 +7,15 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from partitioning.strategies.frontier.assignment import Assignment, Indices
+from partitioning.strategies.frontier.assignment import (
+    NOTHING,
+    SAME,
+    Assignment,
+    Indices,
+    densest,
+    density_of,
+)
 from partitioning.workload.profile import Floats
 
 #: What changes at once: the items that move, each with the channel it goes to.
@@ -21,8 +27,6 @@ LEAST_GAIN = 1e-5
 STEPS = 8
 #: Shares that differ by this part are equal, and are so in whatever order they are summed.
 ROUNDING = 1e-12
-#: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
-SAME = 1e-9
 #: A donor that has this many mean items too much sheds them in one run.
 RUN = 8
 #: Decimals that logarithms of densities are told apart by.
@@ -33,10 +37,11 @@ RECEIVERS = 8
 EXCHANGED = 8
 #: What a step is still worth, in part, if it brings the donor as far below fair as it was above.
 WASTED = 0.1
-NOTHING = -1
 
 
-def descend(state: Assignment, aim: float, stop: float, budget: float = np.inf) -> Iterator[Step]:
+def descend(
+    state: Assignment, aim: float, stop: float, budget: float = np.inf, *, others: bool = False
+) -> Iterator[Step]:
     """Even out `state` in place; yields the (item, target) moves of each step after it is made.
 
     Each step takes from the fullest channel and gives to the emptiest that helps. Each makes
@@ -47,13 +52,15 @@ def descend(state: Assignment, aim: float, stop: float, budget: float = np.inf) 
     aim : no channel is brought below, or filled above, this part of its fair share on purpose
     stop : ends when no channel has more than this part of its fair share
     budget : `state.bytes` stays within this
+    others : go on with the other channels where the fullest cannot shed; they only shed what fits
     """
     # Half of what may stay is left on the donors: it is the room that imperfect fits need, and
     # without it the last channels pay for the first ones' overshoot in bytes.
     shed_to = (aim + stop) / 2
     closed = np.where(state.fair > 0, 0.0, np.inf)
+    stuck = np.zeros(len(state.fair), dtype=np.bool_)
     for _ in range(STEPS * len(state.load)):
-        shares = state.shares
+        shares = np.where(stuck, 0.0, state.shares)
         donor = int(shares.argmax())
         if shares[donor] <= stop * (1 + ROUNDING):
             return
@@ -68,7 +75,7 @@ def descend(state: Assignment, aim: float, stop: float, budget: float = np.inf) 
         shares = state.shares
         giver = _Giver(state, donor, shed_to, aim, budget)
         step = giver.fitting(int((shares + closed).argmin()))
-        if not step:
+        if not step and not others:
             order = np.argsort(shares + closed, kind="stable")
             lower = order[: int(np.count_nonzero(shares + closed < shares[donor]))].tolist()
             for way in (giver.nearest, giver.exchange):
@@ -76,7 +83,10 @@ def descend(state: Assignment, aim: float, stop: float, budget: float = np.inf) 
                     if not step:
                         step = way(lower[some : some + RECEIVERS])
         if not step:
-            return
+            if not others:
+                return
+            stuck[donor] = True
+            continue
         for item, target in step:
             state.put(item, target)
         yield step
@@ -104,15 +114,18 @@ class _Giver:
         self.least = min(LEAST_GAIN, self.top - shed_to) * (1 - SAME)
 
     def run(self, closed: Floats, rest: float) -> Iterator[Step]:
-        """While the donor has more than `rest` of its fair share: the densest item to the channel
-        that is emptiest by then, as `fitting` would, without looking at all items each time.
-        Ends where another way may be denser: an item that sheds too much, or fits in exchange."""
+        """Give the densest items to the emptiest channel while the donor has more than `rest`.
+
+        `rest` is in parts of the donor's fair share. The result is that of `fitting`, which looks
+        at all items each time. It ends where another step may be denser: an item that sheds too
+        much, or fits in exchange.
+        """
         state, donor = self.state, self.donor
         over = float(state.loads[donor]) - rest * float(state.fair[donor])
         if over * len(self.load) < RUN * float(self.load.sum()):
             return
         cost = state.charged[self.own] * (state.home[self.own] == donor)
-        density = _density(self.load, cost)
+        density = density_of(self.load, cost)
         # Rounded, so that sizes in proportion to load are one density.
         dense = np.round(np.log(density), DIGITS)
         least, spent = self.least * state.fair[donor], 0.0
@@ -143,18 +156,19 @@ class _Giver:
                 return
 
     def fitting(self, receiver: int) -> Step:
-        """The move or swap that sheds most excess per byte, and of equals the one that sheds
-        most, of those that leave the donor above its fair share and the receiver below its part.
+        """Return the move or swap that sheds most excess per byte, and of equal ones sheds most.
+
+        It leaves the donor above its fair share and the receiver below its part.
         """
         excess, room = self._excess(), self._room(receiver)
         # Where the aim is above fair, an item may shed more than it must: its worth is the excess.
         fit = min(excess + self.spare, room)
         cost = self.state.cost(self.own, self.donor, receiver)
         shed = np.minimum(self.load, excess)
-        density = _density(shed, cost)
+        density = density_of(shed, cost)
         least = self.least * self.state.fair[self.donor]
         fits = (self.load <= fit) & (shed >= least) & (cost <= self.left)
-        best = _densest(density, shed, fits)
+        best = densest(density, shed, fits)
         if best == NOTHING:
             return []
         move = [(int(self.own[best]), receiver)]
@@ -165,30 +179,34 @@ class _Giver:
             return move
         swaps = _Swaps(self, receiver, denser, fit, above=False)
         shed = np.minimum(swaps.shed, excess)
-        swapped = _density(shed, swaps.cost)
+        swapped = density_of(shed, swaps.cost)
         near = (swaps.shed <= fit) & (shed >= least) & (swaps.cost <= self.left)
-        pick = _densest(swapped, shed, near)
+        pick = densest(swapped, shed, near)
         if pick == NOTHING or swapped[pick] <= density[best] * (1 + SAME):
             return move
         return swaps.step(pick)
 
     def nearest(self, receivers: list[int]) -> Step:
-        """Where no item fits: of the swaps, and of the moves too large to fit, the one that
-        brings a pair down most per byte, and of equals the one that does so most."""
+        """Return the best swap or oversized move where no item fits.
+
+        It brings a pair down most per byte, and of equal ones most.
+        """
         best, found = (0.0, 0.0), []
         for receiver in receivers:
             fit = self._fit(receiver)
             swaps = _Swaps(self, receiver, np.arange(len(self.own)), fit, above=True)
             gain, worth = self._gain(receiver, swaps.shed)
-            density = _density(worth, swaps.cost)
-            pick = _densest(density, gain, (gain >= self.least) & (swaps.cost <= self.left))
+            density = density_of(worth, swaps.cost)
+            pick = densest(density, gain, (gain >= self.least) & (swaps.cost <= self.left))
             if pick != NOTHING and (float(density[pick]), float(gain[pick])) > best:
                 best, found = (float(density[pick]), float(gain[pick])), swaps.step(pick)
         return found
 
     def exchange(self, receivers: list[int]) -> Step:
-        """Where no swap helps either: one item against several, the largest that fit, of a
-        receiver's; the one that brings a pair down most per byte."""
+        """Return an exchange of one item for several of a receiver's, where no swap helps.
+
+        The largest that fit are taken. The exchange brings a pair down most per byte.
+        """
         best, found = 0.0, []
         for receiver in receivers:
             fit = self._fit(receiver)
@@ -206,7 +224,7 @@ class _Giver:
                 cost = self.state.cost(given, self.donor, receiver).sum()
                 cost += self.state.cost(taken, receiver, self.donor).sum()
                 gain, worth = self._gain(receiver, np.array([fit + rest]))
-                density = float(_density(worth, np.array([cost]))[0])
+                density = float(density_of(worth, np.array([cost]))[0])
                 if gain[0] >= self.least and cost <= self.left and density > best:
                     best = density
                     found = [(int(given[0]), receiver), *((b, self.donor) for b in bundle)]
@@ -241,8 +259,10 @@ class _Giver:
 
 
 class _Swaps:
-    """Of `picked` items of the donor's with each item of the receiver's, and with none, those
-    that shed nearest to `fit`: from below, and if asked from above. `picked` ascends.
+    """Hold the swaps and moves that shed nearest to `fit`.
+
+    They are of `picked` items (ascending) of the donor's with each item of the receiver's, and with
+    none. They shed less than `fit`, and if asked more.
 
     shed, cost : float64 (c,) of each candidate
     """
@@ -267,22 +287,8 @@ class _Swaps:
         self.cost = state.cost(own, giver.donor, receiver)[at] + back_cost[other]
 
     def step(self, pick: int) -> Step:
-        """The moves of a candidate."""
+        """Return the moves of a candidate."""
         step = [(int(self.given[pick]), self.receiver)]
         if self.back[pick] != NOTHING:
             step.append((int(self.back[pick]), self.donor))
         return step
-
-
-def _density(shed: Floats, cost: Floats) -> Floats:
-    """Load shed per byte; infinite where it costs nothing."""
-    return np.divide(shed, cost, out=np.full(len(shed), np.inf), where=cost > 0)
-
-
-def _densest(density: Floats, shed: Floats, allowed: npt.NDArray[np.bool_]) -> int:
-    """Index of the densest allowed entry, of equals the one that sheds most; or NOTHING."""
-    if not allowed.any():
-        return NOTHING
-    most = density[allowed].max()
-    near = allowed & (density >= most * (1 - SAME))
-    return int(np.where(near, shed, -1.0).argmax())

@@ -1,4 +1,4 @@
-"""Evening out several measures at once: the search behind frontier's resources and surprises."""
+"""Even out several resources at once."""
 
 from __future__ import annotations
 
@@ -11,142 +11,171 @@ from partitioning.strategies.frontier.assignment import Assignment, Indices
 from partitioning.strategies.frontier.local_search import Step
 from partitioning.workload.profile import Floats
 
-#: Moves for each item, at most: far more than any search has taken.
+#: Steps for each item, at most. A larger value lets a search run longer; none has taken so many.
 MOVES = 8
-#: A move must lower the unevenness by this much to count as one.
+#: Unevenness (mean square, without a unit) that a step must remove. Less is rounding.
 LEAST_GAIN = 1e-9
-#: Items, times the channels, that exchanges are sought among.
+#: Items for each channel, the largest ones, among which exchanges are sought. A larger value finds
+#: more exchanges, and takes time in proportion to its square.
 SWAPPED = 32
-#: Over the channels squared: how many of them, the most uneven ones, exchange items with all others
-#: where nothing else helps. Where there are many, others do, and each exchange costs more time.
+#: Channels that exchange items with all others where nothing else helps: this over the number of
+#: channels squared. The most uneven ones come first. A larger value finds more exchanges; each
+#: takes longer where channels are many.
 EFFORT = 1600
-#: Moves of less than this part of all bytes count as of this much.
+#: Least part of all bytes that a step counts as. It keeps gain per byte finite.
 LEAST_PART = 1e-6
 
 
 def even_out_resources(
     state: Assignment,
     measures: Floats,
-    totals: Floats,
     price: float,
     budget: float = np.inf,
-    *,
-    dense: bool = True,
 ) -> Iterator[Step]:
-    """Move one item at a time, or exchange two, such that the channels come even in every
-    measure; yields each step after it is made in `state`.
+    """Move one item at a time, or exchange two, so that every measure comes even.
 
-    Unevenness is the mean square, over the channels by their fair share, of how far each is off
-    that share, summed over the measures. The channel that adds most to it gives or
-    takes the item that lowers it most per byte, if that is worth the price.
-    Bytes first is right where every measure must come even; where some are chance, large items
-    that settle much at once leave less to it.
+    Unevenness is the mean square of how far each channel is off its fair share, in parts of that
+    share, summed over the measures. The most uneven channel gives or takes the item that lowers it
+    most per byte, if that is worth the price. Each step is made in `state` before it is yielded.
 
     Parameters
     ----------
     measures : float64 (R, n): what each item has of each measure, as parts of its total
-    totals : float64 (R,): 1, or 0 for a measure that shall come out at nothing everywhere
     price : unevenness that moving all bytes is worth
-    budget : `state.bytes` stays within this
-    dense : choose by what is gained per byte; else by what is gained, less the price
+    budget : most that `state.bytes` may be
     """
-    fair = state.fair / state.fair.sum()
-    open_ = np.flatnonzero(fair > 0)
-    inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
-    off = np.array([np.bincount(state.at, m, minlength=len(fair)) for m in measures])
-    off -= totals[:, None] * fair
-    own = np.square(measures).sum(axis=0)  # unevenness of an item alone on a fair share of 1
-    items = np.ascontiguousarray(measures.T)
-    charged = state.charged
-    whole = float(charged.sum()) or 1.0
+    search = _Search(state, measures, price, budget)
+    for _ in range(MOVES * len(search.own)):
+        step = search.next_step()
+        if not step:
+            return
+        search.make(step)
+        yield step
 
-    def worth_of(gain: Floats, change: Floats, stays: npt.NDArray[np.bool_]) -> Floats:
-        """How good each is; 0 where that is not allowed or not worth it."""
-        part = change / whole
-        worth = gain / np.maximum(part, LEAST_PART) if dense else gain - price * part
-        good = (gain > price * part + LEAST_GAIN) & (change <= budget - state.bytes)
-        return np.where(good & ~stays, worth, 0.0)
 
-    at, home = state.at, state.home
-    fixed = np.zeros(len(own), dtype=np.bool_) if state.fixed is None else state.fixed
-    pull = (off * inverse).T  # of each channel on each measure, (N, R)
-    here = np.einsum("ir,ir->i", items, pull[at])  # on each item where it is
-    loose = np.flatnonzero(~fixed)
-    largest = loose[np.argsort(-own[loose], kind="stable")][: SWAPPED * len(open_)]
+class _Search:
+    """Hold the measures on each channel, and find the step that evens out most.
 
-    def suited(channel: int) -> Indices:
-        """Items that would gain most in exchange for a mean one, the channel's and others'."""
-        on = [loose[at[loose] == c] for c in range(len(fair))]
-        means = [items[mine].mean(axis=0) if len(mine) else 0.0 for mine in on]
-        found = []
-        for other in open_[open_ != channel].tolist():
-            pulled = pull[channel] - pull[other]
-            for one, mate, toward in ((channel, other, pulled), (other, channel, -pulled)):
-                off_mean = np.square(items[on[one]] - means[mate]).sum(axis=1)
-                gain = 2 * items[on[one]] @ toward
-                gain -= off_mean * (inverse[channel] + inverse[other])
-                found.append(on[one][np.argsort(-gain, kind="stable")[:SWAPPED]])
-        return np.unique(np.concatenate([largest[:0], *found]))
+    Here n is the number of items, N of channels and R of measures.
+    """
 
-    def swap(channel: int, loose: Indices) -> Step:
-        """The exchange of one of the channel's items for another's that is worth most."""
-        mine, theirs = loose[at[loose] == channel], loose[at[loose] != channel]
+    def __init__(self, state: Assignment, measures: Floats, price: float, budget: float) -> None:
+        self.state, self.measures = state, measures
+        self.price, self.budget = price, budget
+        self.at, self.home, self.charged = state.at, state.home, state.charged
+        fair = state.fair / state.fair.sum()
+        self.open = np.flatnonzero(fair > 0)
+        self.inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
+        # How far each channel is off its fair share, (R, N).
+        self.off = np.array([np.bincount(self.at, m, minlength=len(fair)) for m in measures])
+        self.off -= fair
+        # Unevenness of an item alone on a fair share of 1, (n,).
+        self.own: Floats = np.square(measures).sum(axis=0)
+        self.items = np.ascontiguousarray(measures.T)
+        self.all_bytes = float(self.charged.sum()) or 1.0
+        none_fixed = np.zeros(len(self.own), dtype=np.bool_)
+        self.fixed = none_fixed if state.fixed is None else state.fixed
+        # Pull of each channel on each measure, (N, R), and on each item where it is, (n,).
+        self.pull: Floats = (self.off * self.inverse).T
+        self.here = np.einsum("ir,ir->i", self.items, self.pull[self.at])
+        self.loose = np.flatnonzero(~self.fixed)
+        heaviest = np.argsort(-self.own[self.loose], kind="stable")
+        self.largest = self.loose[heaviest][: SWAPPED * len(self.open)]
+
+    def next_step(self) -> Step:
+        """Return the best step of the most uneven channel that has one; empty: there is none."""
+        uneven = np.square(self.off).sum(axis=0) * self.inverse
+        order = self.open[np.argsort(-uneven[self.open], kind="stable")].tolist()
+        for channel in order:
+            found = self.best_move(channel) or self.best_exchange(channel, self.largest)
+            if found:
+                return found
+        for channel in order[: EFFORT // len(self.open) ** 2]:
+            if found := self.best_exchange(channel, self.suited(channel)):
+                return found
+        return []
+
+    def make(self, step: Step) -> None:
+        """Make a step in the state, and bring the sums up to date."""
+        pair = [int(self.at[step[0][0]]), step[0][1]]
+        for item, target in step:
+            sign = np.where(np.array(pair) == target, 1.0, -1.0)
+            self.off[:, pair] += np.outer(self.measures[:, item], sign)
+            self.state.put(item, target)
+        self.pull[pair] = (self.off[:, pair] * self.inverse[pair]).T
+        near = np.flatnonzero((self.at == pair[0]) | (self.at == pair[1]))
+        self.here[near] = np.einsum("ir,ir->i", self.items[near], self.pull[self.at[near]])
+
+    def best_move(self, channel: int) -> Step:
+        """Return the move to the channel, or from it, that is worth most."""
+        at, home, own = self.at, self.home, self.own
+        pull, inverse, open_ = self.pull, self.inverse, self.open
+        change = self.charged * ((home == at) * 1.0 - (home == channel))
+        gain = 2 * (self.here - self.items @ pull[channel]) - own * (inverse[channel] + inverse[at])
+        worth = self.worth(gain, change, (at == channel) | self.fixed)
+        item = int(worth.argmax())
+        best, step = 0.0, Step()
+        if worth[item] > best:
+            best, step = float(worth[item]), [(item, channel)]
+        mine = np.flatnonzero((at == channel) & ~self.fixed)
+        change = self.charged[mine, None] * (
+            (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == open_)
+        )
+        gain = 2 * (self.here[mine, None] - self.items[mine] @ pull[open_].T)
+        gain -= own[mine, None] * (inverse[channel] + inverse[open_])
+        worth = self.worth(gain, change, open_ == channel)
+        if worth.size and worth.max() > best:
+            i, c = np.unravel_index(int(worth.argmax()), worth.shape)
+            step = [(int(mine[i]), int(open_[c]))]
+        return step
+
+    def best_exchange(self, channel: int, among: Indices) -> Step:
+        """Return the exchange of one of the channel's items for another's that is worth most."""
+        at, home, items, pull = self.at, self.home, self.items, self.pull
+        mine, theirs = among[at[among] == channel], among[at[among] != channel]
         if not len(mine) or not len(theirs):
             return []
         to = at[theirs]
         shift = (items[mine] @ (pull[channel] - pull[to]).T) - np.einsum(
             "ir,ir->i", items[theirs], pull[channel] - pull[to]
         )
-        both = own[mine, None] + own[theirs] - 2 * items[mine] @ measures[:, theirs]
-        gain = 2 * shift - both * (inverse[channel] + inverse[to])
-        change = charged[mine, None] * (
+        both = self.own[mine, None] + self.own[theirs] - 2 * items[mine] @ self.measures[:, theirs]
+        gain = 2 * shift - both * (self.inverse[channel] + self.inverse[to])
+        change = self.charged[mine, None] * (
             (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == to)
-        ) + charged[theirs] * ((home[theirs] == to) * 1.0 - (home[theirs] == channel))
-        worth = worth_of(gain, change, np.zeros(len(theirs), dtype=np.bool_))
+        ) + self.charged[theirs] * ((home[theirs] == to) * 1.0 - (home[theirs] == channel))
+        worth = self.worth(gain, change, np.zeros(len(theirs), dtype=np.bool_))
         i, j = np.unravel_index(int(worth.argmax()), worth.shape)
         if worth[i, j] <= 0:
             return []
         return [(int(mine[i]), int(to[j])), (int(theirs[j]), channel)]
 
-    for _ in range(MOVES * len(own)):
-        uneven = np.square(off).sum(axis=0) * inverse
-        best, step = 0.0, (0, 0)
-        order = open_[np.argsort(-uneven[open_], kind="stable")].tolist()
-        for channel in order:
-            # To it from anywhere, then from it to anywhere.
-            change = charged * ((home == at) * 1.0 - (home == channel))
-            gain = 2 * (here - items @ pull[channel]) - own * (inverse[channel] + inverse[at])
-            worth = worth_of(gain, change, (at == channel) | fixed)
-            item = int(worth.argmax())
-            if worth[item] > best:
-                best, step = float(worth[item]), (item, channel)
-            mine = np.flatnonzero((at == channel) & ~fixed)
-            change = charged[mine, None] * (
-                (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == open_)
-            )
-            gain = 2 * (here[mine, None] - items[mine] @ pull[open_].T)
-            gain -= own[mine, None] * (inverse[channel] + inverse[open_])
-            worth = worth_of(gain, change, open_ == channel)
-            if worth.size and worth.max() > best:
-                i, c = np.unravel_index(int(worth.argmax()), worth.shape)
-                best, step = float(worth[i, c]), (int(mine[i]), int(open_[c]))
-            if best > 0:
-                found = [step]
-                break
-            if found := swap(channel, largest):
-                break
-        else:
-            found = next(
-                filter(None, (swap(c, suited(c)) for c in order[: EFFORT // len(open_) ** 2])), []
-            )
-            if not found:
-                return
-        pair = [int(at[found[0][0]]), found[0][1]]
-        for item, target in found:
-            change_by = np.where(np.array(pair) == target, 1.0, -1.0)
-            off[:, pair] += np.outer(measures[:, item], change_by)
-            state.put(item, target)
-        pull[pair] = (off[:, pair] * inverse[pair]).T
-        near = np.flatnonzero((at == pair[0]) | (at == pair[1]))
-        here[near] = np.einsum("ir,ir->i", items[near], pull[at[near]])
-        yield found
+    def suited(self, channel: int) -> Indices:
+        """Return the items that gain most in exchange for a mean one, the channel's and others'."""
+        items, inverse = self.items, self.inverse
+        on = [self.loose[self.at[self.loose] == c] for c in range(len(inverse))]
+        means = [items[mine].mean(axis=0) if len(mine) else 0.0 for mine in on]
+        found = [self.largest[:0]]
+        for other in self.open[self.open != channel].tolist():
+            pulled = self.pull[channel] - self.pull[other]
+            for one, mate, toward in ((channel, other, pulled), (other, channel, -pulled)):
+                off_mean = np.square(items[on[one]] - means[mate]).sum(axis=1)
+                gain = 2 * items[on[one]] @ toward
+                gain -= off_mean * (inverse[channel] + inverse[other])
+                found.append(on[one][np.argsort(-gain, kind="stable")[:SWAPPED]])
+        return np.unique(np.concatenate(found))
+
+    def worth(self, gain: Floats, change: Floats, stays: npt.NDArray[np.bool_]) -> Floats:
+        """Return how good each step is; 0 where it is not allowed or not worth its bytes.
+
+        Parameters
+        ----------
+        gain : unevenness that each step removes
+        change : bytes that it adds to those that moved
+        stays : steps that are not allowed
+        """
+        part = change / self.all_bytes
+        worth = gain / np.maximum(part, LEAST_PART)
+        good = gain > self.price * part + LEAST_GAIN
+        good &= change <= self.budget - self.state.bytes
+        return np.where(good & ~stays, worth, 0.0)

@@ -1,8 +1,10 @@
-"""Where items are few, to be even is to pack bins: the fullest channel and another share anew all
-that both have, as evenly as the bytes allow (a knapsack), until that helps no more.
+"""Packing of few items: pairs of channels divide their items again while that helps.
 
-The search itself gives one item, or one for several: of few items it ends where several for several
-are still better.
+To be even is then to pack bins. The fullest channel and another divide their items as evenly as the
+bytes allow (a knapsack).
+
+The search itself gives one item, or one for several. With few items it ends where an exchange of
+several for several would still help.
 """
 
 from __future__ import annotations
@@ -77,14 +79,15 @@ def repack_pairs(
 def _shared(
     load: Floats, costs: Floats, rest: Floats, fair: Floats, most: float, stop: float
 ) -> npt.NDArray[np.bool_]:
-    """The items (of m) that the first of two channels shall have, the second having the others: as
-    even as whole steps of load tell, or down to `stop` for the least cost.
+    """Return the items (of m) that the first of two channels shall have; the second has the rest.
+
+    They are as even as whole steps of load can be, or reach `stop` for the least cost.
 
     Parameters
     ----------
     costs : float64 (2, m): of an item on the first, on the second
     rest, fair : float64 (2,): load of each that stays, and its fair share
-    most : that all may cost
+    most : most that all may cost
     """
     total = float(load.sum())
     unit = total / max(LEAST_STEPS, CELLS // len(load)) if len(load) else 1.0

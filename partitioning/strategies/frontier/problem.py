@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -47,7 +47,7 @@ class Path:
         return at
 
     def pareto(self) -> list[int]:
-        """Steps that no cheaper or equally cheap one equals, bytes rising."""
+        """Return the steps that no step with as few bytes equals, by rising bytes."""
         kept: list[int] = []
         for step in np.lexsort((self.imbalance, self.bytes)).tolist():
             if not kept or self.imbalance[step] < self.imbalance[kept[-1]]:
@@ -60,16 +60,15 @@ class Problem:
     """The items of one planning: slot tails, then heavy keys.
 
     measures is float64 (R, n), what each item has of each resource, as parts of the total; the
-    first is `load` unless there is none of it. surprises, float64 (E, n), are in the same parts.
-    fixed, bool (n,), do not move; a search ends at `deadline` (of `time.monotonic`). `poured` is
-    the load of split keys, which fills what room the items leave.
+    first is `load` unless there is none of it. fixed, bool (n,), do not move. A search ends at
+    `deadline` (of `time.monotonic`). `poured` is the load of split keys, which fills what room the
+    items leave.
     """
 
     profile: Profile
     load: Floats
     sizes: Floats
     measures: Floats
-    surprises: Floats
     home: Ints
     start: Ints
     capacities: Floats
@@ -104,23 +103,26 @@ class Problem:
     def search(self, aim: float, stop: float, budget: float = np.inf) -> Path:
         """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
         if len(self.measures) > 1:
-            return self.even_out(PRICES, budget, self.surprises[:0])
+            return self.even_out(budget)
         return self._walk(lambda state: descend(state, aim, stop, budget))
 
-    def even_out(self, prices: Sequence[float], budget: float, surprises: Floats) -> Path:
-        """All measures and surprises at once, as `spread` does, at falling prices."""
-        measures = np.concatenate([self.measures, surprises])
-        totals = np.repeat([1.0, 0.0], [len(self.measures), len(surprises)])
-        sure = len(surprises) == 0
+    def even_others(self, at: Ints, goal: float, budget: float) -> Ints:
+        """Return where items go from `at` so that only channels that must stay over a goal do."""
+        state = Assignment(self.load, self.sizes, self.home, at.copy(), self.fair, self.fixed)
+        for _ in descend(state, goal, goal, budget, others=True):
+            pass
+        return state.at
+
+    def even_out(self, budget: float) -> Path:
+        """Even out all measures at once, at falling prices."""
         return self._walk(
             lambda state: chain.from_iterable(
-                even_out_resources(state, measures, totals, price, budget, dense=sure)
-                for price in prices
+                even_out_resources(state, self.measures, price, budget) for price in PRICES
             )
         )
 
     def replay(self, moves: list[Step]) -> Path:
-        """The path of these steps; the first, empty one is the start."""
+        """Return the path of these steps; the first, empty one is the start."""
 
         def steps(state: Assignment) -> Iterator[Step]:
             for step in moves[1:]:
@@ -170,8 +172,14 @@ def problem_of(
     pinned: tuple[tuple[int, int], ...] = (),
     excluded: tuple[int, ...] = (),
 ) -> Problem:
-    """The items of a profile, from where `previous` has them; parameters as in `frontier`, but for
-    `pinned`, (hash, channel number) each, and `excluded`, hashes.
+    """Return the items of a profile, from where `previous` has them.
+
+    Parameters are as in `frontier`, except these:
+
+    Parameters
+    ----------
+    pinned : (hash of a key, number of its channel) each
+    excluded : hashes of keys
 
     Raises
     ------
@@ -196,7 +204,6 @@ def problem_of(
             (profile.rows, profile.heavy_rows),
         )
     )
-    total = float(load.sum())
     squares = np.square(load)
     tails = slice(0, profile.slots)
     squares[tails] = _squares(load[tails], rows[tails])
@@ -217,7 +224,6 @@ def problem_of(
         load=load,
         sizes=sizes,
         measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
-        surprises=profile.surprises.reshape(-1, len(now)) / (total or 1.0),
         home=np.full_like(now, NOWHERE) if previous is None else now,
         start=start,
         capacities=capacities,
@@ -227,13 +233,12 @@ def problem_of(
 
 
 def _squares(load: Floats, rows: Floats) -> Floats:
-    """Sum of squares of the keys that are not listed, float64 (S,), by the load and the number of
-    those in each slot.
+    """Estimate the sum of squares of the unlisted keys in each slot, float64 (S,).
 
-    How far slots of so many keys are off the mean load tells the cumulants of a single key's, and
-    these the regression of the sum of squares on that and on its square. Without the second a plan
-    favours what the first has wrong: little load is no sign of small squares, much load is one of
-    large ones.
+    Load and number of the keys in each slot are known. How far slots of so many keys are off the
+    mean load gives the cumulants of a single key's load. These give the regression of the sum of
+    squares on that deviation and on its square. The square is needed: little load is no sign of
+    small squares, but much load is a sign of large ones.
     """
     filled = rows > 0
     if not filled.any():

@@ -16,23 +16,22 @@ from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.cheapest_shedding import cheaper_shedding, packed
 from partitioning.strategies.frontier.local_search import ROUNDING
 from partitioning.strategies.frontier.pair_repack import FEW, repack_pairs
-from partitioning.strategies.frontier.problem import PRICES, Path, Problem, problem_of
+from partitioning.strategies.frontier.problem import Path, Problem, problem_of
 from partitioning.workload.bounds import least_bytes
 from partitioning.workload.profile import Floats, Profile
 
 State = TypeVar("State")
-#: Nearer to the best imbalance than this, as a part of it, is as even as it gets.
+#: Part of the best imbalance that counts as equal to it. A larger value ends searches earlier.
 CLOSE = 8e-4
-#: Points of the lower bound.
+#: Points of the lower bound. A larger value draws it finer, and takes longer.
 GRID = 64
-#: The search begins again from its own result so often at most, until nothing more is found.
+#: Times that the search may begin again from its own result. It ends when nothing more is found.
 PASSES = 8
-#: Times that what lies between two levels is halved, in search of the lowest for a budget.
+#: Times that the span between two levels is halved, in search of the lowest for a budget. Each
+#: halving costs one search.
 HALVINGS = 5
-#: States of a path that few items are packed from.
+#: States of a path from which few items are packed. A larger value may find a more even one.
 STARTS = 4
-#: Mean square imbalance that moving all state must save where the next window is uncertain.
-WORTH = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class Curve:
 
 @lru_cache(maxsize=4)
 def whole_path(task: Problem) -> Path:
-    """The path to as even as it gets, such that planning again from there finds nothing."""
+    """Return the path to as even as possible; planning again from its end finds nothing."""
     path = _searched(task)
     for _ in range(PASSES):
         if time.monotonic() > task.deadline:
@@ -70,7 +69,7 @@ def whole_path(task: Problem) -> Path:
 
 
 def _searched(task: Problem) -> Path:
-    """A search to as even as it gets; of few items, packed at its end."""
+    """Search until as even as possible; pack few items at the end."""
     path = task.search(task.floor, task.floor * (1 + CLOSE))
     end = path.pareto()[-1]
     at = path.at(end)
@@ -80,8 +79,11 @@ def _searched(task: Problem) -> Path:
 
 
 def _packed(task: Problem, path: Path, at: Ints, budget: float, stop: float) -> Ints:
-    """The most even state, to `stop`, for a budget that pairs of channels get to from `at`, or from
-    what of a path is near it; `at` where there are too many items, or other things to be even."""
+    """Return the most even state, down to `stop`, that pairs of channels get to for a budget.
+
+    They start from `at`, and from what of a path is near it. The result is `at` where there are too
+    many items, or other things to be even.
+    """
     loose = np.flatnonzero(~task.fixed)
     if len(loose) > FEW or len(task.measures) != 1 or task.poured:
         return at
@@ -128,13 +130,15 @@ def trace(
 
 
 def best_state(task: Problem, max_imbalance: float | None, budget: float) -> Ints:
-    """Where each item goes: of the whole path, and of searches made for this very target or
-    budget where that path does not end inside both, the best state."""
+    """Return the best state for a target and a budget: where each item goes, int32 (n,).
+
+    It is on the whole path, or on a search for this target or budget, if the whole path does not
+    end inside both.
+    """
     several = len(task.measures) > 1
-    if max_imbalance is None and (several or len(task.surprises)):
+    if max_imbalance is None and several:
         # One key may set the worst of all: the rest is still to come even.
-        prices = PRICES if several else [WORTH]
-        path = task.even_out(prices, budget * (1 + ROUNDING), task.surprises)
+        path = task.even_out(budget * (1 + ROUNDING))
         check_forced(float(path.bytes[0]), budget)
         return path.at(len(path.moves) - 1)
     path = whole_path(task)
@@ -161,14 +165,17 @@ def best_state(task: Problem, max_imbalance: float | None, budget: float) -> Int
     if level > reached and path.bytes.max() > budget:
         found = _affordable(task, aim, level, budget)
         return _packed(task, path, at if found is None else found, budget, aim)
+    if max_imbalance is not None and goal < task.floor:
+        # An item is heavier than the goal. It may be lighter next time, so the rest comes even.
+        return task.even_others(at, goal, budget)
     return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
 
 
 def _affordable(task: Problem, aim: float, level: float, budget: float) -> Ints | None:
-    """The most even state within a budget that ended the whole path at `level`; None: that one.
+    """Return the most even state within a budget that ended the whole path at `level`.
 
-    Which items are worth their bytes depends on how far down the budget will take every channel,
-    and the path from the top does not know that.
+    None means that the whole path's state is the best. Which items are worth their bytes depends on
+    how far down the budget takes every channel, and the whole path does not know that.
     """
 
     def within(goal: float) -> tuple[float, Ints] | None:
@@ -189,12 +196,15 @@ def lowest(
     within: Callable[[float], tuple[float, State] | None],
     deadline: float,
 ) -> State | None:
-    """What has the lowest level between two, found by halving; None: nothing below the higher.
+    """Return what has the lowest level between two, found by halving.
+
+    None means that nothing is below the higher level.
 
     Parameters
     ----------
-    within : the level that is reached if a level is aimed at, and how; None where it is missed
-    deadline : of `time.monotonic`
+    low, high : levels to search between
+    within : returns the level reached and its result for a level aimed at; None where it is missed
+    deadline : time of `time.monotonic` at which the search ends
     """
     best = None
     for _ in range(HALVINGS):
@@ -210,8 +220,12 @@ def lowest(
 
 
 def cleared(task: Problem, goal: float, budget: float, exact: bool) -> Ints | None:
-    """Where each item goes, such that `goal` is kept for `budget` bytes where many items must make
-    room for fixed ones; None where no such state is found. `exact` is as in `packed`."""
+    """Return where each item goes, so that `goal` is kept for `budget` bytes.
+
+    None means that no such state was found.
+
+    Many items must make room for fixed ones here. `exact` is as in `packed`.
+    """
     stays = task.fixed & (task.start == task.home)
     sizes = np.where(stays, float(task.sizes.sum()), task.sizes)
     level = goal * float(task.fair.sum()) / (float(task.load.sum()) or 1.0)
@@ -225,7 +239,7 @@ def cleared(task: Problem, goal: float, budget: float, exact: bool) -> Ints | No
 
 
 def _thrifty(task: Problem, at: Ints, goal: float) -> Ints:
-    """A state no less even than `goal`, for fewer bytes if that can be."""
+    """Return a state no less even than `goal`, for fewer bytes where possible."""
     charged = task.sizes * (task.home >= 0)
     loose, limit = np.flatnonzero(~task.fixed), goal * task.fair
     return cheaper_shedding(task.load, charged, task.home, at, limit, loose)

@@ -68,7 +68,7 @@ def wchoices(
 
 
 def choices_needed(shares: Floats, count: int) -> int:
-    """The least d with which the head's keys stay balanced; `count`: no fewer than all will do.
+    """Return the least d with which the head's keys stay balanced; `count` if fewer do not do.
 
     For each prefix of the head, what is expected on the channels that its keys may use must be no
     more than those channels' fair share: all of the prefix, and of other keys what has all its
@@ -127,7 +127,7 @@ def _chosen(
 
 
 def _tried(hashes: Hashes, counts: Ints, open_: Ints) -> list[Ints]:
-    """The distinct candidates of each key: its first `counts` choices, or all open channels."""
+    """Return each key's distinct candidates: its first `counts` choices, or all open channels."""
     most = int(counts.max(initial=1))
     if most < len(open_):
         rows = candidates(hashes, most, open_).tolist()
@@ -202,8 +202,10 @@ class PkgRouter(Router):
 
 
 class HeadRouter(PkgRouter):
-    """W-Choices, tuple by tuple: Space Saving tells the head, which has every channel to choose
-    from. Its epsilon is half of theta; the paper leaves it open."""
+    """Route W-Choices tuple by tuple: keys of the head may use every channel.
+
+    Space Saving finds the head. Its epsilon is half of theta; the paper leaves it open.
+    """
 
     def __init__(self, hashes: Hashes, channels: Sequence[Channel], *, batch: int = BATCH) -> None:
         super().__init__(hashes, channels, batch=batch)

@@ -1,5 +1,6 @@
-"""Distribution-aware key grouping: buckets of light keys and single heavy ones, scheduled by load;
-and what its authors compare it with.
+"""Distribution-aware key grouping, and what its authors compare it with.
+
+Buckets of light keys and single heavy ones are scheduled by load.
 
 N. Rivetti, L. Querzoni, E. Anceaume, Y. Busnel, B. Sericola, "Efficient key grouping for
 near-optimal load balancing in stream processing systems", DEBS 2015.
@@ -71,10 +72,10 @@ def dkg_wosim(
     theta: float = 0.1,
     seed: int = 0,
 ) -> PartitioningFunction:
-    """dkg without the sparse items' mapping: a hash takes them straight to a channel, and heavy
-    keys are scheduled as if nothing else were there.
+    """Run dkg without the sparse items' mapping: a hash takes them straight to a channel.
 
-    The hash's co-domain is k, so there is no mu. Parameters and errors as in `dkg`.
+    Heavy keys are scheduled as if nothing else were there. The hash's co-domain is k, so there is
+    no mu. Parameters and errors as in `dkg`.
 
     Source: section 6, Fig. 13, "DKG WOSIM".
     """
@@ -90,11 +91,10 @@ def dkg_pkg(
     mu: int = 2,
     seed: int = 0,
 ) -> PartitioningFunction:
-    """dkg with two choices: a heavy key is scheduled as two halves, and its rows go to the less
-    loaded of their two channels.
+    """Run dkg with two choices: a heavy key is scheduled as two halves.
 
-    The function has the shares that this comes to, among channels that carry what they are
-    scheduled. Parameters and errors as in `dkg`.
+    Its rows go to the less loaded of their two channels. The function has the shares that this
+    comes to, among channels that carry what they are scheduled. Parameters and errors as in `dkg`.
 
     Source: section 6, Fig. 14.
     """
@@ -166,8 +166,10 @@ def _built(
     parts: int = 1,
     unseen: bool = False,
 ) -> PartitioningFunction:
-    """dkg, with each heavy key scheduled in so many equal parts; or with bucket i left on open
-    channel i, unseen by the schedule."""
+    """Run dkg with each heavy key scheduled in so many equal parts.
+
+    Or leave bucket i on open channel i, unseen by the schedule.
+    """
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < theta <= 1:
@@ -239,11 +241,11 @@ def schedule(load: Floats, capacities: Floats) -> Ints:
 
 
 def drawn(random: np.random.Generator) -> tuple[int, int]:
-    """A hash of Carter and Wegman's family: a and b of (a x + b) mod `PRIME`, a not 0."""
+    """Draw a hash of Carter and Wegman's family: a and b of (a x + b) mod `PRIME`, a not 0."""
     return int(random.integers(1, PRIME)), int(random.integers(0, PRIME))
 
 
 def two_universal(numbers: npt.NDArray[np.int64], a: int, b: int) -> npt.NDArray[np.int64]:
-    """(a x + b) mod `PRIME` of each number below it, (n,)."""
+    """Return (a x + b) mod `PRIME` of each number below it, (n,)."""
     hashed: npt.NDArray[np.int64] = (numbers.astype(np.int64) * a + b) % PRIME
     return hashed

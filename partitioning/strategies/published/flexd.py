@@ -2,7 +2,7 @@
 
 "FlexD: a lightweight stream partitioning method" with progressive splitting, section 4; PStream
 (Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) as FlexD's authors describe them, and
-Dalton's reward as its authors published it with their code.
+Dalton's reward and cap as its authors published them with their code.
 
 All three hash light keys. The papers route tuple by tuple: the routers do. As functions, these
 strategies split the profile's heavy keys in the shares that the routing comes to.
@@ -18,6 +18,7 @@ import numpy as np
 
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.hashing import slot_of
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.water_filling import Ints, pour, settle
 from partitioning.workload.profile import Floats, Profile, sums_by
@@ -29,6 +30,8 @@ HOT = 0.2
 DELTA = 1.5
 #: Dalton's share of tuples that explore.
 EXPLORE = 0.1
+#: Copies that a key may have in the end, in the code of Dalton's authors.
+MOST_COPIES = 6
 
 
 def flexd(
@@ -38,8 +41,9 @@ def flexd(
     *,
     delta: float = DELTA,
     hot: float = HOT,
+    running: bool = False,
 ) -> PartitioningFunction:
-    """A hot key has one channel, and one more each time that its frequency grows by delta.
+    """Give a hot key one channel, and one more each time that its frequency grows by delta.
 
     What the paper leaves open, and what we chose:
 
@@ -54,6 +58,7 @@ def flexd(
     previous : gives epoch, parent and row column only
     delta : growth factor, over 1: the smaller, the more channels
     hot : share of a channel's fair load from which a key is hot, over 0
+    running : of the router alone: count tuples as they pass, without collecting a segment first
 
     Raises
     ------
@@ -63,7 +68,7 @@ def flexd(
     """
     check_options(delta, hot)
 
-    def owners(share: float, levels: Floats, open_: Ints) -> Ints:
+    def owners(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
         count = 1 + math.floor(math.log(share * len(open_) / hot, delta) + 1e-9)
         return open_[np.argsort(levels[open_], kind="stable")[:count]]
 
@@ -92,23 +97,33 @@ def dalton(
     channels: Sequence[Channel],
     *,
     hot: float = HOT,
+    capped: bool = True,
 ) -> PartitioningFunction:
-    """A bandit places hot keys: a share explores all channels evenly, others go to the best.
+    """Place hot keys by a bandit: a share explores channels evenly, others go to the best.
 
-    What a window's exploring comes to is a trace of every hot key on every channel. Values are
-    taken as known here; the router shows what it costs to learn them. Parameters and errors as in
-    `flexd`.
+    In a long window, exploring leaves a trace of every hot key on `MOST_COPIES` channels: its home
+    and others drawn by chance. Without the cap it leaves one on every channel. Values are taken as
+    known here; the router shows what it costs to learn them. Parameters and errors as in `flexd`;
+    `capped` false leaves out the cap.
     """
     check_options(DELTA, hot)
+    random = np.random.default_rng(0)
+
+    def owners(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
+        if not capped or len(open_) <= MOST_COPIES:
+            return open_
+        others = random.permutation(open_[open_ != home])[: MOST_COPIES - 1]
+        return np.sort(np.append(others, home))
 
     def spread(levels: Floats, width: Floats, load: float) -> Floats:
         explored = _evenly(levels, width, load * EXPLORE)
         return explored + pour(levels + explored / width, width, load * (1 - EXPLORE))
 
-    return _split(profile, previous, channels, "dalton", {"hot": hot}, _all, spread)
+    options = {"hot": hot} | ({} if capped else {"capped": False})
+    return _split(profile, previous, channels, "dalton", options, owners, spread)
 
 
-def _all(share: float, levels: Floats, open_: Ints) -> Ints:
+def _all(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
     return open_
 
 
@@ -134,7 +149,7 @@ def _split(
     channels: Sequence[Channel],
     name: str,
     options: dict[str, float],
-    owners: Callable[[float, Floats, Ints], Ints],
+    owners: Callable[[int, float, Floats, Ints], Ints],
     spread: Callable[[Floats, Floats, float], Floats],
 ) -> PartitioningFunction:
     """Light keys by `uniform`; hot ones, largest first, as `spread` says, among `owners`."""
@@ -150,8 +165,9 @@ def _split(
     levels, shares = resting / width, []
     keys = np.flatnonzero(hot)[np.argsort(-profile.heavy_load[hot], kind="stable")]
     chosen = []
-    for load in profile.heavy_load[keys].tolist():
-        chosen.append(owners(load / total, levels, open_))
+    homes = slots[slot_of(profile.heavy[keys], profile.slots)].tolist()
+    for home, load in zip(homes, profile.heavy_load[keys].tolist(), strict=True):
+        chosen.append(owners(home, load / total, levels, open_))
         shares.append(spread(levels[chosen[-1]], width[chosen[-1]], load))
         levels[chosen[-1]] += shares[-1] / width[chosen[-1]]
     if spread is _least:

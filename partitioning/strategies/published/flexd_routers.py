@@ -11,15 +11,18 @@ import numpy.typing as npt
 from partitioning.function.function import DEFAULT_SLOTS, Channel
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.strategies.hashing import in_turn
-from partitioning.strategies.published.flexd import DELTA, EXPLORE, HOT, check_options
-from partitioning.strategies.water_filling import BATCH, Ints, Router
-from partitioning.workload.profile import Floats
+from partitioning.strategies.published.flexd import DELTA, EXPLORE, HOT, MOST_COPIES, check_options
+from partitioning.strategies.water_filling import BATCH, Ints, Routed, Router
+from partitioning.workload.profile import Floats, sums_by
 from partitioning.workload.sketches import SpaceSaving
 
 #: PStream's coins show heads this often, and a key is hot from this count.
 HEADS, CERTAIN = 2.0**-5, 2
 #: Dalton: weight of a new reward, value of what was never tried.
 LEARN, UNTRIED = 0.1, -2.0
+#: Dalton: copies that a key may have at first; the share of hot keys that must have as many before
+#: one more is allowed. Both are its authors' (State.java).
+FIRST_COPIES, CAPPED_SHARE = 2, 0.7
 #: Tuples of a key for which Dalton's router asks its table once.
 BLOCK = 10
 
@@ -50,11 +53,14 @@ class HashRouter(Router):
 
 
 class FlexdRouter(HashRouter):
-    """FlexD: Algorithm 1, as the text of section 4.4 has it.
+    """Route by FlexD: Algorithm 1, as the text of section 4.4 has it.
 
-    A window is a segment of Space Saving, f the share theta of its load. A batch is the paper's
-    micro-batch of m tuples, routed by a sketch that has seen it; a key grows at most once in one.
-    A key that was not hot in a whole window is forgotten (the paper: what was not used for long).
+    A window is a segment. Its tuples are collected and sketched first (section 4.2); then each is
+    assigned, by counts of the whole segment. f is the share theta of the segment's load. A key
+    that was not hot in a whole window is forgotten (the paper: one not used for long).
+
+    With `running`, nothing is collected: each batch is routed by the counts so far, and a key grows
+    at most once in a batch. The first f tuples of a hot key then go where it hashes to.
     """
 
     def __init__(
@@ -64,40 +70,58 @@ class FlexdRouter(HashRouter):
         *,
         delta: float = DELTA,
         hot: float = HOT,
+        running: bool = False,
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, hot=hot, batch=batch)
         check_options(delta, hot)
-        self.delta = delta
+        self.delta, self.running = delta, running
         self.owners: dict[int, list[int]] = {}
         self.grows: dict[int, float] = {}
         self.used: set[int] = set()
 
+    def route(self, keys: Ints, load: Floats | None = None) -> Routed:
+        """Collect the segment's counts, unless they run; then send each tuple."""
+        self.seen = SpaceSaving(self.theta / 2)
+        if not self.running:
+            weights = np.ones(len(keys)) if load is None else load
+            for start in range(0, len(keys), self.batch):
+                part = slice(start, start + self.batch)
+                distinct, inverse = np.unique(keys[part], return_inverse=True)
+                self.seen.update(distinct, sums_by(inverse, weights[part], len(distinct)))
+        return super().route(keys, load)
+
     def begin(self, load: float) -> None:
-        """A new segment."""
+        """Begin a segment: f is a share of its load."""
         super().begin(load)
-        self.seen, self.least_count = SpaceSaving(self.theta / 2), self.theta * load
+        self.least_count = self.theta * load
         self.owners = {k: c for k, c in self.owners.items() if k in self.used}
         self.used = set()
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:
-        """Those that have f of the segment's tuples already."""
-        self.seen.update(keys, load)
+        """Return those that have f of the segment's tuples, or, running, have them already."""
+        if self.running:
+            self.seen.update(keys, load)
         counts = self.seen.estimates(keys)
         self.counts = dict(zip(keys.tolist(), counts.tolist(), strict=True))
         return counts >= self.least_count
 
     def heavy(self, key: int, rows: int, unit: float) -> None:
-        """To the least loaded of the key's channels, after one more where it has grown enough."""
+        """Send to the least loaded of the key's channels; each tuple first adds one if it may."""
         self.used.add(key)
         if key not in self.owners:
             self.owners[key], self.grows[key] = [], self.least_count
         owners = self.owners[key]
-        if self.counts[key] >= self.grows[key] and len(owners) < len(self.open):
+        while rows and self.counts[key] >= self.grows[key] and len(owners) < len(self.open):
             free = np.setdiff1d(self.open, owners)
             owners.append(int(free[np.argmin(self.levels[free])]))
             self.grows[key] *= self.delta
-        self.least(key, np.array(sorted(owners)), rows, unit)
+            if self.running:
+                break
+            self.least(key, np.array(sorted(owners)), 1, unit)
+            rows -= 1
+        if rows:
+            self.least(key, np.array(sorted(owners)), rows, unit)
 
 
 class PStreamRouter(HashRouter):
@@ -140,12 +164,16 @@ class PStreamRouter(HashRouter):
 
 
 class DaltonRouter(HashRouter):
-    """Dalton: a table of what each channel is worth to each hot key, learned from rewards.
+    """Route by Dalton: a table of what each channel is worth to each hot key, learned from rewards.
 
     A tuple's reward is minus the mean of (L - mean L) / max(L, mean L), for the load L of its
-    channel, and the share of channels that hold its key. One of ten tuples goes anywhere, others
-    to the best, at first where the key hashes to. Here `BLOCK` tuples of a key at a time ask the
-    table; those that go to one channel teach it together, by the reward after the last.
+    channel, and the share of channels that hold its key, now or in the window before. One of ten
+    tuples explores: it goes anywhere. Others go to the best, at first where the key hashes to. A
+    key with as many copies as the cap explores among these only. The cap rises by one, up to
+    `MOST_COPIES`, when 70% of the hot keys have reached it. Keys not hot for a window are dropped.
+
+    Here `BLOCK` tuples of a key at a time ask the table; those that go to one channel teach it
+    together, by the reward after the last. `capped` false leaves out the cap.
     """
 
     def __init__(
@@ -154,41 +182,71 @@ class DaltonRouter(HashRouter):
         channels: Sequence[Channel],
         *,
         hot: float = HOT,
+        capped: bool = True,
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, hot=hot, batch=batch)
         self.seen = SpaceSaving(self.theta / 2)
         self.values: dict[int, Floats] = {}
+        self.held: dict[int, set[int]] = {}
+        self.earlier: dict[int, set[int]] = {}
+        self.most = FIRST_COPIES if capped else len(self.levels) + 1
+        self.full: set[int] = set()
         self.random = np.random.default_rng(0)
 
     def begin(self, load: float) -> None:
-        """Copies of keys count anew."""
+        """Count copies from those of the window before; older ones have expired."""
         super().begin(load)
-        self.held: dict[int, set[int]] = {}
+        self.values = {k: v for k, v in self.values.items() if k in self.held}
+        self.full &= set(self.held)
+        self.earlier, self.held = self.held, {}
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:
-        """Those with a share of theta so far."""
+        """Return those with a share of theta so far."""
         self.seen.update(keys, load)
         return self.seen.estimates(keys) >= self.theta * self.seen.total
+
+    def _copies(self, key: int) -> set[int]:
+        return self.held[key] | self.earlier.get(key, set())
+
+    def _hold(self, key: int, channel: int) -> None:
+        """Note a copy of the key; raise the cap if enough keys have reached it."""
+        self.held[key].add(channel)
+        if len(self._copies(key)) == self.most:
+            self.full.add(key)
+        if self.most < MOST_COPIES and len(self.full) >= CAPPED_SHARE * len(self.values):
+            self.full, self.most = set(), self.most + 1
+
+    def _explore(self, key: int) -> int:
+        """Draw a channel: any, or one that holds a copy if the key has as many as the cap."""
+        among = np.array(sorted(self._copies(key))) if key in self.full else self.open
+        if not len(among):
+            self.full.remove(key)
+            among = self.open
+        return int(among[self.random.integers(len(among))])
 
     def heavy(self, key: int, rows: int, unit: float) -> None:
         """Explore or exploit."""
         value = self.values.setdefault(key, np.full(len(self.levels), UNTRIED))
-        held = self.held.setdefault(key, set())
+        self.held.setdefault(key, set())
         home, sent = int(self.home[key]), np.zeros(len(self.levels), dtype=np.int64)
         for start in range(0, rows, BLOCK):
             block = min(BLOCK, rows - start)
             explored = int(self.random.binomial(block, EXPLORE))
             best = home if value[home] == value.max() else int(value.argmax())
             tried = [best] * (block - explored)
-            tried += self.open[self.random.integers(len(self.open), size=explored)].tolist()
+            if tried:
+                self._hold(key, best)
+            for _ in range(explored):
+                tried.append(self._explore(key))
+                self._hold(key, tried[-1])
+            copies = len(self._copies(key)) / len(self.open)
             for channel in sorted(set(tried)):
                 times = tried.count(channel)
                 sent[channel] += times
                 self.levels[channel] += times * unit / self.capacities[channel]
-                held.add(channel)
                 level, mean = float(self.levels[channel]), float(self.levels.sum()) / len(self.open)
-                reward = -0.5 * ((level - mean) / max(level, mean) + len(held) / len(self.open))
+                reward = -0.5 * ((level - mean) / max(level, mean) + copies)
                 value[channel] += (1 - (1 - LEARN) ** times) * (reward - value[channel])
         at = np.flatnonzero(sent)
         load = np.asarray(sent[at] * unit, dtype=np.float64)

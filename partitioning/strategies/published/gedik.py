@@ -12,9 +12,12 @@ what we chose:
   and that is not given. Linear resources make many gains equal: of those the one with the least
   penalty wins, as balance is what the search is after; then swaps before moves, heavier keys
   first, lower hashes first.
-- A constant resource stays in rho, as Eq. 20 has it, against section 4.4 which leaves it out:
-  only so does redist's published migration over N come out near. Once all channels hold equally
-  many tracked keys rho is 0 and readj stops. LLL, the default here, has no such resource.
+- A constant resource stays in rho, as Eq. 20 has it. Section 4.4 leaves it out; `constant` false
+  does so, and takes the geometric mean of the others. Kept in, rho is 0 once all channels hold
+  equally many tracked keys, and readj stops. LLL, the default here, has no such resource.
+- Keys are tracked from delta on (Eq. 17). The paper's lossy counter may list keys from delta -
+  epsilon on; `epsilon` tracks these, too.
+- Moves of a key are not limited, as in Algorithm 4; `moves` is the limit c of section 4.2.4.
 - The quadratic post-filter divides the total by N, as Eq. 14's average does; the text does not.
 - scan and redist: the mean in rho is that of the keys placed so far and the candidate. Of equal
   utilities the heavier key and then the lower channel win; taking the emptiest channel instead
@@ -28,10 +31,12 @@ what we chose:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, successor
 from partitioning.strategies.published.gedik_readjust import readjust
 from partitioning.strategies.published.gedik_task import (
@@ -54,18 +59,25 @@ def scan(
     sigma: float = 0.1,
     resources: str = "LLL",
     utility: str = "APM",
+    epsilon: float = 0.0,
+    constant: bool = True,
 ) -> PartitioningFunction:
-    """Place the tracked keys anew, heaviest first, each where utility is best (Algorithm 2).
+    """Place the tracked keys again, heaviest first, each where utility is best (Algorithm 2).
 
     Parameters
     ----------
-    profile, previous, channels, alpha, sigma, resources, utility : as in `readj`
+    profile, previous, channels, and all options : as in `readj`
 
     Raises
     ------
     InputError : unusable channels or options, or a previous function with another S
     """
-    return _placed("scan", _scanned, profile, previous, channels, alpha, sigma, resources, utility)
+    task = gedik_task(
+        profile, previous, channels, alpha, sigma, resources, utility, epsilon, constant
+    )
+    at = _distribute(task, UTILITIES[utility], 1)
+    options = _options(alpha, sigma, resources, utility, epsilon, constant)
+    return _placed("scan", task, at, profile, previous, channels, options)
 
 
 def redist(
@@ -77,21 +89,28 @@ def redist(
     sigma: float = 0.1,
     resources: str = "LLL",
     utility: str = "APM",
+    epsilon: float = 0.0,
+    constant: bool = True,
 ) -> PartitioningFunction:
-    """Place the tracked keys anew: of all keys still to place and all channels, that pair first
-    whose utility per load of the key is best (Algorithm 3).
+    """Place the tracked keys again, the best pair of key and channel first (Algorithm 3).
+
+    It is the pair, of all keys still to place and all channels, with the best utility per load of
+    the key.
 
     Parameters
     ----------
-    profile, previous, channels, alpha, sigma, resources, utility : as in `readj`
+    profile, previous, channels, and all options : as in `readj`
 
     Raises
     ------
     InputError : unusable channels or options, or a previous function with another S
     """
-    return _placed(
-        "redist", _redistributed, profile, previous, channels, alpha, sigma, resources, utility
+    task = gedik_task(
+        profile, previous, channels, alpha, sigma, resources, utility, epsilon, constant
     )
+    at = _distribute(task, UTILITIES[utility], len(task.shares))
+    options = _options(alpha, sigma, resources, utility, epsilon, constant)
+    return _placed("redist", task, at, profile, previous, channels, options)
 
 
 def readj(
@@ -103,9 +122,13 @@ def readj(
     sigma: float = 0.1,
     resources: str = "LLL",
     utility: str = "APM",
+    epsilon: float = 0.0,
+    constant: bool = True,
+    moves: int = 0,
 ) -> PartitioningFunction:
-    """Readjust the tracked keys from where they are, by moves and swaps that lower the balance
-    penalty, the largest gain in utility per load moved first (Algorithm 4).
+    """Readjust the tracked keys by moves and swaps that lower the balance penalty (Algorithm 4).
+
+    The largest gain in utility per load moved comes first.
 
     Parameters
     ----------
@@ -116,43 +139,56 @@ def readj(
     sigma : part of the tolerance that untracked keys may use up, over 0 and at most 1
     resources : resource functions of state, computation and communication: three of C, L, Q
     utility : one of `UTILITIES`
+    epsilon : part of delta by which a tracked key may be below it, from 0 to under 1
+    constant : whether rho counts constant resources
+    moves : times that a key may move; 0: no limit
 
     Raises
     ------
     InputError : unusable channels or options, or a previous function with another S
     """
-    return _placed("readj", readjust, profile, previous, channels, alpha, sigma, resources, utility)
+    if moves < 0:
+        raise InputError(f"must be at least 0, got {moves}", "moves", "Give 0 for no limit")
+    task = gedik_task(
+        profile, previous, channels, alpha, sigma, resources, utility, epsilon, constant
+    )
+    at = readjust(task, UTILITIES[utility], moves)
+    options = _options(alpha, sigma, resources, utility, epsilon, constant)
+    options |= {"moves": moves} if moves else {}
+    return _placed("readj", task, at, profile, previous, channels, options)
+
+
+def _options(
+    alpha: float, sigma: float, resources: str, utility: str, epsilon: float, constant: bool
+) -> dict[str, Any]:
+    """Return the options to write into the function; readings only if they differ from ours."""
+    options = {"alpha": alpha, "sigma": sigma, "resources": resources, "utility": utility}
+    return (
+        options
+        | ({"epsilon": epsilon} if epsilon else {})
+        | ({} if constant else {"constant": False})
+    )
 
 
 def _placed(
     name: str,
-    algorithm: Callable[[GedikTask, Utility], Ints],
+    task: GedikTask,
+    at: Ints,
     profile: Profile,
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
-    alpha: float,
-    sigma: float,
-    resources: str,
-    utility: str,
+    options: dict[str, Any],
 ) -> PartitioningFunction:
-    task = gedik_task(profile, previous, channels, alpha, sigma, resources, utility)
-    at = algorithm(task, UTILITIES[utility])
-    options = {"alpha": alpha, "sigma": sigma, "resources": resources, "utility": utility}
+    """Build the function that places each tracked key at `at`."""
     placed = dict(zip(task.hashes.tolist(), at.tolist(), strict=True))
     return successor(profile.key, previous, channels, task.ring, name, options, placed)
 
 
-def _scanned(task: GedikTask, utility: Utility) -> Ints:
-    return _distribute(task, utility, 1)
-
-
-def _redistributed(task: GedikTask, utility: Utility) -> Ints:
-    return _distribute(task, utility, len(task.shares))
-
-
 def _distribute(task: GedikTask, utility: Utility, ahead: int) -> Ints:
-    """Algorithms 2 and 3: from nothing, the best of the first `ahead` keys still to place and all
-    channels is placed, until none is left. int32 (R,)."""
+    """Place keys one by one, starting with none placed (Algorithms 2 and 3); int32 (R,).
+
+    Each time it is the best pair of the first `ahead` keys still to place and all channels.
+    """
     at = np.full(len(task.shares), -1, dtype=np.int32)
     open_ = np.flatnonzero(task.weights > 0)
     weights = task.weights[open_]

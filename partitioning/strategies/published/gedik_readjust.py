@@ -13,14 +13,18 @@ from partitioning.workload.profile import Floats
 Indices = npt.NDArray[np.integer[Any]]
 
 
-def readjust(task: GedikTask, utility: Utility) -> Ints:
+def readjust(task: GedikTask, utility: Utility, moves: int = 0) -> Ints:
     """Channel of each key, int32 (R,): Algorithm 4's main loop, all candidates of a round at once.
 
     Parameters
     ----------
     utility : U(rho, gamma), of which a lower value is better
+    moves : times that a key may move (c of section 4.2.4); 0: no limit
     """
     at = task.start.copy()
+    # None, past the last key, may always be moved.
+    free = np.full(len(at) + 1, float(moves or np.inf))
+    free[-1] = np.inf
     count, open_ = len(at), np.flatnonzero(task.weights > 0)
     # A candidate takes one key to the channel of another in exchange (swap), or of none (move).
     # None is written as an item past the last one, without load or state.
@@ -54,7 +58,7 @@ def readjust(task: GedikTask, utility: Utility) -> Ints:
             + state[second] * ((old[second] == target) * 1.0 - (old[second] == source))
         )
         now = utility(np.array(rho), np.array(cost / task.ideal))
-        better = (after < rho * (1 - 1e-12)) & (moved > 0)
+        better = (after < rho * (1 - 1e-12)) & (moved > 0) & (free[first] > 0) & (free[second] > 0)
         if not better.any():
             break
         gain = now - utility(after, np.maximum(costs, 0.0) / task.ideal)
@@ -62,6 +66,7 @@ def readjust(task: GedikTask, utility: Utility) -> Ints:
         near = gain >= gain.max() - SAME * abs(gain.max())
         best = int(np.where(near, after, np.inf).argmin())
         cost = float(costs[best])
+        free[[first[best], second[best]]] -= 1
         if second[best] < count:
             at[second[best]] = source[best]
         at[first[best]] = target[best]
@@ -69,8 +74,14 @@ def readjust(task: GedikTask, utility: Utility) -> Ints:
 
 
 def _candidates(at: Ints, ends: Indices, open_: Indices) -> tuple[Indices, Indices, Indices]:
-    """Every swap and move between a channel of `ends` and another: (first key, second key or R
-    for a move, channel the first goes to), each (c,). A swap is listed from one side only."""
+    """List every swap and move between a channel of `ends` and another.
+
+    A swap is listed from one side only.
+
+    Returns
+    -------
+    first key, second key (R for a move), and channel that the first goes to, each (c,)
+    """
     count = len(at)
     at_end = np.isin(at, ends)
     keys = np.flatnonzero(at_end)

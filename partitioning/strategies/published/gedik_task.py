@@ -76,8 +76,12 @@ class GedikTask:
         return np.divide(sums, self.weights, out=np.full_like(sums, np.nan), where=self.weights > 0)
 
     def rho(self, most: Floats, least: Floats, means: Floats) -> Floats:
-        """Balance penalty (Eq. 19-20) from the loads of the fullest, the emptiest and the mean
-        channel, each (k, ...)."""
+        """Return the balance penalty (Eq. 19-20).
+
+        Parameters
+        ----------
+        most, least, means : (k, ...): loads of the fullest, the emptiest and the mean channel
+        """
         shape = (-1,) + (1,) * (most.ndim - 1)
         each = np.maximum(most - least, 0.0) / np.maximum(self.theta * means, 1e-300)
         penalty: Floats = np.prod(each ** self.exponents.reshape(shape), axis=0)
@@ -92,8 +96,10 @@ def gedik_task(
     sigma: float,
     resources: str,
     utility: str,
+    epsilon: float = 0.0,
+    constant: bool = True,
 ) -> GedikTask:
-    """What is to be placed, with the options checked; parameters as in `gedik.readj`.
+    """Return what is to be placed, with the options checked; parameters as in `gedik.readj`.
 
     Raises
     ------
@@ -103,6 +109,8 @@ def gedik_task(
         raise InputError(f"{alpha} tolerates no imbalance", "alpha", "Give more than 1")
     if not 0 < sigma <= 1:
         raise InputError(f"{sigma} is not over 0 and at most 1", "sigma")
+    if not 0 <= epsilon < 1:
+        raise InputError(f"must be from 0 to under 1, got {epsilon}", "epsilon")
     if len(resources) != 3 or set(resources) - set(RESOURCES):
         raise InputError(f"{resources!r} is not three of C, L and Q", "resources")
     if utility not in UTILITIES:
@@ -115,7 +123,8 @@ def gedik_task(
         profile = profile.listing(previous.explicit_keys)
     share = profile.heavy_load / (float(profile.load.sum()) or 1.0)
 
-    tracked = _tracked(share, alpha, sigma, open_, resources, float(profile.rows.sum()))
+    domain = float(profile.rows.sum())
+    tracked = _tracked(share, alpha, sigma, open_, resources, domain, 1 - epsilon)
     hashed = ring[profile.heavy_slots]
     if previous is None:
         old, migrates = hashed, False
@@ -127,13 +136,14 @@ def gedik_task(
     before = np.isin(profile.heavy, previous.explicit_keys if previous else [])
     order = np.flatnonzero(tracked)
     order = order[np.argsort(-share[order], kind="stable")]
-    kinds = sorted(set(resources))
+    balanced = resources if constant else resources.replace("C", "") or resources
+    kinds = sorted(set(balanced))
     loads = np.array([RESOURCES[r](share[order]) for r in kinds]).reshape(len(kinds), -1)
     return GedikTask(
         hashes=profile.heavy[order],
         shares=share[order],
         loads=loads,
-        exponents=np.array([resources.count(r) / 3 for r in kinds]),
+        exponents=np.array([balanced.count(r) / len(balanced) for r in kinds]),
         state=state[order],
         old=old[order],
         start=np.where(old < 0, hashed, old).astype(np.int32)[order],
@@ -146,12 +156,21 @@ def gedik_task(
 
 
 def _tracked(
-    share: Floats, alpha: float, sigma: float, channels: int, resources: str, domain: float
+    share: Floats,
+    alpha: float,
+    sigma: float,
+    channels: int,
+    resources: str,
+    domain: float,
+    part: float,
 ) -> npt.NDArray[np.bool_]:
-    """Which keys go into the explicit hash; with one channel there is nothing to place."""
+    """Return which keys go into the explicit hash: those of at least this part of delta.
+
+    With one channel there is nothing to place.
+    """
     if channels == 1:
         return np.zeros(len(share), dtype=np.bool_)
-    tracked = (share >= delta(alpha, sigma, channels, resources, domain)) & (share > 0)
+    tracked = (share >= part * delta(alpha, sigma, channels, resources, domain)) & (share > 0)
     if "Q" in resources:
         # Eq. 17 takes the mean load from equal keys; the tracked ones give a higher one.
         listed = share[tracked]
@@ -159,5 +178,5 @@ def _tracked(
         mean = (np.square(listed).sum() + (1 - listed.sum()) ** 2 / rest) / channels
         limits = [delta(alpha, sigma, channels, r, domain) for r in resources if r != "Q"]
         limits.append(float(np.sqrt(sigma * theta(alpha, channels) * mean)))
-        tracked &= share >= min(limits)
+        tracked &= share >= part * min(limits)
     return tracked

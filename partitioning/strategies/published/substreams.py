@@ -27,6 +27,7 @@ from partitioning.strategies.published.covariance import split_by_covariance
 from partitioning.strategies.published.dkg import PRIME, Ints, drawn, two_universal
 from partitioning.workload.profile import Floats, Profile, sums_by
 
+#: Groups of keys that the strategies place. More: more even, and more work. 100 as in the paper.
 SUBSTREAMS = 100
 #: Most substreams whose every pair `clb` compares: half a GB of covariances.
 PAIRED = 4096
@@ -34,8 +35,15 @@ PAIRED = 4096
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """loads: float64 (p,) of the window; at: int32 (p,), where each substream is, -1: on a closed
-    channel; fair: float64 (N,), 0: closed; of: int64 (S,), substream of each slot."""
+    """Hold the substreams to place.
+
+    Parameters
+    ----------
+    loads : float64 (p,): load of each in the window
+    at : int32 (p,): channel of each; -1: one that is closed
+    fair : float64 (N,): fair share of each channel; 0: closed
+    of : int64 (S,): substream of each slot
+    """
 
     loads: Floats
     at: Ints
@@ -67,8 +75,10 @@ def elb(
     substreams: int = SUBSTREAMS,
     width: float = 1.0,
 ) -> PartitioningFunction:
-    """Eager load balancing: overloaded channels shed their largest substreams that do not take
-    them below the mean; the least loaded take them, the largest first (Algorithm 1).
+    """Balance load eagerly: overloaded channels shed substreams to the least loaded (Algorithm 1).
+
+    They shed their largest substreams that do not take them below the mean. The largest are taken
+    first.
 
     Parameters
     ----------
@@ -111,8 +121,9 @@ def clb(
     period: int = 24,
     theta: float = 0.0,
 ) -> PartitioningFunction:
-    """Correlation-based load balancing: every `period` windows, substreams whose loads rise and
-    fall together are put on different channels (Algorithm 2).
+    """Balance load by correlation (Algorithm 2).
+
+    Every `period` windows, substreams whose loads rise and fall together go to different channels.
 
     A function is made from one window; the windows before it are carried in the options of the
     function in force, as `history` (substream loads, oldest first, at most `period`) and `age`

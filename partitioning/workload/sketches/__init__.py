@@ -5,7 +5,7 @@ Each takes batches of key hashes and their load, is merged with others of its ki
 """
 
 from partitioning.workload.sketches.counted import Counted
-from partitioning.workload.sketches.lossy import LossyCounting, SlidingLossyCounting
+from partitioning.workload.sketches.lossy import LossyCounting
 from partitioning.workload.sketches.space_saving import SpaceSaving
 
-__all__ = ["Counted", "LossyCounting", "SlidingLossyCounting", "SpaceSaving"]
+__all__ = ["Counted", "LossyCounting", "SpaceSaving"]

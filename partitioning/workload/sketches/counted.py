@@ -76,7 +76,7 @@ class Counted(ABC):
             self._add(keys, sums_by(inverse, weights, len(keys)))
 
     def estimates(self, hashes: Hashes) -> Floats:
-        """The most that each key can have had so far, float64 (n,)."""
+        """Return the most that each key can have had so far, float64 (n,)."""
         return counts_of(self.keys, self.counts, hashes) + self.missed
 
     def sketch(self, load: Floats, names: Mapping[int, str] | None = None) -> Sketch:
@@ -92,7 +92,12 @@ class Counted(ABC):
 
 
 def counts_of(keys: Hashes, counts: Floats, hashes: Hashes, missing: float = 0.0) -> Floats:
-    """The count of each hash, (n,), where keys, ascending, have counts; `missing` for others."""
+    """Return the count of each hash, float64 (n,); `missing` for hashes that are not in `keys`.
+
+    Parameters
+    ----------
+    keys, counts : int64, ascending, and float64 (K,): counted keys and their counts
+    """
     if not len(keys):
         return np.full(len(hashes), missing)
     at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
@@ -100,6 +105,9 @@ def counts_of(keys: Hashes, counts: Floats, hashes: Hashes, missing: float = 0.0
 
 
 def union(a: Hashes, b: Hashes) -> Hashes:
-    """The keys of both, ascending. Counted, NumPy sorts them; since 2.3 np.union1d hashes, at 100
-    times the cost for a million."""
+    """Return the keys of both, ascending.
+
+    With counts, NumPy sorts. Since 2.3 np.union1d hashes instead, at 100 times the cost for a
+    million keys.
+    """
     return np.unique(np.concatenate([a, b]), return_counts=True)[0]

@@ -1,4 +1,4 @@
-"""Lossy counting, over all of a stream or over its recent past.
+"""Lossy counting, over all of a stream.
 
 G. Manku, R. Motwani, "Approximate frequency counts over data streams", VLDB 2002; B. Gedik,
 "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014,
@@ -11,7 +11,6 @@ from typing import Self
 
 import numpy as np
 
-from partitioning.errors import InputError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import Floats
 from partitioning.workload.sketches.counted import Counted, counts_of, union
@@ -48,54 +47,8 @@ class LossyCounting(Counted):
         kept = counts + errors > self.missed
         self.keys, self.counts, self.errors = both[kept], counts[kept], errors[kept]
 
-    def frequent(self, delta: float) -> Hashes:
-        """Keys that may have a share of over `delta`, at least epsilon: all that have it are
-        there, and none with less than delta - epsilon."""
-        if not self.epsilon <= delta <= 1:
-            raise InputError(f"{delta} is not {self.epsilon} to 1", "delta")
-        return self.keys[self.counts >= (delta - self.epsilon) * self.total]
-
     def _take(self, other: Self) -> None:
         before = self.missed
         self.errors = self.errors + other.missed
         self.total += other.total
         self._join(other.keys, other.counts, before + other.errors, before + other.missed)
-
-
-class SlidingLossyCounting:
-    """The last W to 1.5 W rows: three counters over tumbling windows (Fig. 2).
-
-    A counter lives for 1.5 W rows, W of them to fill and W/2 in use; they begin W/2 apart, so one
-    is always in use: the oldest. Until W rows have come it has all there were. Parts of a stream
-    that are counted apart are one by `LossyCounting.merged` of their counters in use.
-
-    Parameters
-    ----------
-    epsilon : of each counter
-    window : W, rows, even and over 0
-    """
-
-    def __init__(self, epsilon: float, window: int) -> None:
-        if window < 2 or window % 2:
-            raise InputError(f"{window} rows are no even number over 0", "window")
-        self.epsilon, self.half = epsilon, window // 2
-        self.rows = 0
-        self.counters = [LossyCounting(epsilon)]
-
-    @property
-    def current(self) -> LossyCounting:
-        """The counter in use."""
-        return self.counters[0]
-
-    def update(self, hashes: Hashes, load: Floats | None = None) -> None:
-        """Take in a batch: int64 (n,), in the order of the stream; load of each row, None: 1."""
-        done = 0
-        while done < len(hashes):
-            taken = min(len(hashes) - done, self.half - self.rows % self.half)
-            part = slice(done, done + taken)
-            for counter in self.counters:
-                counter.update(hashes[part], None if load is None else load[part])
-            self.rows += taken
-            done += taken
-            if self.rows % self.half == 0:
-                self.counters = [*self.counters[-2:], LossyCounting(self.epsilon)]

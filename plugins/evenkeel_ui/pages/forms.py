@@ -11,10 +11,9 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sqlalchemy.orm import Session
 
-from evenkeel.inspect.half_moved import half_moved
 from evenkeel.inspect.key_history import past
-from evenkeel.registry.epochs import Epoch
-from evenkeel.registry.profiles import Learned, newest_profile, run_names
+from evenkeel.registry.epochs import Epoch, Registry
+from evenkeel.registry.profiles import Learned, newest_profile
 from evenkeel.runs.params import Params, Throttling, throttle_asked
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
 from evenkeel.table import Table
@@ -22,29 +21,27 @@ from evenkeel_ui.access import (
     REBALANCE,
     ROLL_BACK,
     DagAccessEntity,
+    OwnForm,
     ReadableTable,
     User,
     form_token,
     may,
-    own_form,
     require,
     table_to_run,
 )
-from evenkeel_ui.pages import runs, triage
+from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.pages.fields import fields, read_form, read_params
 from evenkeel_ui.pages.plans import MOST, NUMBERED, told
 from evenkeel_ui.pages.preview_stamp import mismatch, stamp
 from evenkeel_ui.pages.tables import EPOCHS_BY
 from evenkeel_ui.web import page, sort
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.planning.plan import Plan
-from partitioning.strategies import WHOLE
+from partitioning.strategies import PRODUCTION
 
 #: Moves and epochs at first sight.
 LISTED, EPOCHS = 20, 12
 router = APIRouter(prefix="/tables/{table}", tags=["forms"])
-
-
 Fields = Annotated[dict[str, str], Depends(fields)]
 
 
@@ -56,13 +53,14 @@ def rebalance_form(
     return _rebalance(request, found, user, session, given)
 
 
-@router.post("/rebalance", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+@router.post("/rebalance", response_class=HTMLResponse)
 def rebalance(
     request: Request,
     found: Annotated[Table, Depends(table_to_run(REBALANCE))],
     user: User,
     session: SessionDep,
     given: Fields,
+    _: OwnForm,
 ) -> Response:
     """Start the table's rebalance DAG with these Params."""
     params, problems = read_params(given)
@@ -85,13 +83,14 @@ def roll_back_form(
     return _roll_back(request, found, user, session, given)
 
 
-@router.post("/rollback", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+@router.post("/rollback", response_class=HTMLResponse)
 def roll_back(
     request: Request,
     found: Annotated[Table, Depends(table_to_run(ROLL_BACK))],
     user: User,
     session: SessionDep,
     given: Fields,
+    _: OwnForm,
 ) -> Response:
     """Start the table's roll-back DAG, if the user has confirmed it."""
     epoch = found.registry.epoch(_number(given.get("epoch", "")))
@@ -142,12 +141,12 @@ def _rebalance(
         given=given,
         wrong=wrong,
         problems=missing,
-        strategies=WHOLE,
+        strategies=PRODUCTION,
         preview=preview and _listed(request, preview),
         source=runs.source(session, user, found, preview and preview["learned"]),
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
-        blocked=_blocked(session, user, found, dag),
+        blocked=stuck.why_not(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
         today=date.today().isoformat(),
@@ -175,18 +174,8 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
         return None
 
 
-def _blocked(session: Session, user: User, found: Table, dag: str) -> list[str]:
-    """Return why a run cannot start now; damaged files are reported where they are read."""
-    registry = found.registry
-    try:
-        half = half_moved(registry, run_names(registry))
-    except EvenkeelError:
-        half = None
-    return triage.blocked(session, user, found.spec.table, dag, half)
-
-
 def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None:
-    why = _blocked(session, user, found, f"{kind}{found.spec.table}")
+    why = stuck.why_not(session, user, found, f"{kind}{found.spec.table}")
     return f"Nothing was started: {' '.join(why)}" if why else None
 
 
@@ -222,20 +211,21 @@ def _roll_back(
     stale: str | None = None,
 ) -> HTMLResponse:
     registry = found.registry
-    current = registry.current()
     wrong = wrong or _read_way_back(given)[1]
     preview = target = None
     missing: list[str] = []
+    newest = (registry.numbers() or [registry.current().number])[-1]
+    current = _whole(registry, newest, missing)
     if given.get("epoch"):
-        target = registry.epoch(_number(given["epoch"]))
-        if target.number == current.number:
+        target = _whole(registry, _number(given["epoch"]), missing)
+        if target and target.number == newest:
             missing.append(f"Epoch {target.number} is the current one.")
+        if target is None or current is None or target.number == newest:
             target = None
         else:
             preview = _back_preview(found, target, missing)
-    earlier = [
-        e for e in past(registry, None if _every(request) else EPOCHS) if e.number != current.number
-    ]
+    known = past(registry, None if _every(request) else EPOCHS)
+    earlier = [e for e in known if e.number != newest]
     dag = f"{ROLL_BACK}{found.spec.table}"
     return page(
         request,
@@ -245,10 +235,10 @@ def _roll_back(
         spec=found.spec,
         stale=stale,
         stamp=target and stamp({"epoch": target.number}, preview and preview["plan"]),
-        current=current,
+        current=newest,
         target=target,
         epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
-        epochs_count=current.number,
+        epochs_count=newest,
         may_pause=may(user, "PUT", f"{REBALANCE}{found.spec.table}"),
         scheduled_paused=runs.paused(session, f"{REBALANCE}{found.spec.table}"),
         preview=preview and _listed(request, preview),
@@ -257,10 +247,22 @@ def _roll_back(
         wrong=wrong,
         given=given,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
-        blocked=_blocked(session, user, found, dag),
+        blocked=stuck.why_not(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
     )
+
+
+def _whole(registry: Registry, number: int, missing: list[str]) -> Epoch | None:
+    """Return the epoch; None if its file is damaged, with the way out in `missing`."""
+    try:
+        return registry.epoch(number)
+    except DamagedError as error:
+        way = "choose another epoch, or bring the file back"
+        if number == registry.numbers()[-1]:
+            way = "it is the current one, so no way back can be planned until the file is back"
+        missing.append(f"epoch {number} is torn ({error}): {way}")
+        return None
 
 
 def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -270,7 +272,7 @@ def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, 
 def _shown(
     found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
 ) -> dict[str, Any]:
-    return {**told(found.registry, plan, learned.profile, limits, problems), "learned": learned}
+    return {**told(found, plan, learned.profile, limits, problems), "learned": learned}
 
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:

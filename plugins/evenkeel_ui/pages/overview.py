@@ -1,9 +1,10 @@
-"""Show all tables on one page."""
+"""Show all tables on one page, those that need somebody first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -14,68 +15,205 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
-from evenkeel.inspect.status import TableStatus, table_status
-from evenkeel.table import Table
-from evenkeel_ui.access import REBALANCE, User, catalog, form_token, may
-from evenkeel_ui.pages import triage
+from evenkeel.registry.epochs import Registry
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_ui.access import (
+    REBALANCE,
+    WATCH,
+    DagAccessEntity,
+    User,
+    catalog,
+    form_token,
+    may,
+    readable_dags,
+)
+from evenkeel_ui.airflow_runs import stuck, triage
+from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.statuses import STATUSES, TableRow
 from evenkeel_ui.web import page, sort
+from partitioning.errors import EvenkeelError
 
+#: Tables shown at first, and failed runs whose errors one page reads.
+FIRST, LOGS = 200, 5
+#: Every status that a table can have, worst first, with the tone in which it is shown.
+STATES = {
+    "half-moved": "bad",
+    "failed": "bad",
+    "waits for you": "warn",
+    "spec wrong": "bad",
+    "over trigger": "warn",
+    "waits for somebody": "warn",
+    "moving": "warn",
+    "not measured": "note",
+    "fine": "good",
+}
+_WORST = {state: place for place, state in enumerate(STATES)}
 router = APIRouter(tags=["pages"])
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of the overview: a table, or a spec that is wrong.
+
+    Parameters
+    ----------
+    state : one of `STATES`
+    row : figures of the table; None: its spec is wrong
+    told : what is wrong with it, one text each
+    next : time of its next rebalance, or why none is scheduled
+    """
+
+    name: str
+    state: str
+    row: TableRow | None
+    told: tuple[str, ...] = ()
+    next: datetime | str | None = None
+
+    @property
+    def tone(self) -> str:
+        """Tone in which the state is shown."""
+        return STATES[self.state]
+
+
 @router.get("/", response_class=HTMLResponse)
-def overview(request: Request, user: User, session: SessionDep) -> HTMLResponse:
-    """Show the tables that the user may read: epoch, imbalance, last rebalance, next run, gates."""
+def overview(
+    request: Request,
+    user: User,
+    session: SessionDep,
+    q: str = "",
+    state: str = "",
+    every: bool = False,
+) -> HTMLResponse:
+    """Show the tables that the user may read, worst first: state, balance, next run, checks."""
     found = catalog()
-    rows = [
-        table_status(Table(spec))
-        for spec in found.specs.values()
-        if may(user, "GET", f"{REBALANCE}{spec.table}")
-    ]
-    following = next_runs([row.table.spec.table for row in rows])
-    rows = sort(request, rows, columns(following), "table")
+    dags = readable_dags(user, [f"{REBALANCE}{s.table}" for s in found.specs.values()])
+    specs = [s for s in found.specs.values() if f"{REBALANCE}{s.table}" in dags]
+    recent = triage.recent(session, user, [s.table for s in specs], 1)
+    pressing = triage.pressing(recent)
+    rows = STATUSES.rows(specs, urgent={run.table for run in pressing})
+    halves = [h for r in rows if (h := stuck.stuck_table(session, user, r.name, r.half))]
+    following = next_runs([row.name for row in rows])
     # Errors of specs name files: show them only to users who may see DAGs, as Airflow does.
     wrong = found.problems if may(user, "GET", None) else ()
-    recent = triage.recent(session, user, (row.table.spec.table for row in rows), 1)
-    halves = (triage.stuck(session, user, r.table.spec.table, r.half) for r in rows if r.half)
+    lines = [*_lines(user, rows, pressing, halves, following), *map(_wrong, wrong)]
+    counts = {s: sum(line.state == s for line in lines) for s in STATES}
+    shown = [x for x in lines if q.lower() in x.name.lower() and state in ("", x.state)]
+    shown = sort(request, sorted(shown, key=lambda x: x.name), COLUMNS, "state")
     return page(
         request,
         "overview.html.j2",
-        stuck=[half for half in halves if half],
-        pressing=triage.pressing(recent),
-        scheduler=triage.scheduler_alive(session),
+        stuck=halves,
+        pressing=pressing,
+        errors=_errors(session, user, {s.table: s for s in specs}, pressing),
+        today=date.today().isoformat(),
+        scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),
         table=None,
-        rows=rows,
-        next_runs=following,
-        problems=[*map(str, wrong), *(p for row in rows for p in row.problems)],
+        lines=shown if every else shown[:FIRST],
+        shown_count=len(shown),
+        counts=counts,
+        unread=sum(row.read is None for row in rows),
+        q=q,
+        state=state,
     )
 
 
+def _lines(
+    user: User,
+    rows: Iterable[TableRow],
+    pressing: Iterable[triage.RunRow],
+    halves: Iterable[stuck.Stuck],
+    following: Mapping[str, datetime | str],
+) -> list[Line]:
+    runs: dict[str, list[triage.RunRow]] = {}
+    for run in pressing:
+        runs.setdefault(run.table, []).append(run)
+    half = {h.table for h in halves}
+    return [
+        Line(
+            row.name,
+            _state(user, row, row.name in half, runs.get(row.name, ())),
+            row,
+            row.problems,
+            following.get(row.name, "when asked"),
+        )
+        for row in rows
+    ]
+
+
+def _state(user: User, row: TableRow, half: bool, runs: Sequence[triage.RunRow]) -> str:
+    """Return the worst state that holds.
+
+    Parameters
+    ----------
+    half : the table is half moved, and no run works on it
+    runs : those that need attention
+    """
+    waiting = [r for r in runs if r.waits]
+    if half:
+        return "half-moved"
+    if any(r.state == "failed" for r in runs):
+        return "failed"
+    if any(may(user, "PUT", r.dag, DagAccessEntity.HITL_DETAIL) for r in waiting):
+        return "waits for you"
+    if waiting:
+        return "waits for somebody"
+    if any(r.goes_on and r.dag.startswith((*triage.MOVERS, WATCH)) for r in runs):
+        return "moving"
+    if row.imbalance is None:
+        return "not measured"
+    return "over trigger" if row.imbalance > row.spec.trigger else "fine"
+
+
+def _errors(
+    session: SessionDep,
+    user: User,
+    specs: Mapping[str, TableSpec],
+    pressing: Iterable[triage.RunRow],
+) -> dict[tuple[str, str], str | None]:
+    """Return (DAG, run) -> error line of the first failed runs; reading logs can be slow."""
+    failed = [r for r in pressing if r.state == "failed"][:LOGS]
+    return {
+        (r.dag, r.run): error_line(
+            session, user, Registry(specs[r.table].registry), r.dag, r.run, r.failed_task
+        )
+        for r in failed
+    }
+
+
+def _wrong(problem: EvenkeelError) -> Line:
+    """Return the line of a spec that is wrong, by the name of its file."""
+    name = str(problem.where or "a spec").rsplit("/", 1)[-1]
+    return Line(name, "spec wrong", None, (str(problem),))
+
+
+def _of(get: Callable[[TableRow], Any]) -> Callable[[Line], Any]:
+    """Return a sort key of a line from one of its row; a line without a row has none."""
+    return lambda line: None if line.row is None else get(line.row)
+
+
+def _next(line: Line) -> tuple[bool, Any] | None:
+    """Sort moments first, then runs without a schedule."""
+    return None if line.next is None else (isinstance(line.next, str), line.next)
+
+
 #: Column -> sort key.
-COLUMNS: dict[str, Callable[[TableStatus], Any]] = {
-    "table": lambda row: row.table.spec.table,
-    "epoch": lambda row: row.epoch and row.epoch.number,
-    "imbalance": lambda row: row.imbalance,
-    "trigger": lambda row: row.table.spec.trigger,
-    "floor": lambda row: row.floor,
-    "hottest": lambda row: row.shares and row.shares[row.hottest],
-    "rebalanced": lambda row: row.epoch and row.epoch.published,
-    "moved": lambda row: row.plan and row.plan.bytes,
-    "state": lambda row: row.learned and float(row.learned.profile.bytes.sum()),
-    # Failed gates come first.
-    "gates": lambda row: all(gate.passed for gate in row.gates) if row.gates else None,
+COLUMNS: dict[str, Callable[[Line], Any]] = {
+    "state": lambda line: _WORST[line.state],
+    "table": lambda line: line.name,
+    "epoch": _of(lambda row: row.epoch),
+    "imbalance": _of(lambda row: row.imbalance),
+    "trigger": _of(lambda row: row.spec.trigger),
+    "floor": _of(lambda row: row.floor),
+    "hottest": _of(lambda row: row.share),
+    "rebalanced": _of(lambda row: row.published),
+    "moved": _of(lambda row: row.planned),
+    "size": _of(lambda row: row.state),
+    "updated": _of(lambda row: str(row.updated) if row.updated else None),
+    "next": _next,
+    # Failed checks come first.
+    "gates": _of(lambda row: all(gate.passed for gate in row.gates) if row.gates else None),
 }
-
-
-def columns(following: Mapping[str, datetime | str]) -> dict[str, Callable[[TableStatus], Any]]:
-    """Return column -> sort key, with next runs: moments first, then runs without a schedule."""
-
-    def run(row: TableStatus) -> tuple[bool, Any] | None:
-        told = following.get(row.table.spec.table)
-        return None if told is None else (isinstance(told, str), told)
-
-    return {**COLUMNS, "next": run}
 
 
 def next_runs(tables: list[str]) -> dict[str, datetime | str]:

@@ -9,28 +9,31 @@ from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
-from evenkeel.inspect.half_moved import HalfMoved, half_moved_in
+from evenkeel.inspect.half_moved import HalfMoved, find_half_moved
 from evenkeel.pipeline import steps
-from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import RunFolder
+from evenkeel.registry.files.migration_records import Prediction
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.runs.figures import break_even, figures, numbers
 from evenkeel.runs.params import Throttling, throttle_for
+from evenkeel.runs.prediction import predict
 from evenkeel.runs.record import RunParts, headline, read_run
 from evenkeel.runs.report import channel_names, pictures, plan_facts
-from evenkeel.runs.timings import Price, price
 from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,
     DagAccessEntity,
     ReadableTable,
+    Token,
     User,
     form_token,
     may,
     own_form,
     require,
 )
-from evenkeel_ui.pages import runs, triage
+from evenkeel_ui.airflow_runs import runs, stuck, triage
+from evenkeel_ui.airflow_runs.task_error import error_line
 from evenkeel_ui.web import document, page, sort
 from partitioning.errors import EvenkeelError
 from partitioning.planning.plan import Plan
@@ -76,11 +79,11 @@ def plan_page(
     if known and known.asked is not None:
         # The run asks again, so an earlier answer no longer counts.
         parts = replace(parts, approval=None)
-    shown = _shown(request, found, folder, parts.plan, problems, MOST if every else FIRST)
+    shown = _shown(request, found, folder, parts, problems, MOST if every else FIRST)
     title, sentence, tone = headline(parts)
     half = _half(found, folder, problems)
-    stuck = triage.stuck(session, user, table, half)
-    if stuck is not None and parts.plan is not None:
+    halted = stuck.stuck_table(session, user, table, half)
+    if halted is not None and parts.plan is not None:
         way = f"from epoch {parts.plan.parent_epoch} to epoch {parts.plan.function.epoch}"
         title, tone = f"{table} is half moved {way}", "bad"
     row = triage.row_of(table, known)
@@ -98,27 +101,40 @@ def plan_page(
         may_answer=known is not None and may(user, "PUT", known.dag, DagAccessEntity.HITL_DETAIL),
         csrf=form_token(user),
         limit=found.spec.approve_over or 0,
-        stuck=stuck,
+        stuck=halted,
         moving=half,
         row=row,
-        error=row and triage.error_line(session, user, row.dag, row.run, row.failed_task),
+        error=row and error_line(session, user, found.registry, row.dag, row.run, row.failed_task),
         may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
         # A report with an earlier answer would be wrong.
-        has_report=folder.exists("report.html") and not (known and known.asked is not None),
+        has_report=folder.report.exists() and not (known and known.asked is not None),
         spec=found.spec,
-        written=_written(parts),
         **shown,
     )
 
 
 @router.get("/report", response_class=HTMLResponse)
-def report(run: str, found: ReadableTable, user: User, session: SessionDep) -> HTMLResponse:
+def report(
+    request: Request, run: str, found: ReadableTable, user: User, session: SessionDep
+) -> HTMLResponse:
     """Return the report that the run wrote."""
-    runs.find(session, user, found, run)
-    return document(_folder(found, run, None).read("report.html"))
+    known = runs.find(session, user, found, run)
+    page_of_run = request.url.path.removesuffix("/report")
+    table = page_of_run.rsplit("/runs/", 1)[0]
+    links = {found.spec.table: table, f"Run {run}": page_of_run}
+    return document(_folder(found, run, known).report.read().to_bytes(), links)
 
 
-@router.post("/answer", dependencies=[Depends(own_form)], response_class=HTMLResponse)
+@router.get("/figures.json")
+def figures_json(run: str, found: ReadableTable, user: User, session: SessionDep) -> JSONResponse:
+    """Return what the run was predicted to cost, and what it cost, as numbers."""
+    known = runs.find(session, user, found, run)
+    parts = read_run(found.spec.table, found.registry, _folder(found, run, known))
+    digest = parts.plan.digest if parts.plan else None
+    return JSONResponse({"plan": digest, "figures": numbers(parts.figures)})
+
+
+@router.post("/answer", response_class=HTMLResponse)
 def answer(
     request: Request,
     run: str,
@@ -126,6 +142,7 @@ def answer(
     user: User,
     session: SessionDep,
     names: Annotated[set[str], Depends(sent)],
+    csrf: Token = "",
     digest: Annotated[str, Form()] = "",
     decision: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
@@ -134,6 +151,7 @@ def answer(
     # Check the right before the answer says anything about the run.
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
+    own_form(request, user, csrf)
     if others := sorted(names - ANSWER):
         raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
     if known is None or known.asked is None:
@@ -153,38 +171,48 @@ def answer(
 
 
 def told(
-    registry: Registry,
+    found: Table,
     plan: Plan,
     profile: Profile | None,
     limits: Throttling,
     problems: list[str],
+    parts: RunParts | None = None,
 ) -> dict[str, Any]:
-    """Return what every page shows of a plan, in a preview and after a run."""
-    cost = Price()
+    """Return what every page shows of a plan, in a preview and after a run.
+
+    Parameters
+    ----------
+    parts : what the run has left, with the prediction that it kept; None: a preview
+    """
+    kept = parts and parts.prediction
+    cost: Prediction | None = kept
     try:
-        cost = price(registry, plan, profile, limits)
+        cost = kept or predict(found.registry, plan, profile, limits)
     except EvenkeelError as error:
         problems.append(str(error))
     return {
         "plan": plan,
         "facts": plan_facts(plan),
         "price": cost,
+        "is_frozen": kept is not None,
+        "figures": figures(plan, cost, parts and parts.migration),
+        "pays": break_even(cost, found.spec.horizon),
         "pictures": pictures(plan),
         "names": channel_names(plan)[0],
     }
 
 
-def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> RunFolder:
+def _folder(found: Table, run: str, known: runs.AirflowRun | None) -> RunFiles:
     """Return the run's folder; raise 404 if neither the registry nor Airflow has such a run.
 
     Airflow may have a run that has written nothing yet. The name is compared, never used as a path.
     """
     if known is None and run not in found.registry.store.names("runs"):
         raise HTTPException(404, f"There is no run {run!r} of {found.spec.table}.")
-    return found.registry.run(run)
+    return found.registry.run(known.folder if known is not None else run)
 
 
-def _limits(found: Table, folder: RunFolder, problems: list[str]) -> Throttling:
+def _limits(found: Table, folder: RunFiles, problems: list[str]) -> Throttling:
     try:
         return throttle_for(found.spec, folder)
     except EvenkeelError as error:
@@ -195,17 +223,17 @@ def _limits(found: Table, folder: RunFolder, problems: list[str]) -> Throttling:
 def _shown(
     request: Request,
     found: Table,
-    folder: RunFolder,
-    plan: Plan | None,
+    folder: RunFiles,
+    parts: RunParts,
     problems: list[str],
     most: int,
 ) -> dict[str, Any]:
     """Return what the page shows of the plan: its price, moves and rejected moves."""
-    profile = _profile(folder, problems)
+    profile, plan = _profile(folder, problems), parts.plan
     if plan is None:
         return {"plan": None}
     return {
-        **told(found.registry, plan, profile, _limits(found, folder, problems), problems),
+        **told(found, plan, profile, _limits(found, folder, problems), problems, parts),
         "moves": sort(request, enumerate(plan.moves, 1), NUMBERED, "order", "moves")[:most],
         "rejected": None
         if profile is None
@@ -213,26 +241,17 @@ def _shown(
     }
 
 
-def _written(parts: RunParts) -> dict[str, float] | None:
-    """Return rows, bytes and seconds of all commits that moved rows; None if there are none."""
-    tables = (parts.migration or {}).get("tables", {}).values()
-    if not tables:
-        return None
-    return {n: sum(float(t.get(n) or 0) for t in tables) for n in ("rows", "bytes", "seconds")}
-
-
-def _half(found: Table, folder: RunFolder, problems: list[str]) -> HalfMoved | None:
+def _half(found: Table, folder: RunFiles, problems: list[str]) -> HalfMoved | None:
     try:
-        return half_moved_in(found.registry, folder)
+        return find_half_moved(found.registry, folder)
     except EvenkeelError as error:
         problems.append(str(error))
         return None
 
 
-def _profile(folder: RunFolder, problems: list[str]) -> Profile | None:
+def _profile(folder: RunFiles, problems: list[str]) -> Profile | None:
     try:
-        if folder.exists("profile.npz"):
-            return Profile.from_bytes(folder.read("profile.npz"), f"{folder.url}/profile.npz")
+        return folder.profile.find()
     except EvenkeelError as error:
         problems.append(str(error))
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -11,9 +11,10 @@ from fastapi.responses import HTMLResponse
 
 from evenkeel.quality.data_docs import FOLDER, Page, pages
 from evenkeel.quality.history import History, gates, over_epochs
+from evenkeel.registry.files.records import ExpectationRecord, GateRecord
 from evenkeel.registry.profiles import run_names
 from evenkeel_ui.access import ReadableTable, User
-from evenkeel_ui.pages import runs
+from evenkeel_ui.airflow_runs import runs
 from evenkeel_ui.web import document, page, sort
 from partitioning.errors import EvenkeelError
 
@@ -40,7 +41,7 @@ def quality(
     if run and run not in names:
         raise HTTPException(403, "You may not see this run. Airflow's rights decide.")
     problems: list[str] = []
-    shown: dict[str, Any] = {}
+    shown: dict[str, GateRecord] = {}
     for name in [run] if run else names[:RUNS]:
         try:
             shown, run = gates(registry.run(name)), name
@@ -65,7 +66,9 @@ def quality(
         run=run,
         runs=names[:RUNS],
         gates={
-            suite: {**gate, "results": sort(request, gate["results"], RESULTS, "", suite)}
+            suite: gate.model_copy(
+                update={"results": sort(request, gate.results, RESULTS, "", suite)}
+            )
             for suite, gate in shown.items()
         },
         numbers=shown_numbers,
@@ -78,23 +81,23 @@ def quality(
     )
 
 
-def _verdict(result: Mapping[str, Any]) -> int:
+def _verdict(result: ExpectationRecord) -> int:
     """Return the rank of a result: failures first, then warnings."""
-    return 2 if result["success"] else int(result["severity"] == "warning")
+    return 2 if result.success else int(not result.fails_gate)
 
 
-def _observed(result: Mapping[str, Any]) -> tuple[bool, Any]:
+def _observed(result: ExpectationRecord) -> tuple[bool, Any]:
     """Return a sort key: numbers by value, then other values as text."""
-    seen = result.get("observed")
+    seen = result.observed
     number = isinstance(seen, int | float)
     return (not number, seen if number else str(seen))
 
 
 #: Column -> sort key; "" keeps the order of the gate.
-RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+RESULTS: dict[str, Callable[[ExpectationRecord], Any]] = {
     "": lambda result: 0,
     "verdict": _verdict,
-    "what": lambda result: result["what"],
+    "what": lambda result: result.what,
     "observed": _observed,
 }
 DOCS: dict[str, Callable[[Page], Any]] = {
@@ -114,7 +117,9 @@ def _history_by(numbers: Sequence[int]) -> dict[str, Callable[[History], Any]]:
 
 
 @router.get(f"/{FOLDER}/{{name}}", response_class=HTMLResponse)
-def data_docs(found: ReadableTable, user: User, session: SessionDep, name: str) -> HTMLResponse:
+def data_docs(
+    request: Request, found: ReadableTable, user: User, session: SessionDep, name: str
+) -> HTMLResponse:
     """Return a page of Great Expectations' Data Docs; only names in the index are read."""
     store = found.registry.store
     known = {p.name: p.run for p in pages(store)}
@@ -127,6 +132,8 @@ def data_docs(found: ReadableTable, user: User, session: SessionDep, name: str) 
             403, "This page names runs that you may not see. Airflow's rights decide."
         )
     try:
-        return document(store.read(f"{FOLDER}/{name}"))
+        home = request.url.path.rsplit(f"/{FOLDER}/", 1)[0]
+        links = {found.spec.table: home, "Data quality": f"{home}/quality"}
+        return document(store.read(f"{FOLDER}/{name}"), links)
     except FileNotFoundError:
         raise HTTPException(404, "There are no Data Docs yet: no gate has run.") from None

@@ -1,6 +1,6 @@
-"""Stop a run, let a half-moved one go on, or undo it.
+"""Stop a run, let a half-moved one go on, undo it, or repair its table.
 
-All three use the functions behind Airflow's own REST API, as starting and answering do.
+All of them use the functions behind Airflow's own REST API, as starting and answering do.
 """
 
 from __future__ import annotations
@@ -12,25 +12,38 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunPatchBody
 from airflow.api_fastapi.core_api.datamodels.task_instances import ClearTaskInstancesBody
 from airflow.api_fastapi.core_api.routes.public.dag_run import patch_dag_run
-from airflow.api_fastapi.core_api.routes.public.task_instances import post_clear_task_instances
 from airflow.models.taskinstance import TaskInstance
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evenkeel.inspect.half_moved import half_moved_in
-from evenkeel_ui.access import REBALANCE, DagAccessEntity, ReadableTable, User, own_form, require
-from evenkeel_ui.pages import runs
+from evenkeel.inspect.half_moved import find_half_moved
+from evenkeel.table import Table
+from evenkeel_ui.access import (
+    REBALANCE,
+    REPAIR,
+    DagAccessEntity,
+    OwnForm,
+    ReadableTable,
+    Token,
+    User,
+    own_form,
+    require,
+    table_to_run,
+)
+from evenkeel_ui.airflow_runs import runs, stuck
+from evenkeel_ui.airflow_versions import clear_tasks
+from evenkeel_ui.pages.fields import SAID
 from evenkeel_ui.pages.plans import sent
 
-router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["recovery"])
+router = APIRouter(prefix="/tables/{table}", tags=["recovery"])
 DECISIONS = ("stop", "go_on", "undo")
 #: Tasks of which one must have failed for roll_back to run.
 _BEFORE = ("migrate", "verify", "publish")
 
 
-@router.post("/recover", dependencies=[Depends(own_form)])
+@router.post("/runs/{run}/recover")
 def recover(
     request: Request,
     run: str,
@@ -38,6 +51,7 @@ def recover(
     user: User,
     session: SessionDep,
     names: Annotated[set[str], Depends(sent)],
+    csrf: Token = "",
     decision: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
     """Stop a run that goes on; let a half-moved table's run go on, or undo what it moved."""
@@ -45,8 +59,8 @@ def recover(
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     right = DagAccessEntity.RUN if decision == "stop" else DagAccessEntity.TASK_INSTANCE
     require(user, "PUT", dag, right)
-    if others := sorted(names - {"csrf", "decision"}):
-        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
+    own_form(request, user, csrf)
+    _known(names, {"csrf", "decision"})
     if decision not in DECISIONS:
         raise HTTPException(422, f"decision: allowed are {', '.join(DECISIONS)}.")
     if known is None:
@@ -56,7 +70,7 @@ def recover(
             raise HTTPException(409, "This run has ended already: there is nothing to stop.")
         _stop(session, user, known)
     else:
-        half = half_moved_in(found.registry, found.registry.run(run))
+        half = find_half_moved(found.registry, found.registry.run(known.folder))
         if known.goes_on:
             raise HTTPException(409, "This run goes on. Stop it first, or wait for its end.")
         if half is None:
@@ -65,6 +79,34 @@ def recover(
             raise HTTPException(409, "Rolling back has begun: it must end first. Press Undo.")
         _again(session, user, known, decision)
     return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
+
+
+@router.post("/repair")
+def repair(
+    request: Request,
+    found: Annotated[Table, Depends(table_to_run(REPAIR))],
+    user: User,
+    session: SessionDep,
+    names: Annotated[set[str], Depends(sent)],
+    _: OwnForm,
+    dry_run: Annotated[str, Form()] = "",
+) -> RedirectResponse:
+    """Start the DAG that brings the state tables to the current epoch; back to the table's page."""
+    table = found.spec.table
+    _known(names, {"csrf", "dry_run"})
+    if dry_run not in SAID:
+        raise HTTPException(422, f"dry_run: allowed are {', '.join(filter(None, SAID))}.")
+    # A half-moved table is what a repair is for.
+    if why := stuck.blocked(session, user, table, f"{REPAIR}{table}", None):
+        raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
+    asked = {"dry_run": True} if SAID[dry_run] else {}
+    runs.start(session, request, user, f"{REPAIR}{table}", asked)
+    return RedirectResponse(f"{request.url.path.removesuffix('/repair')}#runs", 303)
+
+
+def _known(names: set[str], allowed: set[str]) -> None:
+    if others := sorted(names - allowed):
+        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
 
 
 def _stop(session: Session, user: BaseUser, run: runs.AirflowRun) -> None:
@@ -95,6 +137,5 @@ def _again(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str
             "include_downstream": not undo,
         }
     )
-    # The function writes to the session. FastAPI would turn its result into the answer.
-    post_clear_task_instances(run.dag, runs.dag_bag(), body, session, user)
+    clear_tasks(run.dag, runs.dag_bag(), body, session, user)
     runs.log(session, user, "clear_task_instances", run.dag, run.run, {"decision": decision})

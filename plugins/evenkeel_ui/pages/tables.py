@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from operator import itemgetter
 from typing import Any
 
@@ -14,15 +15,26 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from evenkeel.inspect.epoch_charts import epochs_svg, moved_svg
+from evenkeel.inspect.epoch_charts import epochs_svg, planned_svg
 from evenkeel.inspect.key_history import Past, Stay, owner_names, past, stays
+from evenkeel.inspect.load_history import past_windows
 from evenkeel.inspect.status import TableStatus, table_status
 from evenkeel.quality.data_docs import pages
+from evenkeel.registry.epochs import Registry
 from evenkeel.registry.profiles import run_names
 from evenkeel.render.charts import NARROW, WIDE
-from evenkeel.runs.report import pictures
-from evenkeel_ui.access import ReadableTable, User, form_token
-from evenkeel_ui.pages import runs, triage
+from evenkeel.runs.report import floor_note, pictures
+from evenkeel_ui.access import (
+    REBALANCE,
+    DagAccessEntity,
+    ReadableTable,
+    User,
+    form_token,
+    may,
+)
+from evenkeel_ui.airflow_runs import runs, stuck, triage
+from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.pages.channel import drawn
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 from partitioning.function.function import PartitioningFunction
@@ -58,6 +70,7 @@ def table_page(
     session: SessionDep,
     key: str = "",
     every: bool = False,
+    before: int | None = None,
 ) -> HTMLResponse:
     """Show loads, epochs, imbalance against bytes moved, heavy keys, and where a key lives."""
     now = table_status(found)
@@ -66,28 +79,44 @@ def table_page(
     # newest epochs are enough: an older start shows as "or earlier".
     count = None if every else EPOCHS
     known = past(registry, None if key else count, plans=count)
-    epochs = known[:count]
+    epochs = known[:count] if before is None else past(registry, count, before=before)
     channels = sort(request, _channels(now), CHANNELS, "-share", "channels")
     keys = sort(request, _heavy(now, known), KEYS, "-load", "keys")
+    problems: list[str] = []
+    windows = past_windows(registry, problems)
     rows = triage.recent(session, user, [found.spec.table])
-    listed = {row.name for row in rows}
+    listed = {name for row in rows for name in row.names}
+    errors = _errors(session, user, registry, rows)
     return page(
         request,
         "table.html.j2",
-        stuck=triage.stuck(session, user, found.spec.table, now.half),
+        stuck=stuck.stuck_table(session, user, found.spec.table, now.half),
         csrf=form_token(user),
         rows=rows,
-        errors=_errors(session, user, rows),
+        errors=errors,
+        misplaced=stuck.misplaced(now, rows, errors.values()),
+        may_repair=stuck.may_repair(user, found.spec.table),
         table=found.spec.table,
         spec=found.spec,
+        floor_note=floor_note(found.spec.split is not None),
         now=now,
-        problems=[*now.problems, *(e.problem for e in known if e.problem)],
-        pictures=_pictures(now),
+        problems=list(
+            dict.fromkeys([*now.problems, *(e.problem for e in known if e.problem), *problems])
+        ),
+        pictures=_pictures(now, request.url.path),
+        windows=windows[::-1],
+        windows_picture=drawn(
+            windows, [w.imbalance for w in windows], "Imbalance over windows", found.spec.trigger
+        ),
         channels=channels[: MOST if every else FIRST],
         channels_count=len(channels),
         epochs=sort(request, epochs, EPOCHS_BY, "-number", "epochs"),
         epochs_pictures=_past_pictures(epochs),
         epochs_count=len(registry.numbers()) if now.epoch else 0,
+        before=before,
+        older=epochs[-1].number if epochs and epochs[-1].number > 0 else None,
+        may_start=may(user, "POST", f"{REBALANCE}{found.spec.table}", DagAccessEntity.RUN),
+        today=date.today().isoformat(),
         keys=keys[: MOST if every else FIRST_KEYS],
         keys_count=len(keys),
         key=key,
@@ -104,12 +133,12 @@ def table_page(
 
 
 def _errors(
-    session: Session, user: User, rows: list[triage.RunRow]
+    session: Session, user: User, registry: Registry, rows: list[triage.RunRow]
 ) -> dict[tuple[str, str], str | None]:
     """Return (DAG, run) -> error line of the newest failed runs; reading logs can be slow."""
     failed = [r for r in rows if r.state == "failed"][:LOGS]
     return {
-        (r.dag, r.run): triage.error_line(session, user, r.dag, r.run, r.failed_task)
+        (r.dag, r.run): error_line(session, user, registry, r.dag, r.run, r.failed_task)
         for r in failed
     }
 
@@ -212,26 +241,35 @@ def _search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
 
 
 def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
-    """Return how each key is placed: "split", "by name", or "" if it goes with its slot."""
-    named = np.where(np.isin(hashes, function.explicit_keys), "by name", "")
+    """Return how each key is placed: "split", "pinned", or "" if it goes with its slot."""
+    named = np.where(np.isin(hashes, function.explicit_keys), "pinned", "")
     return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
 
 
-def _pictures(now: TableStatus) -> dict[str, dict[str, Markup]] | None:
-    """Draw the last rebalance; if there was none, the current epoch on the newest profile."""
+def _pictures(now: TableStatus, home: str) -> dict[str, dict[str, Markup]] | None:
+    """Draw the last rebalance; if there was none, the current epoch on the newest profile.
+
+    Each bar is a link to the page of its channel.
+    """
+    count = len(now.epoch.function.channels) if now.epoch else 0
+    links = [f"{home}/channels/{number}" for number in range(count)]
     if now.plan is not None:
-        return pictures(now.plan)
+        return pictures(now.plan, links)
     if now.epoch is None or now.learned is None:
         return None
     function = now.epoch.function
-    return pictures(plan_for(now.table.spec.table, now.learned.profile, function, function))
+    plan = plan_for(now.table.spec.table, now.learned.profile, function, function)
+    return pictures(plan, links)
 
 
 def _past_pictures(epochs: list[Past]) -> list[tuple[str, dict[str, Markup]]]:
     plans = [e.plan for e in reversed(epochs) if e.plan is not None]
     if not plans:
         return []
-    drawn = (("Imbalance of each epoch", epochs_svg), ("State moved for each epoch", moved_svg))
+    drawn = (
+        ("Imbalance of each epoch", epochs_svg),
+        ("State that the plan of each epoch moves", planned_svg),
+    )
     sizes = (("wide", WIDE), ("narrow", NARROW))
     return [
         (told, {size: Markup(draw(plans, width=width)) for size, width in sizes})

@@ -1,1 +1,1 @@
-"""Read events, aggregate them by key, and sketch their load."""
+"""Events: read them, aggregate them by key, and sketch their load."""

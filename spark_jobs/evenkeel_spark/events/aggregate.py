@@ -1,4 +1,4 @@
-"""How events become state: one aggregate per key for all state tables, and how two are merged."""
+"""Aggregation of events to state: one aggregate a key for all tables, and SQL to merge two."""
 
 from __future__ import annotations
 
@@ -15,33 +15,39 @@ from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import RAISED
 from evenkeel.spec.parts import StateColumn, StateTable
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import col
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
 
-#: What Spark says of a value that its type does not hold, and our merges say of theirs.
+#: Errors of Spark, and of our merges, for a value that its type cannot hold.
 _OVERFLOWS = (RAISED, "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_OVERFLOW")
 #: Number of events behind a folded row.
 EVENTS = "_events"
 
 
 def route(events: DataFrame, function: PartitioningFunction) -> DataFrame:
-    """Every event in the task of its key's channel: task i holds channel i alone."""
+    """Bring every event into the task of its key's channel: task i has channel i alone."""
     routed = events.withColumn(CHANNEL, F.expr(channel_sql(function)))
-    return routed.repartitionById(len(function.channels), CHANNEL)
+    return one_task_a_channel(routed, len(function.channels))
 
 
 def fold(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, by: Sequence[str] = ()
 ) -> DataFrame:
-    """One row a key: slot, key, EVENTS, and the columns of every state table (see `alias`).
+    """Aggregate events to one row a key: slot, key, EVENTS, columns of all state tables.
+
+    State columns have the names that `alias` gives.
 
     Parameters
     ----------
-    by : columns to keep in front, e.g. the channel of routed events: Spark then needs no second
-        shuffle, since each channel's rows already share a task
+    events : of the window
+    spec : of the table
+    function : of the current epoch
+    by : columns to keep in front, such as the channel of routed events. Then Spark needs no second
+        shuffle, because each channel's rows already share a task
     """
     columns = [
         _aggregate(c, spec).alias(alias(name, column))
@@ -49,13 +55,14 @@ def fold(
         for column, c in table.columns.items()
     ]
     keys = (col(c) for c in spec.key)
-    folded = events.groupBy(*by, *keys).agg(F.count(F.lit(1)).alias(EVENTS), *columns)
+    place = [PLACE] if by and PLACE in events.columns else []
+    folded = events.groupBy(*place, *by, *keys).agg(F.count(F.lit(1)).alias(EVENTS), *columns)
     slot = F.expr(slot_sql(function.key, len(function.slots))).alias(SLOT)
-    return folded.select(*by, slot, *(col(c) for c in folded.columns if c not in by))
+    return folded.select(*by, slot, *(col(c) for c in folded.columns if c not in (PLACE, *by)))
 
 
 def of_table(folded: DataFrame, spec: TableSpec, name: str) -> DataFrame:
-    """One state table's part of `fold`'s result, under the table's own column names."""
+    """Return one state table's part of `fold`'s result, with the table's own column names."""
     return folded.select(
         CHANNEL,
         SLOT,
@@ -65,17 +72,22 @@ def of_table(folded: DataFrame, spec: TableSpec, name: str) -> DataFrame:
 
 
 def alias(table: str, column: str) -> str:
-    """Name of a state column among those of all state tables."""
+    """Return the name of a state column among those of all state tables."""
     return f"{table}.{column}"
 
 
 def merged_sql(table: StateTable, old: str, new: str, types: Mapping[str, str]) -> dict[str, str]:
-    """SQL by state column for the value that two partial ones become; a null is no value.
+    """Write SQL for each state column that merges two partial values. A null is no value.
 
     Parameters
     ----------
-    old, new : SQL aliases of the state row and of the window's
+    table : its part of the spec
+    old, new : SQL aliases of the state row and of the window's row
     types : Spark's simple name of the type of each state column
+
+    Returns
+    -------
+    SQL by column.
     """
     return {
         name: merges()[column.merge].pair(
@@ -86,8 +98,17 @@ def merged_sql(table: StateTable, old: str, new: str, types: Mapping[str, str]) 
 
 
 @contextmanager
-def exact(where: str) -> Iterator[None]:
-    """Turns Spark's failure to hold a value into one InputError; nothing was written then."""
+def exact(
+    where: str,
+    fix: str = "Correct the events, or give the input column a type whose sum is wider, such as a "
+    "decimal with fewer digits after the point",
+) -> Iterator[None]:
+    """Turn Spark's failure to hold a value into an InputError. Nothing was written then.
+
+    Parameters
+    ----------
+    fix : what the error advises
+    """
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -99,8 +120,7 @@ def exact(where: str) -> Iterator[None]:
         raise InputError(
             f"a state column cannot hold a merged value ({told})",
             where,
-            "Correct the events, or give the input column a type whose sum is wider, such as a "
-            "decimal with fewer digits after the point",
+            fix,
         ) from error
 
 

@@ -1,10 +1,12 @@
-"""The two passes over events that `learn` makes sketches in: the load of fine slots, then the keys
-of only those fine slots that are heavy enough to hold a heavy key.
+"""Sketches of a day's events: the load of each slot, and the load of heavy keys by name.
 
-Where there are so many channels that nearly every fine slot is that heavy, the second pass shuffles
-nearly all keys. There a sketch (`frequent`) may say between the two which keys may be heavy, and
-the second pass counts these alone. Whatever the sketch, the same keys are listed with the same
-loads: exact counts.
+`learn` makes them in two passes. The first adds up the load of fine slots. The second counts the
+keys of only those fine slots that are heavy enough to hold a heavy key.
+
+With so many channels that nearly every fine slot is that heavy, the second pass would shuffle
+nearly all keys. Then a sketch (`heavy_hitters`) can say between the passes which keys may be
+heavy, and the second pass counts these alone. With any sketch the same keys are listed with the
+same, exact loads.
 """
 
 from __future__ import annotations
@@ -43,17 +45,22 @@ from partitioning.function.sql import among_sql, array_sql, hash_sql, slot_sql
 from partitioning.workload.profile import Floats, Sketch, sums_by
 
 FINE, ROWS = "_fine", "_rows"
-#: Fine slots to a slot. More find heavy keys in fewer rows of the second pass.
+#: Fine slots in a slot. With more of them the second pass reads fewer rows, and the first pass
+#: returns more.
 FINENESS = 16
 
 
 @dataclass(frozen=True)
 class Passes:
-    """What the two passes need to know: the key, S, and when a key is listed.
+    """Parameters of the two passes.
 
-    share : of a day's load, from which a key is heavy
+    Parameters
+    ----------
+    key : columns of the key
+    slots : S
+    share : part of a day's load from which on a key is heavy
     explicit : hashes of keys that are listed whatever their load, int64 (K,)
-    sketch : how the keys that may be heavy are found: "exact", or one of `frequent`'s
+    sketch : how keys that may be heavy are found: "exact", or one of `heavy_hitters`
     """
 
     key: tuple[KeyColumn, ...]
@@ -64,24 +71,26 @@ class Passes:
 
     @property
     def found(self) -> float:
-        """Share of a day's load from which no key is missed."""
+        """Part of a day's load from which on no key is missed."""
         return found_from(self.share, self.sketch)
 
     @property
     def fine_slots(self) -> int:
-        """A multiple of S, so that a fine slot lies in one slot; bounded for very large S."""
+        """Number of fine slots: a multiple of S, so each lies in one slot; limited for large S."""
         return self.slots * max(1, min(FINENESS, (1 << 18) // self.slots))
 
 
 def with_days(events: DataFrame, spec: TableSpec, by: Column | None = None) -> DataFrame:
-    """Events with the column DAY: days since 1970, 0 for all where the input has no time; or `by`,
-    whatever else numbers the pieces of a window."""
+    """Add the column DAY to events.
+
+    DAY is `by` if given, or else the days since 1970, or 0 if the input has no time.
+    """
     day = F.unix_date(day_of(spec)) if spec.input.time else F.lit(0)
     return events.withColumn(DAY, day if by is None else by)
 
 
 def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
-    """First pass: load, rows, and what is wrong, by day and fine slot."""
+    """Run the first pass: load, rows and counts of wrong events, by day and fine slot."""
     wrong = [F.count_if(null_key(spec)).alias("_null_keys")]
     load = F.count(F.lit(1)).cast("double")
     if spec.load is not None:
@@ -94,8 +103,10 @@ def fine_loads(events: DataFrame, spec: TableSpec, passes: Passes) -> DataFrame:
 
 
 def hash_frame(spark: SparkSession, hashes: Hashes) -> DataFrame:
-    """HASH of each of these, to join with: there may be hundreds of thousands, too many for an IN
-    list."""
+    """Return a frame with the column HASH of these, to join with.
+
+    There may be hundreds of thousands of them, too many for an IN list.
+    """
     return spark.range(1).select(F.explode(F.expr(array_sql(hashes, "BIGINT"))).alias(HASH))
 
 
@@ -106,8 +117,20 @@ def heavy_keys(
     least: float,
     only: DataFrame | None = None,
 ) -> DataFrame:
-    """Second pass: load of the found events' keys (with `only`, of those whose HASH it has) that
-    have at least `least`, and of the explicit keys, by day: DAY, HASH, key columns, LOAD."""
+    """Run the second pass: by day the load of keys with at least `least`, and of explicit keys.
+
+    Parameters
+    ----------
+    found : events of heavy fine slots
+    spec : of the table
+    passes : parameters of the passes
+    least : load
+    only : HASH of the keys to count besides the explicit ones; None: all
+
+    Returns
+    -------
+    Columns DAY, HASH, key columns, LOAD.
+    """
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     keys = [col(c.name) for c in passes.key]
     if only is not None:
@@ -122,17 +145,23 @@ def heavy_keys(
 def sketch_days(
     events: DataFrame, spec: TableSpec, passes: Passes, by: Column | None = None
 ) -> dict[int, Sketch]:
-    """Sketches of every day that has events, by day (days since 1970), in two passes over all,
-    or three where a sketch names the keys that may be heavy.
+    """Sketch every day that has events, in two passes, or three with a sketch that names keys.
 
     Parameters
     ----------
+    events : of one or several days
+    spec : of the table
+    passes : parameters of the passes
     by : number (INT) of each event's piece; None: its day
+
+    Returns
+    -------
+    Sketches by day (days since 1970), or by piece.
 
     Raises
     ------
-    InputError : null keys where the spec refuses them; loads that are not finite or below 0; a
-        sketch that executors cannot run
+    InputError : null keys that the spec refuses; loads that are not finite or below 0; a sketch
+        that executors cannot run
     """
     events = with_days(without_null_keys(events, spec), spec, by)
     with reading(spec):
@@ -165,7 +194,7 @@ def sketch_days(
     sketches = {}
     for i, d in enumerate(days.tolist()):
         mine = np.flatnonzero(key_day == d)
-        # Two keys of one hash are one key to the function.
+        # The function takes two keys with one hash for one key.
         distinct, one, inverse = np.unique(hashes[mine], return_index=True, return_inverse=True)
         sketches[d] = Sketch(
             load=np.bincount(fine[at == i] % passes.slots, load[at == i], minlength=passes.slots),
@@ -179,8 +208,12 @@ def sketch_days(
 
 
 def hour_loads(events: DataFrame, spec: TableSpec) -> dict[int, Floats]:
-    """Load of each hour (UTC), float64 (24,), of every day that has events, by day (days since
-    1970). None of any where times are dates, which know no hours."""
+    """Return the load of each hour (UTC), float64 (24,), of every day that has events.
+
+    Returns
+    -------
+    Loads by day (days since 1970); empty if times are dates, which have no hours.
+    """
     if isinstance(events.schema[need_time(spec)].dataType, T.DateType):
         return {}
     events = with_days(without_null_keys(events, spec), spec)
@@ -199,8 +232,10 @@ def _total(table: pa.Table, column: str) -> int:
 
 
 def _member_sql(value: str, members: np.ndarray) -> str:
-    """SQL for `value` being one of `members`, all >= 0: a bitmap, for an IN list of thousands
-    boxes every value that it tests."""
+    """Write SQL that is true if `value` is one of `members`, all >= 0.
+
+    It is a bitmap, because Spark boxes every value that it tests against a long IN list.
+    """
     words = np.zeros(int(members.max()) // 64 + 1 if len(members) else 1, np.uint64)
     np.bitwise_or.at(words, members // 64, np.uint64(1) << (members % 64).astype(np.uint64))
     literals = ", ".join(
@@ -212,7 +247,7 @@ def _member_sql(value: str, members: np.ndarray) -> str:
 
 
 def _name(values: Sequence[object]) -> str:
-    """How a person writes the key."""
+    """Write a key as people do."""
     return " | ".join(
         "null" if v is None else bytes(v).hex() if isinstance(v, bytes | bytearray) else str(v)
         for v in values

@@ -1,9 +1,9 @@
-"""The keys that may be heavy, by a sketch: the only ones that `passes` then groups by key.
+"""Keys that may be heavy, found by a sketch: only these are then grouped by key.
 
-Where there are so many channels that nearly every fine slot may hold a heavy key, grouping shuffles
-nearly all keys. A sketch of each partition leaves that of the few which it names. approx_top_k is
-Spark's own and counts events; Space Saving and lossy counting are ours and run in Python workers,
-which must find this package.
+With so many channels that nearly every fine slot may hold a heavy key, grouping shuffles nearly all
+keys. A sketch of each partition shuffles only the few keys that it names. approx_top_k is Spark's
+own and counts events. Space Saving and lossy counting are ours. They run in Python workers, which
+must be able to import this package.
 """
 
 from __future__ import annotations
@@ -25,41 +25,48 @@ from partitioning.errors import InputError
 from partitioning.workload.sketches import Counted, LossyCounting, SpaceSaving
 
 DAY, LOAD, HASH = "_day", "_load", "_hash"
-#: Of approx_top_k: a table of this many entries misses no item of over 3.5 / entries of all rows
+#: Constants of approx_top_k. Its table misses no item with more than MISSED / entries of all rows
 #: (Anderson et al., "A high-performance algorithm for identifying frequent items in data streams",
-#: IMC 2017, in Apache DataSketches), it is filled up to so much, and Spark tracks at most so many.
+#: IMC 2017, in Apache DataSketches). FILLED is the part of the table that it fills. Spark tracks at
+#: most TRACKED items.
 MISSED, FILLED, TRACKED = 3.5, 0.75, 1_000_000
-#: Ours, by the spec's name.
+#: Our own sketches, by the spec's name.
 COUNTED: dict[str, type[Counted]] = {"space_saving": SpaceSaving, "lossy_counting": LossyCounting}
-#: What any sketch may miss of a key, as a share of the load from which it must be found.
+#: Part of a heavy key's least load that a sketch may miss. Higher: smaller tables, more candidates.
 SLACK = 0.5
-#: Rows that are taken in at once, at least: a batch costs as much as the counters that there are.
+#: Least rows of a batch. Each batch costs time in proportion to the counters, so more is faster.
 ROWS_AT_ONCE = 1 << 17
 
 
 def entries(share: float) -> int:
-    """Of approx_top_k's table: a power of two, such that what it may miss is SLACK of `share`, or
-    more where Spark does not track as many."""
+    """Return the size of approx_top_k's table, a power of two.
+
+    It may miss SLACK of `share`, or more if Spark does not track that many items.
+    """
     most = 2 ** int(math.log2(TRACKED / FILLED))
     return int(min(2 ** math.ceil(math.log2(MISSED / SLACK / share)), most))
 
 
 def found_from(share: float, sketch: str) -> float:
-    """Share of a day's load from which a sketch misses no key: `share`, or more."""
+    """Return the part of a day's load from which on a sketch misses no key: `share` or more."""
     return max(share, MISSED / SLACK / entries(share)) if sketch == "approx_top_k" else share
 
 
 def frequent_keys(
     events: DataFrame, sketch: str, share: float, least: Mapping[int, float]
 ) -> DataFrame:
-    """The keys, HASH, that have `least` on any day, and some that have at least half of that.
+    """Return the keys that have `least` on any day, and some that have at least half of it.
 
     Parameters
     ----------
     events : DAY, HASH, LOAD (finite, none below 0)
     sketch : "approx_top_k", "space_saving" or "lossy_counting"; the first and the last count events
-    share : what `least` is of a day's load; see `found_from`
+    share : part of a day's load that `least` is; see `found_from`
     least : load, by day
+
+    Returns
+    -------
+    Column HASH.
     """
     if sketch == "approx_top_k":
         counted = _top(events, share)
@@ -69,15 +76,17 @@ def frequent_keys(
             _counting(COUNTED[sketch], SLACK / 2 * share), schema
         )
         counted = counted.groupBy(DAY, HASH).agg(F.sum(LOAD).alias(LOAD))
-    # What each partition misses is at most a share of its load, so all together of the day's.
+    # Each partition misses at most a part of its own load, so all miss that part of the day's.
     days = F.create_map(*(F.lit(v) for day in least.items() for v in day))
     return counted.where(F.col(LOAD) >= days[F.col(DAY)] * SLACK).select(HASH)
 
 
 @contextmanager
 def python_workers(sketch: str) -> Iterator[None]:
-    """Turns Spark's failure to run ours, where executors lack Python or a package, into one
-    InputError."""
+    """Turn Spark's failure to run our sketches into an InputError.
+
+    It fails if an executor lacks Python or a package.
+    """
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -85,17 +94,17 @@ def python_workers(sketch: str) -> Iterator[None]:
         if sketch not in COUNTED or lack is None:
             raise
         raise InputError(
-            f"sketch: {sketch} runs in Python on every executor, which one cannot ({lack[0]})",
+            f"sketch: {sketch} needs Python on every executor, and one lacks it ({lack[0]})",
             "executors",
             "Install this package there and name its Python in PYSPARK_PYTHON, or take exact",
         ) from error
 
 
 def _top(events: DataFrame, share: float) -> DataFrame:
-    """What approx_top_k counts of each day: DAY, HASH, LOAD."""
-    # Its last argument is the items it tracks: of that, Spark makes the table's size.
+    """Count each day's keys by approx_top_k: DAY, HASH, LOAD."""
+    # The last argument is the number of tracked items, from which Spark computes the table's size.
     tracked = int(entries(share) * FILLED)
-    # No more keys than this can have enough.
+    # No more keys than this can have enough load.
     most = min(math.ceil(1 / (SLACK * share)), tracked)
     top = events.groupBy(DAY).agg(F.expr(f"approx_top_k({HASH}, {most}, {tracked})").alias("top"))
     return top.select(DAY, F.inline("top")).select(
@@ -106,8 +115,10 @@ def _top(events: DataFrame, share: float) -> DataFrame:
 def _counting(
     kind: type[Counted], epsilon: float
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A task of Spark's: a partition's sketch of each day, and of it the keys with over `epsilon`
-    of the load; so it misses at most twice that."""
+    """Return a Spark task that sketches each day of a partition.
+
+    It yields the keys with over `epsilon` of the load, so it misses at most twice that.
+    """
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sketches: defaultdict[int, Counted] = defaultdict(lambda: kind(epsilon))
@@ -117,9 +128,9 @@ def _counting(
                 mine = days == day
                 sketches[day].update(hashes[mine], load[mine])
         for day, sketch in sketches.items():
-            told = sketch.counts > epsilon * sketch.total
-            at = np.full(told.sum(), day, np.int32)
-            columns = (at, sketch.keys[told], sketch.counts[told])
+            listed = sketch.counts > epsilon * sketch.total
+            at = np.full(listed.sum(), day, np.int32)
+            columns = (at, sketch.keys[listed], sketch.counts[listed])
             yield pa.RecordBatch.from_arrays(
                 [pa.array(column) for column in columns], names=[DAY, HASH, LOAD]
             )
@@ -128,7 +139,7 @@ def _counting(
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The same rows in pieces of at least `rows`, but for the last."""
+    """Join batches to pieces of at least `rows` rows, except for the last."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

@@ -1,4 +1,4 @@
-"""Reading the input: events as a checked DataFrame, cut to a window, with their key and slot."""
+"""The input: events as a checked DataFrame, cut to a window, with their key and slot."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def col(name: str) -> Column:
-    """A column by its name, dots and all."""
+    """Return a column by its name, which may have dots."""
     return F.col(quoted(name))
 
 
 def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = None) -> DataFrame:
-    """The input, only the columns that the spec names, and `row`, by which a function splits keys.
+    """Read the columns of the input that the spec names, and `row`, by which keys are split.
 
-    Keys of a CSV file are read as strings: what their digits look like today must not decide
-    how they hash tomorrow.
+    Keys of a CSV file are read as strings. Otherwise their hash could depend on what the digits of
+    other rows look like.
 
     Raises
     ------
-    InputError : nothing there, not readable, or a column that is missing or of a wrong type
+    InputError : the input is missing or unreadable, or a column is missing or of a wrong type
     """
     source = spec.input
     try:
@@ -74,7 +74,7 @@ def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = No
 
 
 def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
-    """The key's columns with the types that the input has; InputError for one that cannot hash."""
+    """Return the key's columns with the types of the input. Raise InputError if one cannot hash."""
     try:
         return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
     except InputError as error:
@@ -82,8 +82,14 @@ def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
 
 
 def row_column(events: DataFrame, spec: TableSpec) -> KeyColumn | None:
-    """The column by which the spec allows keys to be split, with the type that the input has; None:
-    it does not. InputError for a type that cannot hash."""
+    """Return the column by which the spec allows keys to be split, with the type of the input.
+
+    None: the spec splits no key.
+
+    Raises
+    ------
+    InputError : it has a type that cannot be hashed
+    """
     if spec.split is None:
         return None
     try:
@@ -95,7 +101,7 @@ def row_column(events: DataFrame, spec: TableSpec) -> KeyColumn | None:
 
 
 def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
-    """Refuse an input whose key is not of the types that the epoch's function was made for."""
+    """Refuse an input whose key has other types than the epoch's function was made for."""
     found = key_columns(events, spec)
     if tuple(found) != tuple(key):
         raise InputError(
@@ -106,9 +112,9 @@ def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> N
 
 
 def between(events: DataFrame, spec: TableSpec, start: date | None, end: date | None) -> DataFrame:
-    """Events of the days [start, end); UTC days. None: open.
+    """Return the events of the UTC days [start, end). None: open.
 
-    Compared with the raw column, so that Parquet can prune by it.
+    It compares the raw column, so that Parquet can prune by it.
     """
     time = need_time(spec)
     kind = events.schema[time].dataType.simpleString()
@@ -119,24 +125,24 @@ def between(events: DataFrame, spec: TableSpec, start: date | None, end: date | 
 
 
 def need_time(spec: TableSpec) -> str:
-    """The time column; InputError where the spec has none."""
+    """Return the name of the time column. Raise InputError if the spec has none."""
     if spec.input.time is None:
         raise InputError("input.time is not set", f"spec of {spec.table}", "Name its time column")
     return spec.input.time
 
 
 def day_of(spec: TableSpec) -> Column:
-    """The UTC day (DATE) of each event."""
+    """Return the UTC day (DATE) of each event."""
     return col(need_time(spec)).cast("date")
 
 
 def day_number(day: date) -> int:
-    """Days since 1970: how Delta's transaction ids and the sketches' jobs count days."""
+    """Return the days since 1970, as in Delta's transaction ids and in sketches."""
     return (day - date(1970, 1, 1)).days
 
 
 def null_key(spec: TableSpec) -> Column:
-    """Whether any column of the key is null."""
+    """Return whether any column of the key is null."""
     found = F.lit(False)
     for name in spec.key:
         found = found | col(name).isNull()
@@ -144,12 +150,12 @@ def null_key(spec: TableSpec) -> Column:
 
 
 def without_null_keys(events: DataFrame, spec: TableSpec) -> DataFrame:
-    """Drops events with a null in the key where the spec says so."""
+    """Drop events with a null in the key if the spec says so."""
     return events.where(~null_key(spec)) if spec.null_keys == "drop" else events
 
 
 def refuse_null_keys(count: int, spec: TableSpec) -> None:
-    """InputError where there are null keys and the spec does not allow them."""
+    """Raise InputError if there are null keys and the spec refuses them."""
     if count and spec.null_keys == "refuse":
         raise InputError(
             f"{count} events have a null in the key ({', '.join(spec.key)})",
@@ -159,8 +165,10 @@ def refuse_null_keys(count: int, spec: TableSpec) -> None:
 
 
 def refuse_null_times(events: DataFrame, spec: TableSpec) -> None:
-    """Refuse an input with events that have no time, unless the spec says to leave them out: no
-    window would ever have them. Costs a Spark job; Parquet and Delta skip files without nulls.
+    """Refuse an input with events that have no time, unless the spec drops them.
+
+    No window would ever have them. This costs a Spark job; Parquet and Delta skip files without
+    nulls.
 
     Raises
     ------
@@ -178,10 +186,21 @@ def refuse_null_times(events: DataFrame, spec: TableSpec) -> None:
         )
 
 
+def with_times(events: DataFrame, spec: TableSpec) -> DataFrame:
+    """Leave out events that have no time, once `refuse_null_times` has let them pass.
+
+    Events of a caller's own stream may lack the column. Their time is then not asked for.
+    """
+    time = spec.input.time
+    if time is None or time not in events.columns:
+        return events
+    refuse_null_times(events, spec)
+    return events.where(col(time).isNotNull())
+
+
 @contextmanager
 def reading(spec: TableSpec) -> Iterator[None]:
-    """Turns Spark's failure to read an input file into one InputError that names the file, or,
-    where the store is down, into a StoreError."""
+    """Turn Spark's failure to read a file into InputError, or StoreError if the store is down."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -238,7 +257,7 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
         for name, column in state.columns.items():
             where, merge = f"state.{table}.columns.{name}", merges()[column.merge]
             if column.of is not None and not merge.takes(kind(column.of).simpleString()):
-                raise refuse(column.of, f"{merge.told}, for {column.merge} ({where})")
+                raise refuse(column.of, f"{merge.types_text}, for {column.merge} ({where})")
             if column.merge not in MERGES:
                 _check_own(events, column, merge)
             by = spec.last_by(column) if column.merge == "last" else None
@@ -247,7 +266,7 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
 
 
 def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
-    """Refuse a registered merge that is no SQL for its column, or gives partials another type."""
+    """Refuse a custom merge that is no SQL for its column, or changes a partial value's type."""
     where = f"merge {column.merge!r} of {VARIABLE}"
     try:
         folded = events.agg(F.expr(merge.fold(quoted(column.of or ""), "")).alias("x"))
@@ -260,8 +279,8 @@ def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
         what = f"does not do for column {column.of!r} ({_first_line(error)})"
         raise InputError(what, where, "Correct its SQL") from error
     if len(set(kinds.values())) > 1:
-        told = ", ".join(f"{n} {k.simpleString()}" for n, k in kinds.items())
-        raise InputError(f"changes the type of column {column.of!r}: {told}", where, "Add casts")
+        types = ", ".join(f"{n} {k.simpleString()}" for n, k in kinds.items())
+        raise InputError(f"changes the type of column {column.of!r}: {types}", where, "Add casts")
     if not comparable(kinds["fold"]):
         raise InputError(
             f"makes {kinds['fold'].simpleString()} of column {column.of!r}: rows with a map or a "

@@ -1,7 +1,7 @@
-"""Stored sketches, one a day, in the registry: sketches/MADE/2013-01-05.npz.
+"""Stored sketches in the registry, one a day: sketches/MADE/2013-01-05.npz.
 
-MADE is short for what a sketch depends on besides the day; a spec that changes it starts anew.
-Channels are not of it: days that were learned for fewer, `learn` learns again.
+MADE is short for what a sketch depends on besides the day. A spec that changes it starts an empty
+folder. The number of channels is no part of it: `learn` repeats days that were learned for fewer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ class Sketches:
         self._folder = f"sketches/{digest(made)[:12]}"
 
     def read(self, days: Iterable[date]) -> dict[date, Sketch]:
-        """Those of the days that are stored; DamagedError for a torn file."""
+        """Read the stored ones of these days.
+
+        Raises
+        ------
+        DamagedError : a file is torn
+        """
         stored = set(self._store.names(self._folder))
         return {
             day: sketch_from_bytes(
@@ -41,7 +46,7 @@ class Sketches:
         }
 
     def write(self, day: date, sketch: Sketch) -> None:
-        """Store or replace one day's."""
+        """Store or replace the sketch of a day."""
         self._store.write(self._file(day), sketch_to_bytes(sketch))
 
     def _file(self, day: date) -> str:

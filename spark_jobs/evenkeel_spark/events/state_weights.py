@@ -1,4 +1,4 @@
-"""Weighing: rows and bytes of state per slot and per heavy key, summed over the state tables."""
+"""Weights of state: rows and bytes for each slot and heavy key, summed over the state tables."""
 
 from __future__ import annotations
 
@@ -23,9 +23,16 @@ from partitioning.workload.profile import Floats, Profile, Sketch
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """Rows and bytes, float64 (S,) per slot and (K,) for each of `hashes` (ascending), of these
-    what one copy of each has in the tables whose rows are copied, and the version of each table
-    that was weighed."""
+    """Rows and bytes of the state, summed over the state tables.
+
+    Parameters
+    ----------
+    hashes : int64 (K,), ascending: the keys that are weighed one by one
+    rows, bytes : float64 (S,), of each slot
+    key_rows, key_bytes : float64 (K,), of each key
+    copy_rows, copy_bytes : float64 (K,), of these one copy in each table whose rows are copied
+    versions : of each table that was weighed
+    """
 
     hashes: Hashes
     rows: Floats
@@ -41,15 +48,16 @@ class Weight:
         sketch: Sketch,
         key: tuple[KeyColumn, ...],
         window: tuple[str, str] = ("", ""),
-        surprises: Floats | None = None,
+        chance: float = 0.0,
     ) -> Profile:
-        """The profile of a sketch's load with these weights, listing every weighed key.
+        """Combine a sketch's load with these weights, listing every weighed key.
 
         Parameters
         ----------
+        sketch : of the window, or its forecast
         key : of the table
-        window : first day, and the day after the last; empty: of no days
-        surprises : by what forecasts were off, of the sketch's slots and keys; None: of no forecast
+        window : first day, and the day after the last; empty: no days
+        chance : see `Profile`; 0: the sketch is no forecast
         """
         none = np.zeros(len(sketch.heavy))
         profile = Profile(
@@ -65,7 +73,7 @@ class Weight:
             error=sketch.error,
             window=window,
             events=sketch.rows,
-            surprises=np.zeros((0, 0)) if surprises is None else surprises,
+            chance=chance,
         )
         listed = profile.listing(self.hashes)
         at = np.searchsorted(listed.heavy, self.hashes)
@@ -87,8 +95,12 @@ class Weight:
 def row_counts(
     state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None = None
 ) -> DataFrame:
-    """Rows by slot and by listed key: slot, HASH (null: any other key), rows, and the sum of what
-    the SQL `width` says of each."""
+    """Count the rows of each slot and listed key.
+
+    Returns
+    -------
+    Columns slot, HASH (null: any other key), rows, and width, the sum of the SQL `width`.
+    """
     listed = F.broadcast(hash_frame(state.sparkSession, hashes))
     own = F.expr(hash_sql(function.key)).alias("own")
     rows = state.select(SLOT, own, F.expr(width or "0L").alias("width"))
@@ -99,17 +111,20 @@ def row_counts(
 def weigh(
     spark: SparkSession, spec: TableSpec, function: PartitioningFunction, hashes: Hashes
 ) -> Weight:
-    """Weigh all state tables as they are now, in one Spark action, and one or two
-    more of each that has wide columns; what is written meanwhile may
-    or may not count, and comes after the versions returned.
+    """Weigh all state tables as they are now.
+
+    This is one Spark action, and one or two more for each table with wide columns. Rows that are
+    written meanwhile may count or not. They come after the versions returned.
 
     Parameters
     ----------
+    spec : of the table
+    function : of the current epoch
     hashes : int64 (K,), ascending and distinct: keys to weigh one by one
 
     Raises
     ------
-    InputError : a state table that is missing or not this table's
+    InputError : a state table is missing or not this table's
     """
     check_tables(spark, spec)
     versions, parts, none = {}, [], F.lit(None).cast("bigint")
@@ -117,7 +132,7 @@ def weigh(
         rows, versions[name] = read_newest(spark, table.path)
         counts = row_counts(rows, function, hashes, width_sql(table))
         sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"))
-        # Slot -1 carries the table's rows and bytes as written, for bytes per row.
+        # Slot -1 holds the table's rows and bytes as written, from which follow the bytes per row.
         parts += [
             counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes")),
             sizes.select(F.lit(i), F.lit(-1), none, sizes[0], F.lit(0), sizes[1]),

@@ -1,1 +1,1 @@
-"""The jobs that spark-submit starts, each with a thin main."""
+"""The jobs that spark-submit starts, each with a short `main`."""

@@ -1,7 +1,7 @@
 """Bootstrap: make the state tables and publish epoch 0, by consistent hashing.
 
-A crash anywhere leaves tables that a second run recognises as its own and completes; the epoch
-is published last.
+The epoch is published last. A crash anywhere leaves tables that a second run recognizes as its own
+and completes.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import time
 from collections.abc import Sequence
 from datetime import date
 
-import numpy as np
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
+from evenkeel.registry.files.records import BootstrapRecord
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, of_table
+from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import (
     between,
     day_number,
@@ -40,55 +41,56 @@ from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
 from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY, check_half_made
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from partitioning.errors import DamagedError, FenceError, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction, digest
+from partitioning.function.function import PartitioningFunction, digest
 from partitioning.function.sql import channel_sql
-from partitioning.strategies.hashing import consistent
-from partitioning.workload.profile import Profile
+from partitioning.strategies.hashing import first_function
 
-#: What a half-made table was being made from; another bootstrap must not complete it.
+#: Table property with the digest of a bootstrap's input. Another bootstrap must not complete it.
 MADE_PROPERTY = "evenkeel.bootstrap"
-#: In the registry: the folders that a bootstrap has begun to write, left before the first write.
-BEGUN = "bootstrap.json"
-#: What Delta says, beside its conflicts, to the second of two bootstraps at once.
+#: Delta's errors, beside its conflicts, for the second of two bootstraps at once.
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
+#: Tries of a bootstrap that another one overtakes. The waits between them grow by 0.2 s each.
 ATTEMPTS = 5
-#: An unfinished write is taken for broken off once nothing has been written for so many seconds;
-#: before, another bootstrap may be about to commit it.
+#: Seconds without a write after which an unfinished write counts as broken off. Lower: another
+#: bootstrap that is about to commit may lose its files.
 QUIET = 600
 
 
-def first_function(key: tuple[KeyColumn, ...], spec: TableSpec) -> PartitioningFunction:
-    """Epoch 0: consistent hashing on the spec's channels; no load is looked at."""
-    empty, none = np.zeros(spec.slots), np.zeros(0)
-    nothing = Profile(
-        key, empty, empty, empty, np.zeros(0, np.int64), none, none, none, heavy_names=()
-    )
-    return consistent(nothing, None, spec.channel_list())
-
-
 def first_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
-    """State of all tables from events, as `fold` names it, with each row's channel; a channel's
-    rows share a task and are sorted by slot."""
+    """Aggregate events to the state of all tables, with each row's channel.
+
+    Columns are named as in `fold`. A channel's rows share a task and are sorted by slot.
+    """
     folded = fold(events, spec, function)
     placed = folded.withColumn(state.CHANNEL, F.expr(channel_sql(function)))
-    return placed.repartitionById(len(function.channels), state.CHANNEL).sortWithinPartitions(
-        state.CHANNEL, state.SLOT
-    )
+    together = one_task_a_channel(placed, len(function.channels))
+    return together.sortWithinPartitions(state.CHANNEL, state.SLOT).drop(PLACE)
 
 
 def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> bool:
-    """Make what is missing; False where the table was bootstrapped before.
+    """Make the tables and the epoch that are missing.
 
     Parameters
     ----------
+    table : its spec and registry
     end : state is built from the events before this day; None: state begins empty
+
+    Returns
+    -------
+    False if the table was bootstrapped before.
 
     Raises
     ------
-    InputError : an input that cannot be used, or folders that hold something else
-    DamagedError : folders that hold what a bootstrap from something else has made
-    FenceError : another bootstrap was first, again and again
+    InputError : the input cannot be used, or folders hold something else
+    DamagedError : folders hold tables that a bootstrap of something else has made
+    FenceError : another bootstrap was first, at every attempt
     """
+    if table.spec.plain:
+        raise InputError(
+            "its state tables are the team's own (`rows`): bootstrap makes none of them",
+            f"spec of {table.spec.table}",
+            "Run adopt",
+        )
     spark = own_session(spark)
     for attempt in range(ATTEMPTS):
         try:
@@ -112,7 +114,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         check_tables(spark, spec)
         return False
     events = read_events(spark, spec)
-    function = first_function(key_columns(events, spec), spec)
+    function = first_function(key_columns(events, spec), spec.slots, spec.channel_list())
     made = digest(
         {
             "end": end.isoformat() if end else None,
@@ -130,7 +132,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         try:
             table.registry.store.check_exclusive()
             paths = sorted({*_begun(table), *(spec.state[name].path for name in missing)})
-            table.registry.store.write_json(BEGUN, {"state": paths})
+            table.registry.files.bootstrap.write(BootstrapRecord(state=paths))
             _create(spark, table, rows, missing, made, end)
         finally:
             rows.unpersist()
@@ -149,14 +151,17 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
 
 
 def _begun(table: Table) -> list[str]:
-    """Folders that a bootstrap of this registry has begun to write."""
-    store = table.registry.store
-    return list(store.read_json(BEGUN)["state"]) if store.exists(BEGUN) else []
+    """Return the folders that a bootstrap of this registry has begun to write."""
+    found = table.registry.files.bootstrap.find()
+    return [] if found is None else found.state
 
 
 def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
-    """Whether an earlier attempt at this very bootstrap made the table; refuses anything else but
-    what a bootstrap of this registry left of a write that never committed."""
+    """Return whether an earlier attempt at this same bootstrap has made the table.
+
+    Remove what a bootstrap of this registry has left of a write that never committed. Refuse
+    anything else.
+    """
     spec, path = table.spec, table.spec.state[name].path
     if not filesystem.occupied(spark, path):
         return False
@@ -169,7 +174,7 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
                 path,
                 f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
             )
-        say(f"{name}: an earlier bootstrap was broken off while it wrote: writing anew")
+        say(f"{name}: an earlier bootstrap was broken off while it wrote. Writing the table again")
         filesystem.remove(spark, path)
         return False
     found = state.check_owner(spark, path, spec.table)
@@ -191,7 +196,7 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
 def _rows(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, end: date | None
 ) -> DataFrame:
-    """The folded state, persisted; every event is read once, and all before anything is written."""
+    """Aggregate the state and persist it. Every event is read once, before anything is written."""
     if end is None:
         return first_state(events.limit(0), spec, function)
     refuse_null_times(events, spec)
@@ -211,12 +216,12 @@ def _create(
     made: str,
     end: date | None,
 ) -> None:
-    """Each table in one commit: schema, properties and rows."""
+    """Create each table in one commit: schema, properties and rows."""
     spec = table.spec
     keep = f"interval {spec.keep} days"
     properties = {
         "delta.enableDeletionVectors": "true",
-        # The log's must not be the shorter one: time travel reads both.
+        # The log's must not be shorter than the files': time travel reads both.
         "delta.logRetentionDuration": keep,
         "delta.deletedFileRetentionDuration": keep,
         state.TABLE_PROPERTY: spec.table,
@@ -224,13 +229,11 @@ def _create(
         MADE_PROPERTY: made,
         REGISTRY_PROPERTY: table.registry.url,
     }
-    app = commits.app_id(spec.table, commits.WINDOWS) if end else None
     meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}
     for name in names:
         say(f"{name}: writing")
-        number = day_number(end) if end else None
         columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
-        with reading(spec), commits.commit_session(spark, app, number, meta) as own:
+        with reading(spec), commits.commit_session(spark, None, None, meta) as own:
             written = in_session(own, of_table(rows, spec, name))
             writer = written.writeTo(state.sql_name(spec.state[name].path))
             writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))
@@ -250,7 +253,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
     arguments.add_argument(
         "--end",

@@ -1,7 +1,7 @@
-"""Generate: keyed events of a made-up stream, as Parquet sorted by day.
+"""Generate: write keyed events of an artificial stream, as Parquet sorted by day.
 
-Each row is a function of its number and the seed alone: native expressions over a range, with no
-state per row or key, so the rows are the same whatever the number of partitions or executors.
+Each row is a function of its number and the seed alone, by native expressions over a range. There
+is no state per row or key. So the rows do not depend on the number of partitions or executors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from partitioning.streams import zipf_stream
 from partitioning.streams.alias_table import HEAD, Alias, alias, tail, zipf_head
 from partitioning.streams.zipf_stream import PRESETS, Stream
 
-#: Rows of one file at least and at most, where the cluster's parallelism leaves a choice.
+#: Least and most rows of one file. Between them the cluster's parallelism decides.
 _FILE_ROWS = 1_000_000, 20_000_000
 _REAL = ("z", "churn")
 _PAIRS = {
@@ -36,15 +36,16 @@ _ID, _WINDOW, _UNIT, _RANK, _DAY, _KEY = "id", "window", "unit", "rank", "day", 
 
 
 def transform(spark: SparkSession, stream: Stream, partitions: int | None = None) -> DataFrame:
-    """The stream's rows: day DATE, key BIGINT; ordered by day from partition to partition.
+    """Generate the stream's rows: day DATE, key BIGINT; ordered by day from partition to partition.
 
     Parameters
     ----------
+    stream : parameters of the stream
     partitions : tasks, hence files; default: by the number of rows. The rows do not depend on it
     """
     total = stream.rows * stream.windows
     window = F.expr(f"{_ID} div {stream.rows}")
-    # Whole windows have as many rows: the day, too, is a division.
+    # All windows have the same number of rows, so the day is a division.
     day = F.date_add(F.lit(stream.start), F.expr(f"int({_ID} * {stream.days} div {stream.rows})"))
     rows = spark.range(0, total, 1, partitions or _tasks(spark, total))
     rows = rows.withColumn(_WINDOW, window).withColumn(_DAY, day)
@@ -57,7 +58,7 @@ def transform(spark: SparkSession, stream: Stream, partitions: int | None = None
 
 
 def zipf_rows(spark: SparkSession, rows: int, keys: int, z: float, seed: int = 0) -> DataFrame:
-    """One column, key BIGINT: Zipf ranks from 1, the most frequent, to `keys`."""
+    """Generate one column, key BIGINT: Zipf ranks from 1 (the most frequent) to `keys`."""
     ranked = _with_rank(spark.range(rows), [alias(zipf_head(keys, z))], keys, z, seed)
     return ranked.select((F.col(_RANK) + 1).alias(_KEY))
 
@@ -65,7 +66,7 @@ def zipf_rows(spark: SparkSession, rows: int, keys: int, z: float, seed: int = 0
 def _with_rank(
     rows: DataFrame, tables: Sequence[Alias], keys: int, z: float, seed: int
 ) -> DataFrame:
-    """Add a rank (from 0) by the row's id: from the one table, or its window's."""
+    """Add a rank (from 0) by the row's id, from the one alias table or from its window's."""
     cells = len(tables[0].keep)
     scaled = F.col(_UNIT) * F.lit(float(cells))
     rows = rows.withColumn(_UNIT, _unit(F.col(_ID), seed, zipf_stream.DRAW))
@@ -78,7 +79,7 @@ def _with_rank(
     rows = rows.withColumn(_RANK, drawn)
     if keys <= HEAD:
         return rows
-    # As `partitioning.streams.alias_table.tail_ranks`.
+    # The same as `partitioning.streams.alias_table.tail_ranks`.
     a, length, power = tail(keys, z)
     u = _unit(F.col(_ID), seed, zipf_stream.TAIL)
     shrink = float(np.expm1(power * length))
@@ -89,7 +90,7 @@ def _with_rank(
 
 
 def _churned(stream: Stream) -> Column:
-    """The rank that the row's key had in the first window: `key_of_rank`, window by window."""
+    """Return the rank that the row's key had in the first window: `key_of_rank`, by window."""
     if not stream.churn or stream.windows == 1:
         return F.col(_RANK)
 
@@ -140,13 +141,18 @@ def write(spark: SparkSession, stream: Stream, path: str) -> None:
     """
     if occupied(spark, path):
         raise InputError("is not empty", path, "Name another folder, or remove it")
-    # The session's small row groups are for state; events are read whole.
+    # Events are read whole, so they need no small row groups, unlike state.
     writer = transform(spark, stream).write.option("parquet.block.size", 1 << 27)
     writer.mode("append").parquet(path)
 
 
 def stream_of(options: argparse.Namespace) -> Stream:
-    """The preset, with what the options change; InputError for a bad value."""
+    """Return the preset with the options' changes.
+
+    Raises
+    ------
+    InputError : an option has a bad value
+    """
     if options.preset not in PRESETS:
         raise InputError(
             f"there is no preset {options.preset!r}", "--preset", f"Known: {', '.join(PRESETS)}"
@@ -186,7 +192,7 @@ def _number(option: str, text: str, whole: bool) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     made = argparse.ArgumentParser(description=__doc__)
     made.add_argument("--preset", default="small", help=f"one of {', '.join(PRESETS)} (small)")
     made.add_argument("--out", required=True, help="folder to write Parquet files into")

@@ -1,6 +1,6 @@
-"""Learn: sketch what is new of the window, merge the stored sketches, weigh the state.
+"""Learn: sketch the new days of the window, merge the stored sketches, and weigh the state.
 
-Exact, in the passes of `passes`. Leaves runs/RUN/profile.npz and profile.json.
+The sketches are exact: see `daily_sketches`. Leaves runs/RUN/profile.npz and profile.json.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import Epoch
+from evenkeel.registry.files.records import ProfileRecord, Row
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from evenkeel.watch.mitigation import LEARNING, begun
+from evenkeel.watch.mitigation import mark_learning
 from evenkeel_spark.events.daily_sketches import Passes, hour_loads, sketch_days
 from evenkeel_spark.events.reader import (
     between,
@@ -44,9 +44,10 @@ from partitioning.function.hashing import Hashes
 from partitioning.workload.forecast import forecast
 from partitioning.workload.profile import Profile, Sketch, merge
 
-#: A key is heavy from this share of one channel's fair load.
+#: Part of a channel's fair load from which on a key is heavy. Lower: more keys can be placed by
+#: name, and sketches and profiles grow.
 HEAVY_SHARE = 0.01
-#: A sum of floats may differ in its last digits.
+#: Slack for a sum of floats, which may differ in its last digits.
 _ROUNDING = 1 + 1e-9
 
 
@@ -57,44 +58,46 @@ def learn(
     relearn: bool = False,
     epoch: Epoch | None = None,
 ) -> tuple[Profile, dict[str, int]]:
-    """The profile of the window that ends before `end`, and the version of each state table that
-    was weighed.
+    """Make the profile of the window that ends before `end`.
 
     Parameters
     ----------
-    end : every day before it is complete; None: the day after the last event that is not dated
-        after today (UTC), whose own day may still be under way: it is learned, and not stored
-    relearn : learn every day anew and replace what is stored
-    epoch : whose function is asked for slots and explicit keys; None: the current one
+    table : its spec and registry
+    end : every day before it is complete; None: the day after the newest event. Events dated after
+        today (UTC) do not count. The newest day may be incomplete, so its sketch is not stored
+    relearn : sketch every day again, and replace the stored sketches
+    epoch : whose function gives the slots and the explicit keys; None: the current one
+
+    Returns
+    -------
+    The profile, and the version of each state table that was weighed.
 
     Raises
     ------
-    InputError : see `sketch_days`; also an empty window or an input that cannot be used
+    InputError : see `sketch_days`; also an empty window, or an input that cannot be used
     """
     spec, epoch = table.spec, epoch or table.epoch()
     key = epoch.function.key
     events = read_events(spark, spec)
     check_key(events, spec, key)
     sketches, window = _window(table, epoch, events, end, relearn)
-    surprises = None
+    chance = 0.0
     if spec.decay is None:
         merged = merge(sketches)
     else:
         ahead = forecast(sketches, None if spec.decay == "auto" else spec.decay)
-        tails, keys = ahead.decays
-        say(f"forecast from {len(sketches)} days, decay {tails:g} for slots, {keys:g} for keys")
-        merged = ahead.sketch
-        # With an aim they are not asked for.
-        surprises = ahead.surprises if spec.max_imbalance is None else None
+        merged, chance = ahead.sketch, ahead.chance(epoch.function)
+        sure = "" if len(ahead.errors) else ", uncertain: one day with load is no series"
+        say(f"forecast from {len(sketches)} days, decay {ahead.decay:g}{sure}")
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
     weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
-    return weight.onto(merged, key, window, surprises), weight.versions
+    return weight.onto(merged, key, window, chance), weight.versions
 
 
 def _window(
     table: Table, epoch: Epoch, events: DataFrame, end: date | None, relearn: bool
 ) -> tuple[list[Sketch], tuple[str, str]]:
-    """The window's sketches, learned or stored, and its (first day, day after the last)."""
+    """Return the window's sketches, new or stored, and its (first day, day after the last)."""
     spec = table.spec
     channels = max(len(epoch.function.channels), len(spec.channel_list()))
     passes = Passes(
@@ -122,7 +125,7 @@ def _window(
     days = [start + timedelta(days=i) for i in range(spec.window)]
     stored = Sketches(table.registry, spec, passes.key)
     known = {} if relearn else stored.read(days)
-    # With more channels lighter keys are heavy: what was learned for fewer may lack them.
+    # With more channels, lighter keys are heavy. A sketch for fewer channels may lack them.
     known = {d: s for d, s in known.items() if s.error <= passes.found * s.load.sum() * _ROUNDING}
     missing = [d for d in days if d not in known]
     if missing:
@@ -131,12 +134,12 @@ def _window(
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
         sketched = sketch_days(part, spec, passes)
-        # Only the watch asks for them; its input has times.
+        # Only the watch needs loads by hour. Its input has times.
         hours = hour_loads(part, spec) if spec.watch else {}
         for day, sketch in sketched.items():
-            # A day without events is not stored: they may still come.
-            told = replace(sketch, hours=hours.get(day, sketch.hours))
-            known[date(1970, 1, 1) + timedelta(days=day)] = told
+            # Do not store a day without events: they may still come.
+            with_hours = replace(sketch, hours=hours.get(day, sketch.hours))
+            known[date(1970, 1, 1) + timedelta(days=day)] = with_hours
         for day in missing:
             if day in known and day < closed:
                 stored.write(day, known[day])
@@ -150,13 +153,15 @@ def _window(
 
 
 def _listed(epoch: Epoch) -> Hashes:
-    """Keys that are listed whatever their load: those that the epoch places by name."""
+    """Return the keys that are listed whatever their load: those that the epoch places by name."""
     return np.union1d(epoch.function.explicit_keys, epoch.function.split.keys)
 
 
 def _after_last(events: DataFrame, spec: TableSpec) -> date:
-    """The day after the newest event that is not dated after today (UTC): one wrong year must not
-    leave a window that holds that event alone."""
+    """Return the day after the newest event that is not dated after today (UTC).
+
+    An event with a wrong year must not give a window that holds that event alone.
+    """
     tomorrow, day = datetime.now(UTC).date() + timedelta(days=1), day_of(spec)
     came = day < F.lit(tomorrow)
     with reading(spec):
@@ -179,8 +184,8 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
     started = time.monotonic()
     run, epoch = table.registry.run(options.run), table.epoch()
     if table.spec.watch is not None:
-        # It must not publish meanwhile: what one epoch has learned, another does not plan.
-        begun(run, epoch)
+        # The watch must not publish meanwhile: a profile fits the epoch at which it was learned.
+        mark_learning(run, epoch)
     try:
         row = row_column(read_events(spark, table.spec), table.spec) if table.spec.split else None
         if row is not None:
@@ -189,19 +194,18 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
         profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
     except Exception:
         with suppress(EvenkeelError):
-            run.remove(LEARNING)
+            run.learning.remove()
         raise
-    run.write("profile.npz", profile.to_bytes())
+    run.profile.write(profile)
     seconds = round(time.monotonic() - started, 3)
-    meta: dict[str, Any] = {"tables": versions, "epoch": epoch.number, "seconds": seconds}
-    if row is not None:
-        meta["row"] = {"name": row.name, "type": row.type}
-    run.write_json("profile.json", meta)
+    run.learned.write(
+        ProfileRecord(epoch=epoch.number, tables=versions, seconds=seconds, row=Row.of(row))
+    )
     say(f"profile of {profile.events:,} events in {run.url}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     arguments = parser(__doc__ or "", run=True)
     arguments.add_argument("--end", type=date.fromisoformat, help="the day after the window")
     arguments.add_argument(
@@ -209,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         nargs="?",
         const="yes",
         choices=["yes", "no"],
-        help="learn every day of the window anew, in place of the stored sketches",
+        help="learn every day of the window again, and replace the stored sketches",
     )
     return run_job(arguments, _body, argv)
 

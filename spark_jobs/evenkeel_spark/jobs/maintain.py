@@ -1,102 +1,60 @@
-"""Maintain: few files sorted by slot in every channel, and no file that nobody needs.
+"""Maintain: keep few files sorted by slot in every channel, and remove files that nobody needs.
 
-VACUUM keeps every version that some kept epoch stands for. Delta knows nothing of epochs, so what
-it may remove is worked out here, file by file.
+Every version of the last `keep` days stays readable: see `vacuum`. Old files of the registry go,
+too.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import reduce
-from typing import Any
+from functools import partial
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.epochs import Epoch, Registry
+from evenkeel.registry.pruning import prune
+from evenkeel.registry.store_errors import StoreError
+from evenkeel.spec.parts import StateTable
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import parser, run_job, say
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.runtime.retry import retry_on_conflict
+from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.filesystem import remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.delta.vacuum import keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
-from partitioning.errors import DamagedError, InputError
+from evenkeel_spark.windows.applied_windows import renew
+from partitioning.errors import EvenkeelError, FenceError
 
-#: A channel with this share of its rows deleted is written anew.
+#: Part of a channel's rows that are deleted, above which its files are rewritten. Higher: fewer
+#: rewrites, and reads that skip more hidden rows.
 DELETED_SHARE = 0.1
-#: OPTIMIZE writes files up to this size (Delta's own default).
+#: Bytes of a full file: OPTIMIZE writes files up to this size (Delta's own default).
 FILE_BYTES = 1 << 30
-#: Nothing younger goes, so that files of writes under way stay.
-LEAST_HOURS = 24
-#: Epochs before one that are asked whether its clock was set back.
-EARLIER = 16
-#: Days for which an epoch's version stays readable if this job then stops running.
-SLACK_DAYS = 7
-#: Sorted by slot as finely as it goes; Delta's defaults spread rows at random inside a file.
+#: Age in hours above which an unfinished file is of a killed write, and is removed.
+TORN_HOURS = 24
+#: Settings to sort by slot as finely as possible. Delta's defaults spread rows randomly in a file.
 _SORTED = {
     "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
     "spark.databricks.io.skipping.mdc.addNoise": "false",
     "spark.databricks.io.skipping.mdc.rangeId.max": "65536",
 }
-_VACUUM = {
-    # By default RETAIN is ignored and the table's property decides; we have worked it out.
-    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-}
-_LOG, _FILES = state.RETENTION
-
-
-def kept_epochs(
-    registry: Registry, keep_days: float, newest: int | None = None, now: datetime | None = None
-) -> list[Epoch]:
-    """Epochs that stay readable, oldest first: the current one, and those that were current
-    within the last `keep_days`; or just the `newest` so many.
-
-    An epoch whose clock was set back says that it is older than one before it: it then counts as
-    published as late as can be, which keeps the one before it for longer, never for less.
-    """
-    numbers = registry.numbers()
-    if newest is not None:
-        if newest < 1:
-            raise InputError(f"cannot keep {newest} epochs", "--keep-epochs", "Give at least 1")
-        return [registry.epoch(n) for n in numbers[-newest:]]
-    latest = now or datetime.now(UTC)
-    since = latest - timedelta(days=keep_days)
-    kept = [registry.current()]
-    for number in reversed(numbers[:-1]):
-        moment = datetime.fromisoformat(kept[0].published)
-        if moment < since and _set_back(registry, kept[0], moment, latest):
-            moment = latest
-        if moment < since:
-            break
-        latest = min(latest, moment)
-        kept.insert(0, registry.epoch(number))
-    return kept
-
-
-def _set_back(registry: Registry, epoch: Epoch, moment: datetime, latest: datetime) -> bool:
-    """Whether one of the epochs before says that it was published after this one, and by when this
-    one must have been."""
-    for number in range(epoch.number - 1, max(-1, epoch.number - 1 - EARLIER), -1):
-        try:
-            before = datetime.fromisoformat(registry.epoch(number).published)
-        except DamagedError:
-            continue
-        if moment < before <= latest:
-            return True
-    return False
 
 
 def channels_to_rewrite(files: DataFrame) -> DataFrame:
-    """Channels in more files than they fill, or with many rows deleted: one column, channel.
+    """Find channels with more files than they fill, or with many deleted rows.
 
     Parameters
     ----------
     files : as `state.files` gives them
+
+    Returns
+    -------
+    One column, channel.
     """
     deleted = F.sum("deleted") > F.sum("rows") * DELETED_SHARE
     many = F.count(F.lit(1)) > 1 + 2 * F.floor(F.sum("size") / FILE_BYTES)
@@ -109,7 +67,7 @@ def channels_to_rewrite(files: DataFrame) -> DataFrame:
 
 
 def optimize(spark: SparkSession, path: str) -> int:
-    """Rewrite the channels that need it, sorted by slot; returns how many."""
+    """Rewrite the channels that need it, sorted by slot. Return how many."""
     channels = sorted(r[0] for r in channels_to_rewrite(state.files(spark, path)).collect())
     if channels:
         chosen = ", ".join(map(str, channels))
@@ -122,135 +80,97 @@ def optimize(spark: SparkSession, path: str) -> int:
     return len(channels)
 
 
-def needed_since(spark: SparkSession, path: str, versions: Sequence[int]) -> float | None:
-    """When the first file went that some of these versions need and the table no longer holds,
-    in seconds since 1970; None: there is no such file.
+def maintain(spark: SparkSession, table: Table) -> None:
+    """Rewrite and vacuum every state table, and remove old files of the registry.
 
-    A VACUUM that keeps what went since then removes none of them. Where the log has forgotten
-    when a file went, its own age counts, as it does to VACUUM.
-    """
-    now = state.snapshot(spark, path)
-    live = _logical(now.allFiles(), spark)
-    gone = (
-        _logical(now.tombstones(), spark)
-        .groupBy("path", "vector")
-        .agg(F.max("deletionTimestamp").alias("gone"))
-    )
-    old = [
-        _logical(state.snapshot_at(spark, path, v).allFiles(), spark) for v in sorted(set(versions))
-    ]
-    needed = reduce(
-        DataFrame.unionByName, [o.select("path", "vector", "modificationTime") for o in old]
-    )
-    same = ["path", "vector"]
-    first = (
-        needed.join(live.select(*same), same, "left_anti")
-        .join(gone, same, "left")
-        .agg(F.min(F.coalesce("gone", "modificationTime")))
-        .first()
-    )
-    return None if first is None or first[0] is None else first[0] / 1000
+    A step that fails does not stop the others: writers that always win keep a table from being
+    rewritten, and from nothing else.
 
-
-def keep_readable(spark: SparkSession, path: str, versions: Sequence[int], days: int) -> int:
-    """Raise the table's retention where its oldest kept version would outlive it: Delta refuses
-    to read what is older, and drops it from the log. Returns the days now set."""
-    oldest = state.snapshot_at(spark, path, min(versions)).timestamp() / 1000
-    wanted = max(days, math.ceil((time.time() - oldest) / 86400) + SLACK_DAYS)
-    found = state.properties(spark, path)
-    if any(_days(found.get(name, "")) < wanted for name in (_LOG, _FILES)):
-        with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
-            own.sql(
-                f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES "
-                f"('{_LOG}' = 'interval {wanted} days', '{_FILES}' = 'interval {wanted} days')"
-            )
-    return wanted
-
-
-def vacuum(
-    spark: SparkSession, path: str, versions: Sequence[int], least_hours: int = LEAST_HOURS
-) -> int:
-    """Remove files that neither the table nor any of the versions needs, and that went more than
-    `least_hours` ago; returns the hours kept."""
-    hours, since = least_hours, needed_since(spark, path, versions)
-    if since is not None:
-        # Delta rounds RETAIN to whole hours, down too. A minute over: its clock is read later
-        # than ours, and file times are coarser.
-        hours = max(hours, math.ceil((time.time() - since + 60) / 3600))
-    # VACUUM lists folders in as many tasks, four times over: 10,000 by default, a minute's work.
-    tasks = str(2 * spark.sparkContext.defaultParallelism)
-    listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
-    own = own_session(spark, {**_VACUUM, **listing})
-    own.sql(f"VACUUM {state.sql_name(path)} RETAIN {hours} HOURS")
-    return hours
-
-
-def maintain(
-    spark: SparkSession,
-    table: Table,
-    keep_epochs: int | None = None,
-    least_hours: int = LEAST_HOURS,
-) -> list[Epoch]:
-    """Rewrite and vacuum every state table; returns the epochs kept.
+    Parameters
+    ----------
+    table : its spec and registry
 
     Raises
     ------
-    InputError : nothing bootstrapped yet, or state tables that are not ours
-    FenceError : a migration is under way
+    InputError : nothing is bootstrapped yet, or state tables are not ours
+    FenceError : a migration is under way; or writers were faster than each try of a step
+    StoreError : the store does not answer
     """
-    spec, current = table.spec, table.epoch()
+    spec, failed = table.spec, dict[str, Exception]()
     check_tables(spark, spec)
-    constraints.check_admits(spark, spec, current.function)
-    kept = kept_epochs(table.registry, spec.keep, keep_epochs)
+    constraints.check_admits(spark, spec, table.epoch().function)
+    for what, step in _steps(spark, table):
+        try:
+            say(f"{what}: {retry_on_conflict(spark, step, what)}")
+        except Exception as error:
+            say(f"{what}: failed ({type(error).__name__}); the other steps go on")
+            failed[what] = error
+    _report(failed)
+
+
+def _steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the name of each step, and the step, which says what it has done."""
+    spec = table.spec
     for name, part in spec.state.items():
-        versions = [e.tables[name].version for e in kept if name in e.tables]
-        days = keep_readable(spark, part.path, versions, spec.keep)
-        rewritten = optimize(spark, part.path)
-        hours = vacuum(spark, part.path, versions, least_hours)
-        torn = filesystem.remove_torn(spark, part.path, least_hours)
-        say(
-            f"{name}: {rewritten} channels rewritten, removed what went over {hours} hours "
-            f"ago and {torn} torn commits, versions readable for {days} days"
-        )
-    say(f"registry: {table.registry.store.sweep(least_hours)} unfinished files removed")
-    return kept
+        for what, step in (
+            ("versions", partial(_keep_versions, spark, part, spec.keep)),
+            ("channels", partial(_rewrite, spark, part.path)),
+            ("removed files", partial(_vacuum, spark, part.path)),
+        ):
+            yield f"{name}, {what}", step
+    if not spec.plain:
+        yield "windows", partial(renew, spark, table, time.time())
+    yield "registry", partial(_prune, table)
 
 
-def _logical(files: Any, spark: SparkSession) -> DataFrame:
-    """Delta's files or tombstones with `vector`, which tells two states of one file apart."""
-    table = DataFrame(files.toDF(), spark)
-    return table.withColumn("vector", _vector(F.col("deletionVector")))
+def _keep_versions(spark: SparkSession, part: StateTable, days: int) -> str:
+    kept = keep_versions(spark, part.path, days, at_least=part.plain)
+    return f"each version of the last {kept} days stays readable"
 
 
-def _vector(column: Column) -> Column:
-    parts = ("storageType", "pathOrInlineDv", "offset")
-    return F.concat_ws(":", *(column[p].cast("string") for p in parts))
+def _rewrite(spark: SparkSession, path: str) -> str:
+    return f"{optimize(spark, path)} rewritten"
 
 
-def _days(interval: str) -> float:
-    words = interval.split()
-    fits = len(words) == 3 and words[0] == "interval" and words[2].startswith("day")
-    return float(words[1]) if fits else 0.0
+def _vacuum(spark: SparkSession, path: str) -> str:
+    vacuum(spark, path)
+    return (
+        f"those that only older versions need; {remove_torn(spark, path, TORN_HOURS)} torn commits"
+    )
+
+
+def _prune(table: Table) -> str:
+    unfinished = table.registry.store.sweep(TORN_HOURS)
+    days = table.spec.keep
+    gone = prune(table.registry, datetime.now(UTC) - timedelta(days=days), table.spec.window + days)
+    kinds = ", ".join(f"{n:,} {kind}" for kind, n in gone.items())
+    return f"removed {kinds or 'nothing'}, and {unfinished} unfinished files"
+
+
+def _report(failed: Mapping[str, Exception]) -> None:
+    """Raise what says which steps have failed; return if none has."""
+    if not failed:
+        return
+    unforeseen = [e for e in failed.values() if not isinstance(e, EvenkeelError)]
+    store = [e for e in failed.values() if isinstance(e, StoreError)]
+    if len(failed) == 1 or unforeseen or store:
+        # A store's error says whether it is worth trying again.
+        raise [*unforeseen, *store, *failed.values()][0]
+    reasons = "; ".join(f"{what}: {error}" for what, error in failed.items())
+    raise FenceError(
+        f"{len(failed)} steps have failed ({reasons})",
+        "maintain",
+        "The other steps are done. Run it again when writers are quieter",
+    )
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    kept = maintain(spark, table, options.keep_epochs, options.least_hours)
-    say(f"epochs {kept[0].number} to {kept[-1].number} of {table.spec.table} stay readable")
+    maintain(spark, table)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
-    arguments = parser(__doc__ or "")
-    arguments.add_argument(
-        "--keep-epochs", type=int, help="keep just the newest so many; default: `keep` days' worth"
-    )
-    arguments.add_argument(
-        "--least-hours",
-        type=int,
-        default=LEAST_HOURS,
-        help="files that went since then stay in any case (default: %(default)s)",
-    )
-    return run_job(arguments, _body, argv)
+    """Run the job and return its exit code."""
+    return run_job(parser(__doc__ or ""), _body, argv)
 
 
 if __name__ == "__main__":

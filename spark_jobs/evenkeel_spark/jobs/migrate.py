@@ -1,7 +1,7 @@
 """Migrate: move the rows of every state table to where the approved plan puts them.
 
-Leaves runs/RUN/migration.json. A run that is killed anywhere and started again ends in the same
-state; one that is started again after it succeeded commits nothing.
+Leaves runs/RUN/migration.json. A run may be killed anywhere. Started again, it ends in the same
+state. Started again after success, it commits nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from evenkeel.extras import require
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.migrate import migrate
@@ -19,14 +20,16 @@ from evenkeel_spark.runtime.command import parser, run_job, say
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    # Verify needs it in the same environment. Fail before any row moves.
+    require("quality", "great_expectations")
     record = migrate(spark, requested_migration(table, options))
-    rows = sum(t["rows"] for t in record["tables"].values())
-    size = sum(t["bytes"] for t in record["tables"].values())
-    say(f"{rows:,} rows moved, {size:,} bytes written for epoch {record['epoch']}")
+    rows = sum(t.rows for t in record.tables.values())
+    size = sum(t.bytes for t in record.tables.values())
+    say(f"{rows:,} rows moved, {size:,} bytes written for epoch {record.epoch}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
 
 

@@ -1,8 +1,8 @@
-"""Repair: bring every state table to the epoch in force, whatever was broken off or done by hand.
+"""Repair: bring every state table to the current epoch, whatever was broken off or done by hand.
 
-Looks at the registry, the tables and the runs that moved rows; says what is wrong and what it
-will do, and with --dry-run ends there. Where a run is decided to publish, it goes forward; else
-back, and the run is marked as rolled back. It needs no order: where rows stand does not matter.
+It reads the registry, the tables and the runs that moved rows. It prints what is wrong and what
+it will do, and with --dry-run stops there. A run that is decided to publish goes forward. Any
+other goes back, and is marked as rolled back. Repair needs no order: rows may be anywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
     arguments.add_argument(
         "--dry-run",

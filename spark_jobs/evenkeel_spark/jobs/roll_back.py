@@ -1,8 +1,8 @@
 """Roll back: the inverse migration, to the epoch that the plan started from.
 
-Never RESTORE, which would drop what was written since. Works from wherever migrate or verify
-stopped; does nothing where nothing of the plan stands, or where its epoch is published. Where the
-run's verdict is to publish, it brings that to its end.
+It never uses RESTORE, which would drop rows written since. It works from wherever migrate or
+verify stopped. It does nothing if nothing of the plan is on the tables, or if its epoch is
+published. If the run is decided to publish, it publishes instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
 
 

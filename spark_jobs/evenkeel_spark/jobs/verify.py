@@ -1,8 +1,8 @@
-"""Verify: measure every state table after its migration, ask the gate, and seal.
+"""Verify: measure every state table after its migration, run the gate, and seal.
 
-Sealed, a table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (what the
-gate says) and verify.json (the version of each sealed table). A table that does not pass stays
-unsealed, for roll_back. The job then looks at the sealed tables once more and publishes the epoch.
+A sealed table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (the gate's
+result) and verify.json (the version of each sealed table). A table that does not pass stays
+unsealed, for roll_back. The job then checks the sealed tables once more and publishes the epoch.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from evenkeel_spark.runtime.command import parser, run_job, say
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     migration = requested_migration(table, options)
     record = verify(spark, migration)
-    say(f"verified for epoch {record['epoch']}")
+    say(f"verified for epoch {record.epoch}")
     publish(spark, migration)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
 
 

@@ -1,8 +1,8 @@
-"""Watch: look at the newest micro-batch of events, and decide whether its skew is met at once.
+"""Watch: look at the newest micro-batch of events, and decide whether to meet its skew at once.
 
-Leaves watch.json in the registry: what is known then. Where something is decided, it leaves in
-the run what `plan_watch` plans from: runs/RUN/profile.npz, profile.json, decision.json and
-watched.json. With --stream it reads the input as it comes, and carries out what it decides.
+Leaves watch.json in the registry, the state of the watch. For a decision it leaves in the run what
+`plan_watch` needs: runs/RUN/profile.npz, profile.json, decision.json and watched.json. With
+--stream it reads the input as it comes, and carries out its decisions.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ from partitioning.errors import InputError
 def watch(
     spark: SparkSession, table: Table, run: str, until: datetime, busy: str | None = None
 ) -> Decided | None:
-    """Look at the micro-batches that have ended by `until` and were not seen.
+    """Look at new micro-batches that have ended by `until`.
 
     Parameters
     ----------
-    run : that carries out what is decided
-    busy : what moves state already: nothing is decided then; None: nothing that the caller knows of
+    table : its spec and registry
+    run : name of the run that carries out a decision
+    until : end of the newest micro-batch (UTC)
+    busy : what else moves state; then nothing is decided. None: the caller knows of nothing
 
     Returns
     -------
-    what is decided; None: nothing
+    The decision; None: there is none.
 
     Raises
     ------
-    InputError : the spec has no `watch`, or an input that cannot be used
+    InputError : the spec has no `watch`, or the input cannot be used
     """
     every = need_watch(table.spec).every
     source = f"batches of {every} minutes"
@@ -56,12 +58,14 @@ def watch(
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     if options.stream:
         if options.checkpoint is None:
-            raise InputError("a stream needs a folder for what it has read", "--checkpoint")
+            raise InputError("a stream needs a checkpoint folder, got none", "--checkpoint")
         spec = str(find_spec(options.spec))
         now, files = options.available_now, options.files
         stream(spark, table, spec, options.checkpoint, available_now=now, files=files)
     elif options.run is None:
-        raise InputError("the run that carries out what is decided is not named", "--run")
+        raise InputError(
+            "expected the name of the run that carries out a decision, got none", "--run"
+        )
     else:
         until = options.until or datetime.now(UTC)
         until = until if until.tzinfo else until.replace(tzinfo=UTC)
@@ -69,7 +73,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
     arguments.add_argument("--run", help="name of the run, a folder in the registry")
     arguments.add_argument(

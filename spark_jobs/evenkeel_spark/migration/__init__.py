@@ -1,1 +1,1 @@
-"""Move rows from one epoch's placement to the next, check them, and go back."""
+"""Migrations: move rows from one epoch's placement to the next, check them, and go back."""

@@ -1,7 +1,7 @@
-"""Check, before each write, that a migration may still go on.
+"""The fence: check, before each write, that a migration may continue.
 
-The plan must be the one that was approved, and the tables those that it was made from. Nothing
-here changes a table.
+The plan must be the approved one, and the tables those that it was made from. Nothing here
+changes a table.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from evenkeel.pipeline.steps import read_plan
-from evenkeel.registry.run_folder import RunFolder
+from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import about
@@ -25,12 +24,12 @@ from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import Plan
 
-#: Commits that leave every row where the table's constraint wants it.
+#: Operations of commits that leave every row where the table's constraint admits it.
 _ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"}
 _APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 _PROPERTIES = {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
-#: Properties that begin so have a meaning; of these, some change nothing that a migration relies
-#: on: how Delta writes checkpoints, statistics and the sizes of files.
+#: Prefixes of table properties that a migration may rely on, and those among them that it does not:
+#: how Delta writes checkpoints, statistics and the sizes of files.
 _RELIED = ("delta.", "evenkeel.")
 _HARMLESS = (
     "delta.autoOptimize.",
@@ -45,16 +44,16 @@ _AGAIN = "Plan again: start a new run"
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """Hold a plan to carry out or undo: its table, its run, and the functions of both epochs."""
+    """A plan to carry out or undo: its table, its run, and the functions of both epochs."""
 
     table: Table
-    run: RunFolder
+    run: RunFiles
     plan: Plan
     before: PartitioningFunction
     after: PartitioningFunction
     #: Number of the attempt to carry it out, as `evenkeel.registry.verdict` counts them.
     attempt: int = 1
-    #: Version up to which `fence` has found each state table's history in order: never read twice.
+    #: Version up to which `fence` has found each state table's history in order, to read on from.
     in_order: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -75,7 +74,7 @@ class Migration:
 
     @cached_property
     def rules(self) -> dict[str, str]:
-        """CHECK expression of each of the three."""
+        """The CHECK expressions of the three constraints, by name."""
         return {
             self.old: constraints.rule(self.before),
             self.moving: constraints.rule(self.before, self.after),
@@ -83,7 +82,7 @@ class Migration:
         }
 
     def path(self, name: str) -> str:
-        """Folder of the state table called `name`."""
+        """Return the folder of the state table called `name`."""
         return self.table.spec.state[name].path
 
     def meta(self, step: str) -> dict[str, object]:
@@ -106,7 +105,7 @@ def approved_migration(table: Table, run: str, digest: str) -> Migration:
     FenceError : it is not the plan of that digest, or another table's
     """
     folder = table.registry.run(run)
-    plan, where = read_plan(folder), f"{folder.url}/plan.json"
+    plan, where = folder.plan.read(), folder.plan.path
     if plan.digest != digest:
         raise FenceError(
             f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, _AGAIN
@@ -137,16 +136,16 @@ def requested_migration(table: Table, options: Namespace) -> Migration:
 
 
 def published(migration: Migration) -> bool:
-    """Whether the plan's epoch is published already, and is this plan's."""
+    """Return whether the plan's epoch is published, and by this plan."""
     registry = migration.table.registry
     return registry.published(migration.after.epoch, migration.plan.digest)
 
 
 def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
-    """Whether a state table is on its way by this very plan, or was sealed by it.
+    """Return whether this plan is moving a state table, or has sealed it.
 
-    The moving constraint names its plan. A sealed table has the constraint of the new epoch alone,
-    which names none: the newest commit of a plan in the table's history tells.
+    The moving constraint names its plan. A sealed table has only the constraint of the new epoch,
+    which names none. Then the newest commit of a plan in the table's history decides.
     """
     stands = set(constraints.of(spark, migration.path(name)))
     if migration.plan.run and migration.moving in stands:
@@ -157,12 +156,12 @@ def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
     return commits.owner(spark, migration.path(name), since) == migration.plan.digest
 
 
-def standing_constraints(spark: SparkSession, migration: Migration, name: str) -> set[str]:
-    """Which of the migration's three constraints stand on a state table, by name.
+def existing_constraints(spark: SparkSession, migration: Migration, name: str) -> set[str]:
+    """Return the names of the migration's three constraints that a state table has.
 
     Raises
     ------
-    FenceError : none does, one that is neither epoch's, or another plan put them there
+    FenceError : it has none of them, or one of another epoch, or another plan has added them
     """
     path = migration.path(name)
     state.check_owner(spark, path, migration.table.spec.table)
@@ -180,7 +179,7 @@ def standing_constraints(spark: SparkSession, migration: Migration, name: str) -
             )
     if not found:
         raise FenceError(
-            f"has lost its constraint {migration.old}: rows may stand anywhere",
+            f"has lost its constraint {migration.old}: rows may be in any channel",
             f"{name} ({path})",
             constraints.mend(migration.table.spec.table),
         )
@@ -194,12 +193,12 @@ def standing_constraints(spark: SparkSession, migration: Migration, name: str) -
 
 
 def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:
-    """Check that the plan's world still stands, for one state table.
+    """Check for one state table that nothing has changed since the plan but ordinary writes.
 
     Returns
     -------
-    the table's version when this began: a number that no earlier attempt can have used as its
-    transaction id; and the names of the constraints that stand
+    The table's version when this began, which no earlier attempt can have used as its
+    transaction id; and the names of its constraints.
 
     Raises
     ------
@@ -208,13 +207,13 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     """
     plan, path = migration.plan, migration.path(name)
     version = state.table_version(spark, path)
-    # After the version. A verdict that comes after this look is told by the next one; an UPDATE
-    # between the two meets the constraint of the epoch before, or a spent transaction id. At
-    # worst a moving constraint is left behind, which roll_back or repair takes away.
+    # Read the attempt after the version. The next fence sees a verdict that comes later. An UPDATE
+    # between the two fails by the constraint of the epoch before, or by a spent transaction id. At
+    # worst a moving constraint stays behind, which roll_back or repair drops.
     attempt = newest_attempt(migration.run, plan.digest)
     if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
         raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
-    stands = standing_constraints(spark, migration, name)
+    stands = existing_constraints(spark, migration, name)
     current = migration.table.registry.current()
     if current.function.digest != plan.parent_digest:
         raise FenceError(
@@ -228,7 +227,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
         raise FenceError(
             f"is at version {version}, the plan saw version {weighed}"
             + (f", and we have seen {since}" if since > weighed else "")
-            + ": it was made anew",
+            + ": the table was made again",
             f"{name} ({path})",
             _AGAIN,
         )

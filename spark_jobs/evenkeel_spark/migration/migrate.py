@@ -1,16 +1,17 @@
-"""Migrate: move the rows of every state table to where the approved plan puts them.
+"""The migration of every state table to where the approved plan puts its rows.
 
-Leaves runs/RUN/migration.json. A run that is killed anywhere and started again ends in the same
-state; one that is started again after it succeeded commits nothing.
+It can be killed anywhere and run again: see `table_migration`. It leaves runs/RUN/migration.json.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from evenkeel.inspect.half_moved import mark_moving
+from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt, next_attempt
 from evenkeel_spark.migration.fence import Migration, crash_point, fence, our_commits, published
 from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
@@ -18,6 +19,7 @@ from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.delta.preflight import check_comparable
 from partitioning.errors import FenceError
 from partitioning.moves.partial_rows import shared_keys
@@ -25,17 +27,16 @@ from partitioning.moves.partial_rows import shared_keys
 STEP = "migrate"
 
 
-def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
-    """Move the rows; returns what migration.json holds.
+def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
+    """Move the rows of every state table, and return what was done.
 
     Raises
     ------
     InputError : keys are split, and a state table has a column without a merge; or a column
         cannot be compared
-    FenceError : the world is not the one that was planned from, what moves has outgrown the
-        budget (nothing was changed then), rolling back has not ended, or other writers never let
-        us in
-    DeniedError : we have not the right to write where a state table is; nothing was changed
+    FenceError : something has changed since the plan; what moves has outgrown the budget (nothing
+        was changed then); a rollback has not ended; or other writers never let us commit
+    DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
     if not published(migration):
@@ -55,29 +56,29 @@ def migrate(spark: SparkSession, migration: Migration) -> dict[str, Any]:
         stops = batch_stops(spark, migration)
         for name in names:
             if migration.new not in stands[name]:
-                passage = forward_migration(spark, migration, name, STEP, throttle)
-                passage = replace(passage, stops=stops)
-                passage.move(untouched=passage.open_constraint())
-    record = {
-        "digest": migration.plan.digest,
-        "epoch": migration.after.epoch,
-        "tables": {name: table_record(spark, migration, name) for name in names},
-    }
-    migration.run.write_json("migration.json", record)
+                one = forward_migration(spark, migration, name, STEP, throttle)
+                one = replace(one, stops=stops)
+                one.move(untouched=one.open_constraint())
+    record = MigrationRecord(
+        digest=migration.plan.digest,
+        epoch=migration.after.epoch,
+        tables={name: table_record(spark, migration, name) for name in names},
+    )
+    migration.run.migration.write(record)
     crash_point("written")
     return record
 
 
 def clear_rolled_back(migration: Migration) -> Migration:
-    """Make a run that was rolled back one that may move again: the next attempt.
+    """Let a run that was rolled back move rows again, as its next attempt.
 
-    An attempt that was under way when roll_back began stops at its next fence, for its number is
-    no longer the newest. What was verified goes first, the number last: at no point could publish
-    take the old for the new.
+    An attempt that was running when roll_back began stops at its next fence, because its number is
+    no longer the newest. The results of verify are removed first, and the number is written last.
+    So publish can never take old results for new ones.
 
     Raises
     ------
-    FenceError : rolling back has not ended
+    FenceError : the rollback has not ended
     """
     run, digest = migration.run, migration.plan.digest
     newest = newest_attempt(run, digest)
@@ -85,23 +86,24 @@ def clear_rolled_back(migration: Migration) -> Migration:
         return replace(migration, attempt=newest.number)
     if not newest.ended:
         raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
-    for file in ("verify.json", "gate_tables.json", "migration.json"):
-        run.remove(file)
+    run.verify.remove()
+    run.gate_tables.remove()
+    run.migration.remove()
     next_attempt(run, digest, newest.number)
     return replace(migration, attempt=newest.number + 1)
 
 
 def mark_started(migration: Migration) -> None:
-    """Write a migration.json without tables before the first table is changed.
+    """Write a record without tables before the first table is changed.
 
-    `plan` then leaves a plan alone that only its own run can finish.
+    From then on `plan` does not replace the plan, because only its own run can finish it.
     """
-    run, digest = migration.run, migration.plan.digest
-    if run.exists("migration.json") and run.read_json("migration.json")["digest"] == digest:
-        return
-    run.write_json(
-        "migration.json", {"digest": digest, "epoch": migration.after.epoch, "tables": {}}
-    )
+    run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
+    known = run.migration.find()
+    if known is None or known.digest != digest:
+        run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+    crash_point("begun")
+    mark_moving(registry, run)
 
 
 def forward_migration(
@@ -139,7 +141,7 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
         writes = forward_migration(spark, migration, name, STEP).writes()
         size += sum(throttle.weigh(spark.sql(left).where(WRITTEN), name) for left, _ in writes)
     say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
-    # Half a byte: the plan's own sum of floats may differ in its last digits.
+    # Half a byte of slack: the plan's own sum of floats may differ in its last digits.
     if size > plan.budget + 0.5:
         raise FenceError(
             f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
@@ -151,27 +153,35 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
 
 def table_record(
     spark: SparkSession, migration: Migration, name: str, known: float | None = None
-) -> dict[str, Any]:
+) -> TableMigrated:
     """Summarize our UPDATEs and MERGEs from the table's own history.
-
-    It holds the versions before and after (equal if nothing had to move), rows, bytes and files
-    written, and seconds.
 
     Parameters
     ----------
-    known : bytes per row; None: as the table's files tell
+    name : of the state table, in the spec
+    known : bytes per row; None: computed from the table's files
     """
     path = migration.path(name)
     commits = our_commits(spark, migration, name)
     version = state.table_version(spark, path)
-    return {
-        "path": path,
-        "before": commits[0].version - 1 if commits else version,
-        "after": commits[-1].version if commits else version,
-        "commits": [c.version for c in commits],
-        "rows": sum(c.rows for c in commits),
-        "bytes": sum(c.bytes for c in commits),
-        "files": sum(c.files for c in commits),
-        "seconds": round(sum(c.metrics["executionTimeMs"] for c in commits) / 1000, 3),
-        "bytes_per_row": state.table_bytes_per_row(spark, path) if known is None else known,
-    }
+    return TableMigrated(
+        path=path,
+        before=commits[0].version - 1 if commits else version,
+        after=commits[-1].version if commits else version,
+        commits=[c.version for c in commits],
+        rows=sum(c.rows for c in commits),
+        bytes=sum(c.bytes for c in commits),
+        files=sum(c.files for c in commits),
+        seconds=round(sum(c.metrics["executionTimeMs"] for c in commits) / 1000, 3),
+        elapsed=elapsed(commits),
+        bytes_per_row=state.table_bytes_per_row(spark, path) if known is None else known,
+    )
+
+
+def elapsed(made: Sequence[Commit]) -> float:
+    """Return the seconds from the beginning of the first commit to the end of the last."""
+    if not made:
+        return 0.0
+    # A commit is stamped when it is written: its work ends there.
+    first = made[0].timestamp - made[0].metrics["executionTimeMs"] / 1000
+    return round(max(0.0, made[-1].timestamp - first), 3)

@@ -1,4 +1,4 @@
-"""Which rows of whole keys have to move from one function to another, as SQL."""
+"""SQL conditions for the rows of whole keys that move from one function to another."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.function.sql import channel_sql
 
-#: So many slots an UPDATE's condition names one by one: Parquet skips what holds none of them
-#: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and of the rows that it does
-#: read only theirs are hashed.
+#: Most slots that an UPDATE's condition lists one by one. Parquet skips row groups without them
+#: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and Spark hashes no other rows.
 LISTED = 1000
-#: More are named by so many ranges. They only spare reading; many cost more than they save: past
-#: some thousand bytes of code the JVM interprets Spark's generated filter.
+#: Most ranges that cover more slots than that. They only save reading, and more of them cost more
+#: than they save: the JVM interprets a generated filter of more than some thousand bytes of code.
 RANGES = 12
 
 
@@ -27,16 +26,18 @@ def moved_sql(
 ) -> str | None:
     """Return SQL for the rows of whole keys whose channel differs between `source` and `target`.
 
-    None: no row moves.
-
-    Only the last part decides; the others name channels (partitions) and slots (Parquet row
-    groups) that need not be read.
+    Only its last part decides. The others name channels (partitions) and slots (Parquet row
+    groups), so that Spark reads less.
 
     Parameters
     ----------
-    final : the function that `target` is a stop on the way to: whoever writes by that one
-        already is let be
-    shared : keys that are split at either end, whose rows are no whole keys'
+    source, target : functions that rows leave and arrive by
+    final : the function that `target` is a stop on the way to; rows already placed by it stay
+    shared : int64 (K,), hashes of keys that either function splits; their rows are excluded
+
+    Returns
+    -------
+    SQL; None: no row moves.
     """
     source, target = source.unsplit, target.unsplit
     slots = np.flatnonzero(source.slots != target.slots)

@@ -1,21 +1,28 @@
-"""Bring a state table under one function, wherever its rows stand and whatever constraints it has.
+"""Placement of a state table by one function, wherever its rows are, under any constraints.
 
-A constraint of its own holds every job of ours off meanwhile. Every step looks before it acts, so
-that doing it again after a kill goes on.
+A constraint of its own stops every other job of ours meanwhile. Every step checks before it acts.
+So it can be killed anywhere and run again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.migration.fence import crash_point
-from evenkeel_spark.migration.split_state import PartialMerge
+from evenkeel_spark.migration.split_state import (
+    BY_HAND,
+    PartialMerge,
+    check_holds,
+    check_nothing_lost,
+    unmerged_columns,
+)
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -23,27 +30,39 @@ from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
-from partitioning.function.sql import channel_sql, hash_sql, quoted, slot_sql
+from partitioning.function.sql import among_sql, channel_sql, hash_sql, quoted, slot_sql
+from partitioning.moves.partial_rows import settled_sql
 
-#: Constraint that stands while a table is repaired. It admits every row with a channel; that it
-#: stands is what stops migrate, roll_back and windows.
+#: Constraint of a table under repair. It admits what the function admits, and is added without a
+#: look at the rows. Its presence alone stops migrate, roll_back and windows.
 REPAIRING = f"{constraints.OURS}repairing"
-#: How often rows that writers still add by another function are fetched.
-SWEEPS = 5
-#: Keys with rows on several channels that are joined at most: they are named one by one.
+#: Operations of commits that leave the constraints as they are.
+ROW_OPERATIONS = (
+    "WRITE",
+    "STREAMING UPDATE",
+    "UPDATE",
+    "MERGE",
+    "DELETE",
+    "OPTIMIZE",
+    "REORG",
+    "VACUUM START",
+    "VACUUM END",
+)
+#: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
 MOST_KEYS = 10_000
-_VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """One state table, to be placed by a function.
+    """One state table to be placed by a function.
 
     Parameters
     ----------
     name : of the state table, in the spec
-    function : that alone is to hold
+    function : by which all rows are placed at the end
     step : the job's name, for the table's history
+    seen : names of the constraints of ours that stood when this was decided
+    check : raises FenceError if it would be decided otherwise by now
     """
 
     spark: SparkSession
@@ -51,105 +70,206 @@ class Placement:
     name: str
     function: PartitioningFunction
     step: str
+    seen: frozenset[str]
+    check: Callable[[], None]
 
     @property
     def path(self) -> str:
         return self.spec.state[self.name].path
 
-    def bring(self) -> None:
-        """Leave the function's constraint alone on the table, and every row where it says.
+    @property
+    def where(self) -> str:
+        """The table as errors name it."""
+        return f"{self.name} ({self.path})"
+
+    def check_possible(self) -> None:
+        """Refuse, before the first change, a table whose rows could not be merged exactly.
 
         Raises
         ------
-        FenceError : writers that use another function do not stop
+        InputError : a column is renamed, or has no merge and rows of a key have to be merged; or a
+            merged value is more than its column holds. It says how to go on
+        """
+        if self.spec.state[self.name].plain:
+            return
+        unmerged_columns(self.spark, self.spec, self.name)
+        several = self._several()
+        shared = self._shared(several)
+        if shared is not None and not len(shared):
+            return
+        joining = PartialMerge(self.spec, self.name, self.function, shared)
+        if several is None or len(several) or not self.spark.sql(joining.left()).isEmpty():
+            check_nothing_lost(self.spark, self.spec, self.name)
+            check_holds(self.spark, joining)
+
+    def bring(self) -> None:
+        """Move every row where the function says, and leave only its constraint on the table.
+
+        Writers by another function are refused from the first commit on. So the rows that are
+        elsewhere are a finite number, whoever writes.
+
+        Raises
+        ------
+        FenceError : another run has decided otherwise, or put another constraint on the table,
+            since this was decided; or other writers never let us commit
         """
         wanted, rule = constraints.epoch_name(self.function.epoch), constraints.rule(self.function)
         stands = constraints.of(self.spark, self.path)
         if wanted not in stands or not constraints.same_sql(stands[wanted], rule):
-            self._add(REPAIRING, f"{state.CHANNEL} >= 0")
+            self._put(REPAIRING, rule)
+            # Write, then look: whoever decides from here on sees that this repairs.
+            self.check()
             crash_point("repairing")
             self._drop_all_but(REPAIRING)
-            for _ in range(SWEEPS):
-                self._place()
+            while True:
+                placed = self._place()
                 crash_point("placed")
-                if self._add(wanted, rule):
+                version = state.table_version(self.spark, self.path)
+                if self._in_place(version):
                     break
-            else:
-                raise FenceError(
-                    f"rows still arrive by another epoch's function after {SWEEPS} sweeps",
-                    f"{self.name} ({self.path})",
-                    "Pause the writers, then run this again",
-                )
+                if not placed:
+                    raise FenceError(
+                        "has rows that the epoch's constraint does not admit, and no statement of "
+                        "ours moves them",
+                        self.where,
+                        f"Find them by SELECT * FROM {state.sql_name(self.path)} WHERE NOT ({rule})"
+                        "; delete or correct them, and run this again",
+                    )
+            self._put(wanted, rule, version)
         crash_point("repaired")
         self._drop_all_but(wanted)
 
-    def _place(self) -> None:
-        """Move what stands elsewhere: rows of whole keys by one UPDATE, those of split keys, and
-        of keys that have rows on several channels, by the MERGE that joins partials."""
-        f, table = self.function, state.sql_name(self.path)
-        slot = slot_sql(f.key, len(f.slots))
-        self._write(f"UPDATE {table} SET {state.SLOT} = {slot}", f"{state.SLOT} <> {slot}")
-        shared = np.union1d(f.split.keys, self._several()).astype(np.int64)
-        owner = channel_sql(f.unsplit)
-        where = f"{state.CHANNEL} <> {owner}"
-        if len(shared):
-            where += f" AND NOT {of_keys_sql(f, shared)}"
-        self._write(f"UPDATE {table} SET {state.CHANNEL} = {owner}", where)
-        if len(shared):
-            joining = PartialMerge(self.spec, self.name, f, shared)
-            self._run(joining.left(), joining.merge())
+    def _place(self) -> int:
+        """Move rows that are elsewhere, and return their number.
 
-    def _several(self) -> Hashes:
-        """Keys that have rows on more than one channel: partials, by whichever function."""
-        h = hash_sql(self.function.key)
+        First come rows with a wrong slot or no channel. The MERGE then makes one row of each key
+        that has several, and brings partial rows to owners. The UPDATE moves those of whole keys.
+        """
+        f, table = self.function, state.sql_name(self.path)
+        slot, owner = slot_sql(f.key, len(f.slots)), channel_sql(f.unsplit)
+        if self.spec.state[self.name].plain:
+            where = f"NOT ({state.SLOT} <=> {slot} AND {state.CHANNEL} <=> {owner})"
+            update = f"UPDATE {table} SET {state.SLOT} = {slot}, {state.CHANNEL} = {owner}"
+            return self._write(update, where)
+        settled = settled_sql(f, None, state.CHANNEL)
+        rows = self._write(
+            f"UPDATE {table} SET {state.SLOT} = {slot}, {state.CHANNEL} = {settled}",
+            f"NOT {state.SLOT} <=> {slot} OR {state.CHANNEL} IS NULL",
+        )
+        shared = self._shared(self._several())
+        if shared is None or len(shared):
+            joining = PartialMerge(self.spec, self.name, f, shared)
+            rows += self._run(joining.left(), joining.merge())
+        if shared is not None:
+            where = f"{state.CHANNEL} <> {owner}"
+            if len(shared):
+                where += f" AND NOT {of_keys_sql(f, shared)}"
+            rows += self._write(f"UPDATE {table} SET {state.CHANNEL} = {owner}", where)
+        return rows
+
+    def _several(self) -> Hashes | None:
+        """Return the whole keys that have several rows, and split keys that have two on a channel.
+
+        None: there are more than MOST_KEYS.
+        """
+        f, h = self.function, hash_sql(self.function.key)
         keys = ", ".join(quoted(c) for c in self.spec.key)
+        split = among_sql(h, f.split.keys.tolist())
         found = self.spark.sql(
             f"SELECT DISTINCT {h} FROM {state.sql_name(self.path)} GROUP BY {keys} "
-            f"HAVING count(DISTINCT {state.CHANNEL}) > 1 LIMIT {MOST_KEYS}"
-        )
-        return np.array([row[0] for row in found.collect()], dtype=np.int64)
+            f"HAVING count(1) > IF({split}, count(DISTINCT {state.CHANNEL}), 1) "
+            f"LIMIT {MOST_KEYS + 1}"
+        ).collect()
+        if len(found) > MOST_KEYS:
+            return None
+        return np.sort(np.array([row[0] for row in found], dtype=np.int64))
 
-    def _write(self, update: str, where: str) -> None:
+    def _shared(self, several: Hashes | None) -> Hashes | None:
+        """Return the keys whose rows the MERGE brings to their owners; None: all keys."""
+        if several is None:
+            return None
+        return np.union1d(self.function.split.keys, several).astype(np.int64)
+
+    def _write(self, update: str, where: str) -> int:
         left = f"SELECT 1 FROM {state.sql_name(self.path)} WHERE {where}"
-        self._run(left, f"{update} WHERE {where}")
+        return self._run(left, f"{update} WHERE {where}")
 
-    def _run(self, left: str, statement: str) -> None:
-        """Run a statement, if `left` finds any row for it to do."""
+    def _run(self, left: str, statement: str) -> int:
+        """Run a statement if `left` finds any row for it, and return how many it finds."""
 
-        def once() -> None:
+        def once() -> int:
+            self._stands(REPAIRING)
             found = self.spark.sql(left).count()
+            if found and statement.startswith("MERGE"):
+                check_nothing_lost(self.spark, self.spec, self.name)
             if found:
-                with self._commit() as own:
+                with exact(self.where, BY_HAND), self._commit() as own:
                     own.sql(statement)
                 say(f"{self.name}: {found:,} rows placed")
+            return found
 
-        retry_on_conflict(self.spark, once, f"{self.name} ({self.path})")
+        return retry_on_conflict(self.spark, once, self.where)
 
-    def _add(self, name: str, rule: str) -> bool:
-        """Add a constraint; False where rows violate it."""
+    def _in_place(self, version: int) -> bool:
+        """Return whether every row of a version is where the function says."""
+        rule = constraints.rule(self.function)
+        rows = state.read_version(self.spark, self.path, version)
+        return rows.where(f"NOT coalesce({rule}, false)").isEmpty()
 
-        def once() -> bool:
-            if name in constraints.of(self.spark, self.path):
-                return True
-            try:
-                with self._commit() as own:
-                    constraints.add(own, self.path, name, rule)
-            except PySparkException as error:
-                if error.getCondition() != _VIOLATED:
-                    raise
-                return False
-            return True
+    def _put(self, name: str, rule: str, since: int | None = None) -> None:
+        """Add a constraint without a scan; no constraint may have changed since a version."""
 
-        return retry_on_conflict(self.spark, once, f"{self.name} ({self.path})")
+        def unchanged() -> None:
+            if since is None:
+                return
+            self._stands(REPAIRING)
+            for commit in commits.history_since(self.spark, self.path, since):
+                if commit.operation not in ROW_OPERATIONS:
+                    raise FenceError(
+                        f"{commit.operation} came between, as version {commit.version}",
+                        self.where,
+                        constraints.mend(self.spec.table),
+                    )
+
+        def once() -> None:
+            stands = constraints.our_constraints(self.spark, self.path)
+            with self._commit() as own:
+                constraints.put(own, self.path, name, rule, stands, unchanged)
+
+        retry_on_conflict(self.spark, once, self.where)
 
     def _drop_all_but(self, kept: str) -> None:
-        for name in sorted(constraints.our_constraints(self.spark, self.path) - {kept}):
+        """Drop the constraints that were seen when this was decided, and none that came since."""
 
-            def once(name: str = name) -> None:
+        def once() -> bool:
+            stands = self._stands(kept)
+            others = sorted(stands - {kept})
+            if others:
+                self.check()
                 with self._commit() as own:
-                    constraints.drop_beside(own, self.path, name, kept)
+                    constraints.drop_beside(own, self.path, others[0], kept, stands)
+            return bool(others)
 
-            retry_on_conflict(self.spark, once, f"{self.name} ({self.path})")
+        while retry_on_conflict(self.spark, once, self.where):
+            pass
+
+    def _stands(self, needed: str) -> set[str]:
+        """Return the names of our constraints on the table.
+
+        Raises
+        ------
+        FenceError : the needed one is missing, or one is there that this does not know of
+        """
+        stands = constraints.our_constraints(self.spark, self.path)
+        known = {*self.seen, REPAIRING, constraints.epoch_name(self.function.epoch)}
+        if needed not in stands or not stands <= known:
+            raise FenceError(
+                f"stands under {', '.join(sorted(stands)) or 'no constraint'} by now: another run "
+                "has changed it since this began to repair",
+                self.where,
+                constraints.mend(self.spec.table),
+            )
+        return stands
 
     def _commit(self) -> AbstractContextManager[SparkSession]:
         meta = {"step": self.step, "epoch": self.function.epoch}

@@ -1,7 +1,7 @@
-"""Publish: look at the sealed tables and create their epoch, in one breath.
+"""Publish: check the sealed tables and create their epoch at once.
 
-No job of its own: verify publishes once it has sealed, and roll_back where it finds that the run's
-verdict is to publish.
+This is no job of its own. verify publishes once it has sealed the tables. roll_back publishes if
+it finds that the run is decided to publish.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from partitioning.errors import FenceError
 
 
 def publish(spark: SparkSession, migration: Migration) -> Epoch:
-    """Publish the plan's epoch if every state table stands under its constraint alone.
+    """Publish the plan's epoch if its constraint is the only one on every state table.
 
     Publishing it again changes nothing.
 
     Raises
     ------
-    FenceError : a table does not, somebody has done more to one than write, the run was rolled
-        back, or another epoch is current
+    FenceError : a table has another constraint, somebody has done more to one than write, the run
+        was rolled back, or another epoch is current
     GateError : the tables did not pass
     """
     table, run, plan = migration.table, migration.run, migration.plan
@@ -41,20 +41,22 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
     except FenceError:
         if not published(migration):
             raise
-        # By the same job, twice at once.
+        # The same job ran twice at once, and the other one has published.
         epoch = table.registry.epoch(migration.after.epoch)
     say(f"epoch {epoch.number} is published")
     return epoch
 
 
 def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:
-    """Check that every state table stands under the new epoch's constraint alone.
+    """Check that the new epoch's constraint is the only one on every state table.
 
-    Returns the version of each table that was checked.
+    Returns
+    -------
+    The version of each table that was checked.
 
     Raises
     ------
-    FenceError : one does not, or somebody has done more to it than write
+    FenceError : a table has another constraint, or somebody has done more to it than write
     """
     versions = {}
     for name in migration.table.spec.state:

@@ -1,13 +1,13 @@
-"""Repair: bring every state table to the epoch in force, whatever was broken off or done by hand.
+"""The repair of state tables: bring each to the current epoch, wherever its rows are.
 
-Looks at the registry, the tables and the runs that moved rows; says what is wrong and what it
-will do, and with --dry-run ends there. Where a run is decided to publish, it goes forward; else
-back, and the run is marked as rolled back. It needs no order: where rows stand does not matter.
+It reads the registry, the tables and the runs that moved rows. A run that is decided to publish
+goes forward. Any other goes back, and is marked as rolled back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -28,67 +28,131 @@ STEP = "repair"
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a state table, and the constraints of ours that stand on it."""
+    """What is wrong with a state table, and which of our constraints it has."""
 
     name: str
     stands: frozenset[str]
     wrong: str
 
 
-def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Finding]:
-    """Bring the state tables to the epoch in force; returns what was wrong. Can be killed anywhere
-    and run again.
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What a repair brings the tables to.
 
     Parameters
     ----------
-    dry_run : say what is wrong and what would be done; change nothing
+    runs : migrations that have touched a table and have not ended
+    forward : the one of them that is decided to publish; None: all go back
+    function : that alone is to hold
+    """
+
+    runs: list[Migration]
+    forward: Migration | None
+    function: PartitioningFunction
+
+
+def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Finding]:
+    """Bring the state tables to the current epoch. It can be killed anywhere and run again.
+
+    Parameters
+    ----------
+    table : its spec and registry
+    dry_run : print what is wrong and what would be done; change nothing
+
+    Returns
+    -------
+    What was wrong with each table.
 
     Raises
     ------
-    InputError : nothing is bootstrapped yet, or state tables that are not there or not this spec's
-    FenceError : writers that use another epoch's function do not stop
+    InputError : nothing is bootstrapped yet; a state table is missing or not this spec's; or rows
+        of a key cannot be merged exactly. No table was changed then
+    FenceError : other writers never let us commit, or another run has decided otherwise since this
+        began
     """
-    check_tables(spark, table.spec)
-    current = table.epoch()
-    runs = _unfinished(spark, table, current)
-    forward = next((m for m in runs if _verdict(m) == PUBLISH), None)
-    function = current.function if forward is None else forward.after
+    # A column that was added by hand may be in the spec for as long as its rows are merged.
+    check_tables(spark, table.spec, added=True)
+    decided = _decide(spark, table)
+    function = decided.function
     findings = [f for n in table.spec.state if (f := _look(spark, table, n, function))]
-    if not findings and forward is None:
-        say(f"every state table stands under epoch {current.number} alone: nothing to repair")
-    for finding in findings:
-        say(f"{finding.name}: {finding.wrong}")
-    what = "would be" if dry_run else "is"
-    for migration in runs:
-        way = "brought to its end and published" if migration is forward else "rolled back"
-        say(f"run {migration.run.name} (plan {migration.plan.digest[:12]}) {what} {way}")
-    for finding in findings:
-        say(f"{finding.name}: {what} brought to epoch {function.epoch}")
+    _tell(decided, findings, "would be" if dry_run else "is")
+    check = partial(_check_decision, spark, table, function)
+    placements = [
+        Placement(spark, table.spec, f.name, function, STEP, f.stands, check) for f in findings
+    ]
+    for placement in placements:
+        placement.check_possible()
     if dry_run:
         return findings
-    for migration in runs:
-        number = newest_attempt(migration.run, migration.plan.digest).number
-        if settle(migration.run, migration.plan.digest, number, ROLL_BACK) == PUBLISH:
-            if migration is not forward:
-                # It was decided since this looked.
-                return repair(spark, table)
-        else:
-            mark(migration.run, migration.plan.digest, number, done=False)
-    for finding in findings:
-        Placement(spark, table.spec, finding.name, function, STEP).bring()
-    if forward is not None:
-        _publish(spark, table, forward)
-    for migration in runs:
-        if migration is not forward:
+    if not _settle(decided):
+        # A run was decided to publish since `_decide` looked.
+        return repair(spark, table)
+    for placement in placements:
+        placement.bring()
+    if decided.forward is not None:
+        _publish(spark, table, decided.forward)
+    for migration in decided.runs:
+        if _verdict(migration) == ROLL_BACK:
             number = newest_attempt(migration.run, migration.plan.digest).number
             mark(migration.run, migration.plan.digest, number, done=True)
     return findings
 
 
+def _decide(spark: SparkSession, table: Table) -> Decision:
+    current = table.epoch()
+    runs = _unfinished(spark, table, current)
+    forward = next((m for m in runs if _verdict(m) == PUBLISH), None)
+    return Decision(runs, forward, current.function if forward is None else forward.after)
+
+
+def _check_decision(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
+    """Refuse to go on where a repair would bring the tables to another function by now."""
+    wanted = _decide(spark, table).function
+    if wanted.digest != function.digest:
+        raise FenceError(
+            f"epoch {wanted.epoch} is the one to bring the tables to by now, and was epoch "
+            f"{function.epoch} when this began to repair",
+            table.registry.url,
+            constraints.mend(table.spec.table),
+        )
+
+
+def _tell(decided: Decision, findings: list[Finding], what: str) -> None:
+    """Say what is wrong, and what is done, or would be."""
+    epoch = decided.function.epoch
+    if not findings and decided.forward is None:
+        say(f"every state table stands under epoch {epoch} alone: nothing to repair")
+    for finding in findings:
+        say(f"{finding.name}: {finding.wrong}")
+    for migration in decided.runs:
+        forward = migration is decided.forward
+        way = "brought to its end and published" if forward else "rolled back"
+        if not forward and _verdict(migration) == PUBLISH:
+            way = "ended: another run goes forward"
+        say(f"run {migration.run.name} (plan {migration.plan.digest[:12]}) {what} {way}")
+    for finding in findings:
+        say(f"{finding.name}: {what} brought to epoch {epoch}")
+
+
+def _settle(decided: Decision) -> bool:
+    """Have every run roll back that is not decided; False if one has been decided to publish.
+
+    Two runs may be decided to publish. The one that moved rows last goes forward, and with its
+    epoch the other's plan has ended.
+    """
+    for migration in decided.runs:
+        number = newest_attempt(migration.run, migration.plan.digest).number
+        if settle(migration.run, migration.plan.digest, number, ROLL_BACK) != PUBLISH:
+            mark(migration.run, migration.plan.digest, number, done=False)
+        elif decided.forward is None:
+            return False
+    return True
+
+
 def _look(
     spark: SparkSession, table: Table, name: str, function: PartitioningFunction
 ) -> Finding | None:
-    """What is wrong with a state table; None: it stands under the function alone."""
+    """Say what is wrong with a state table; None: the function's constraint is its only one."""
     path = table.spec.state[name].path
     found = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
     wanted = constraints.epoch_name(function.epoch)
@@ -103,8 +167,10 @@ def _look(
 
 
 def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migration]:
-    """The migrations from the epoch in force that have touched a state table and have neither
-    ended nor been rolled back to the end."""
+    """List the migrations from the current epoch that have touched a state table and not ended.
+
+    A migration ends when its epoch is published, or when its rollback is done.
+    """
     found: dict[str, Migration] = {}
     for name, part in table.spec.state.items():
         known = current.tables.get(name)
@@ -125,7 +191,7 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
 
 
 def _migration(table: Table, run: str, digest: str) -> Migration | None:
-    """The plan of that digest; None where its run's folder no longer has it."""
+    """Read the plan with that digest; None: its run's folder no longer has it."""
     try:
         if read_plan(table.registry.run(run)).digest != digest:
             return None
@@ -140,7 +206,7 @@ def _verdict(migration: Migration) -> str | None:
 
 
 def _publish(spark: SparkSession, table: Table, migration: Migration) -> None:
-    """Create the epoch that a run was decided to publish, once every table stands under it."""
+    """Create the epoch that a run is decided to publish, if every table has only its constraint."""
     versions = {}
     for name, part in table.spec.state.items():
         version = state.table_version(spark, part.path)

@@ -1,8 +1,8 @@
-"""Roll back: the inverse migration, to the epoch that the plan started from.
+"""The inverse migration, to the epoch that the plan started from.
 
-Never RESTORE, which would drop what was written since. Works from wherever migrate or verify
-stopped; does nothing where nothing of the plan stands, or where its epoch is published. Where the
-run's verdict is to publish, it brings that to its end.
+It never uses RESTORE, which would drop rows written since. It works from wherever migrate or
+verify stopped. It does nothing if nothing of the plan is on the tables, or if its epoch is
+published. If the run is decided to publish, it publishes instead.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, 
 from evenkeel_spark.migration.fence import (
     Migration,
     crash_point,
+    existing_constraints,
     owned,
     published,
-    standing_constraints,
 )
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
@@ -33,20 +33,24 @@ STEP = "roll_back"
 
 
 def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
-    """Bring every state table back to the epoch before; returns the rows moved, by table.
+    """Bring every state table back to the epoch before.
+
+    Returns
+    -------
+    Rows moved, by table.
 
     Raises
     ------
-    FenceError : a table has none of our constraints, or one of this plan's that says something
-        else, or writers that use the new epoch's function do not stop; or the run was about to
-        publish and a table is not sealed any more
+    FenceError : a table has none of our constraints, or one of this plan's with another
+        expression, or writers that use the new epoch's function do not stop; or the run was about
+        to publish and a table is not sealed any more
     """
     if decided(migration):
         return {}
     run, digest = migration.run, migration.plan.digest
     number = newest_attempt(run, digest).number
-    # Before any table is touched: from here on neither publish nor what is left of a killed
-    # migrate or verify (a JVM may outlive its task) goes on with this attempt.
+    # Decide before any table is touched. From here on publish refuses this attempt, and so does a
+    # killed migrate or verify that still runs (a JVM may outlive its task).
     if settle(run, digest, number, ROLL_BACK) == PUBLISH:
         say("the tables had passed and the epoch was about to be published: publishing it")
         publish(spark, migration)
@@ -55,7 +59,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     migration = replace(migration, attempt=number)
     moved = {}
     throttle = Throttle(spark, migration, back=True)
-    # Not before a table is known to be ours.
+    # Compute the stops only once a table is known to be ours.
     stops = cache(lambda: batch_stops(spark, migration, back=True))
     for name in migration.table.spec.state:
         moved[name] = _roll_back_table(spark, migration, name, stops, throttle)
@@ -65,7 +69,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
 
 
 def decided(migration: Migration) -> bool:
-    """Whether the epoch that this would undo is published, by whichever plan; then it says so."""
+    """Return whether the epoch to undo is published, by whichever plan. If so, print it."""
     number, registry = migration.after.epoch, migration.table.registry
     if registry.current().number < number:
         return False
@@ -81,7 +85,7 @@ def _roll_back_table(
     stops: Callable[[], Sequence[PartitioningFunction]],
     throttle: Throttle,
 ) -> int:
-    passage = TableMigration(
+    undo = TableMigration(
         spark,
         migration,
         name,
@@ -91,25 +95,25 @@ def _roll_back_table(
         fence=lambda: _fence(spark, migration, name),
         throttle=throttle,
     )
-    if not (stands := constraints.our_constraints(spark, passage.path)):
-        # Says what to do.
-        standing_constraints(spark, migration, name)
+    if not (stands := constraints.our_constraints(spark, undo.path)):
+        # This raises the error that says what to do.
+        existing_constraints(spark, migration, name)
     if not owned(spark, migration, name):
         if stands != {migration.old}:
             say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
         return 0
-    standing_constraints(spark, migration, name)
-    passage = replace(passage, stops=stops())
-    passage.open_constraint()
+    existing_constraints(spark, migration, name)
+    undo = replace(undo, stops=stops())
+    undo.open_constraint()
     rows = 0
     for _ in range(SWEEPS):
-        rows += passage.move()
+        rows += undo.move()
         crash_point("moved back")
-        if passage.seal():
+        if undo.seal():
             return rows
     raise FenceError(
         f"rows still arrive by epoch {migration.after.epoch}'s function after {SWEEPS} sweeps",
-        passage.where,
+        undo.where,
         "Pause the writers that use it, then roll back again",
     )
 
@@ -128,4 +132,4 @@ def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, s
             migration.run.url,
             "Nothing: leave it to that one",
         )
-    return version, standing_constraints(spark, migration, name)
+    return version, existing_constraints(spark, migration, name)

@@ -1,37 +1,45 @@
-"""Join rows of split keys when a channel stops being an owner of the key.
+"""Merges of partial rows when a channel stops being an owner of a split key.
 
 One commit removes the channel's partial row and merges it into the home channel's. In a table
-whose rows are copied, that commit gives every owner its copy.
+whose rows are copied, that commit gives every owner its copy. Several rows of a key on one
+channel, which appending writers leave, become one row, too.
 
-Delta reads a MERGE's source as of its own transaction, so that what others wrote until then is
-merged, and what they write meanwhile makes it fail
-(`tests/evenkeel_spark/migration/test_split_state.py`). Several rows of a
-key on one channel, as writers leave that append, become one, too.
+Delta reads a MERGE's source as of its own transaction. So rows that others wrote before are
+merged, and rows that they write meanwhile make it fail
+(`tests/evenkeel_spark/migration/test_split_state.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.state_view import merged, width_sql
+from evenkeel.registry.state_view import held_sql, kinds, merged, width_sql
 from evenkeel.spec.table_spec import StateTable, TableSpec
+from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
 from evenkeel_spark.tables.delta.row_size import WIDTH
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, schema, sql_name
+from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import owners_sql
 
-#: Of a row that is left to move: whether it is written.
+#: Advice for rows of a key that are already in the table, and too large to be merged.
+BY_HAND = (
+    "Find the key's rows in the state table by SELECT; correct or delete the wrong one by UPDATE "
+    "or DELETE, which the table's constraint admits; then run this again"
+)
+#: Column of a row that has yet to move: whether moving it writes a row.
 WRITTEN = "_written"
-#: Of the joined rows: whether the row is there afterwards, and whether it replaces several rows. An
-#: UPDATE would give each of these the whole sum: they are deleted, and one row is inserted.
+#: Columns of a merged row: whether it is there afterwards, and whether it replaces several rows. An
+#: UPDATE would give each of several rows the whole sum. So they are deleted and one is inserted.
 _STAYS, _ANEW = "_stays", "_anew"
 
 
@@ -42,19 +50,19 @@ def selected_columns(table: StateTable, written: str = "true") -> str:
 
 @dataclass(frozen=True, eq=False)
 class PartialMerge:
-    """How the rows of some keys of a state table come to their owners.
+    """The rows of some keys of a state table, on their way to the keys' owners.
 
     Parameters
     ----------
     name : of the state table, in the spec
     target : function whose owners they are
-    shared : int64 (K,), at least one: keys that are split before or after
+    shared : int64 (K,), at least one: keys that are split before or after; None: all keys
     """
 
     spec: TableSpec
     name: str
     target: PartitioningFunction
-    shared: Hashes
+    shared: Hashes | None
 
     def left(self, version: int | None = None) -> str:
         """Return the query for the rows that `merge` still has to move.
@@ -68,6 +76,18 @@ class PartialMerge:
         """
         select = selected_columns(self.spec.state[self.name], _STAYS)
         return f"{select} FROM ({self._source(version)})"
+
+    def held(self, kinds: Mapping[str, str]) -> str:
+        """Return the query for the merged values, which fails if a column cannot hold its value.
+
+        Parameters
+        ----------
+        kinds : type of each column, as from `state_view.kinds`
+        """
+        columns = self.spec.state[self.name].columns
+        # The hash of all values is one row, for which every value has to be there.
+        values = ", ".join(held_sql(quoted(c), kinds[c], quoted(c)) for c in columns)
+        return f"SELECT max(xxhash64({values})) FROM ({self._source()}) WHERE {_STAYS}"
 
     def merge(self) -> str:
         """Return the MERGE that brings rows to their owners, one per channel.
@@ -101,9 +121,10 @@ class PartialMerge:
         else:
             reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
         several = f"count_if({CHANNEL} = _to) > 1"
+        of_keys = "true" if self.shared is None else of_keys_sql(self.target, self.shared)
         return (
             f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS _at "
-            f"FROM {self._read(version)} WHERE {of_keys_sql(self.target, self.shared)}) "
+            f"FROM {self._read(version)} WHERE {of_keys}) "
             f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS}, {several} AS {_ANEW} "
             f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to "
             f"HAVING {due} OR {several} "
@@ -117,7 +138,7 @@ class PartialMerge:
 
 
 def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables with a column that partials could not be merged in.
+    """Refuse state tables with a column for which partial rows cannot be merged.
 
     Raises
     ------
@@ -173,11 +194,11 @@ def unmerged_columns(spark: SparkSession, spec: TableSpec, name: str) -> list[st
 
 
 def check_nothing_lost(spark: SparkSession, spec: TableSpec, name: str) -> None:
-    """Refuse to merge partials that are to move now, where a column came since the plan.
+    """Refuse to merge partial rows if a column without a merge was added since the plan.
 
     Raises
     ------
-    InputError : names the column, and how to go on without losing its values
+    InputError : names the column, and how to continue without losing its values
     """
     if wrong := unmerged_columns(spark, spec, name):
         raise InputError(
@@ -187,3 +208,39 @@ def check_nothing_lost(spark: SparkSession, spec: TableSpec, name: str) -> None:
             "Name it under state in the spec, with a merge (such as max), run this again, then "
             "take it out of the spec again",
         )
+
+
+def check_holds(spark: SparkSession, joining: PartialMerge) -> None:
+    """Refuse a merge of partial rows whose value a column cannot hold. Write nothing.
+
+    Raises
+    ------
+    InputError : names one such key, where the keys are listed, and says what to do
+    """
+    spec, name, own = joining.spec, joining.name, own_session(spark)
+    path = spec.state[name].path
+    types = kinds(schema(spark, path))
+
+    def check(some: PartialMerge, where: str) -> None:
+        with exact(where, BY_HAND):
+            own.sql(some.held(types)).collect()
+
+    try:
+        check(joining, f"{name} ({path})")
+    except InputError:
+        keys = joining.shared
+        if keys is None:
+            raise
+        while len(keys) > 1:
+            first, rest = keys[: len(keys) // 2], keys[len(keys) // 2 :]
+            try:
+                check(replace(joining, shared=first), path)
+                keys = rest
+            except InputError:
+                keys = first
+        wrong = of_keys_sql(joining.target, keys)
+        by = ", ".join(quoted(c) for c in spec.key)
+        key = own.sql(f"SELECT DISTINCT {by} FROM {sql_name(path)} WHERE {wrong}").first()
+        told = "" if key is None else ", ".join(f"{c} = {key[c]!r}" for c in spec.key)
+        check(replace(joining, shared=keys), f"{name} ({path}), key {told}")
+        raise

@@ -1,8 +1,9 @@
-"""Moving rows between two placements, in steps that may each be the last before a crash.
+"""Moves of one state table's rows between two placements, in steps.
 
-loosen (the table admits both functions), move (one UPDATE and, of split keys, one MERGE; then
-sweeps), tighten (the table admits one function alone). Forward or back is the same, with the ends
-exchanged. Every step looks at what stands before it acts, so that doing it again changes nothing.
+A crash may come after any step. `open_constraint` lets the table admit both functions. `move` runs
+one UPDATE, one MERGE for split keys, and then sweeps. `seal` lets the table admit one function
+alone. Going back is the same with the two placements exchanged. Every step checks before it acts,
+so running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
-from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -32,29 +31,20 @@ from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from partitioning.errors import DamagedError, FenceError
+from evenkeel_spark.tables.delta.commits import WriteResult, undisturbed
+from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import channel_sql
 from partitioning.moves.partial_rows import shared_keys
 
-#: How often rows that other writers still add by the function that is left are fetched.
+#: Sweeps for rows that other writers still add by the source's function. More: it waits longer for
+#: such writers to stop before it fails.
 SWEEPS = 3
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 _EXISTS = "DELTA_CONSTRAINT_ALREADY_EXISTS"
-#: Of a MERGE's answer: the rows that have left, and those that have come.
+#: Fields of a MERGE's result: rows that have left, and rows that have come.
 _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
-
-
-class WriteResult(NamedTuple):
-    """Hold what one statement moved, and the table's version before and after.
-
-    Rows are None if the transaction id was used before.
-    """
-
-    rows: int | None
-    before: int
-    after: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +56,10 @@ class TableMigration:
     name : of the state table, in the spec
     source, target : functions that rows leave and arrive by
     step : the job's name, for the table's history
-    fence : checks the world and returns the table's version and the constraints that stand
-    stops : functions on the way from source to target, in order: what stands by each is
-        committed before what comes after it. None: all at once
-    throttle : how fast; None: as fast as it goes
+    fence : checks that the migration may continue; returns the table's version and constraints
+    stops : functions on the way from source to target, in order. Rows moved by one are committed
+        before those of the next. None: all at once
+    throttle : limits the rate; None: no limit
     """
 
     spark: SparkSession
@@ -92,13 +82,15 @@ class TableMigration:
         return f"{self.name} ({self.path})"
 
     def open_constraint(self) -> bool:
-        """Let the table admit both functions, and no longer the source's alone.
+        """Let the table admit both functions, and drop the constraint of the source's alone.
 
-        Returns True if this call changed the constraint, so that no row has moved yet.
+        Returns
+        -------
+        True if this call changed the constraint, so that no row has moved yet.
 
         Raises
         ------
-        FenceError : rows stand where neither function puts them
+        FenceError : rows are where neither function puts them
         """
         moving, closing = self.migration.moving, constraints.epoch_name(self.source.epoch)
 
@@ -114,28 +106,31 @@ class TableMigration:
                 )
             crash_point("loosening")
             with self._commit() as own:
-                return constraints.drop_beside(own, self.path, closing, moving)
+                return constraints.drop_beside(own, self.path, closing, moving, {*stands, moving})
 
         done = retry_on_conflict(self.spark, once, self.where)
         crash_point("loosened")
         return done
 
     def move(self, untouched: bool = False) -> int:
-        """Move every row that the target puts elsewhere; returns how many.
+        """Move every row that the target puts elsewhere.
 
-        First up to each stop, then whatever is left: sweeps until nobody wrote meanwhile, or
-        nothing was left to move.
+        It moves up to each stop, and then whatever is left. It sweeps until nobody wrote meanwhile,
+        or nothing was left to move.
 
         Parameters
         ----------
-        untouched : no row has moved yet: of whole keys the first UPDATE need not look whether any
-            is left
+        untouched : no row has moved yet, so the first UPDATE need not look for rows of whole keys
+
+        Returns
+        -------
+        Number of rows moved.
 
         Raises
         ------
         FenceError : writers that use the source's function do not stop
         """
-        # Of split keys it does not follow: to share one among more channels moves no row.
+        # Look even so if keys are split: to share a key among more channels moves no row.
         look, total, at = not untouched or len(self.shared) > 0, 0, self.source
         for stop in self.stops:
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
@@ -152,7 +147,7 @@ class TableMigration:
                 made.append(retry_on_conflict(self.spark, write, self.where))
                 look, total = True, total + (made[-1].rows or 0)
                 crash_point("moved")
-            if _undisturbed(made):
+            if undisturbed(made):
                 break
         else:
             if writes:
@@ -167,7 +162,9 @@ class TableMigration:
     def seal(self) -> bool:
         """Let the table admit the target's function alone.
 
-        Returns False if a row that arrived meanwhile is still elsewhere: move again.
+        Returns
+        -------
+        False if a row that arrived meanwhile is still elsewhere: move again.
         """
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
@@ -178,7 +175,7 @@ class TableMigration:
             crash_point("sealing")
             if moving in stands:
                 with self._commit() as own:
-                    constraints.drop_beside(own, self.path, moving, opening)
+                    constraints.drop_beside(own, self.path, moving, opening, {*stands, opening})
             return opening in constraints.our_constraints(self.spark, self.path)
 
         done = retry_on_conflict(self.spark, once, self.where)
@@ -187,7 +184,7 @@ class TableMigration:
 
     @cached_property
     def shared(self) -> Hashes:
-        """Keys that either function splits, of which there may be several rows."""
+        """Keys that either function splits. There may be several rows of each."""
         return shared_keys(self.source, self.target)
 
     def writes(self) -> list[tuple[str, str]]:
@@ -204,7 +201,7 @@ class TableMigration:
         return found
 
     def _update(self, condition: str) -> tuple[str, str]:
-        # Of keys that are split it is not asked.
+        # Rows of split keys are excluded: their channel is not the function's.
         owner, path = channel_sql(self.target.unsplit), state.sql_name(self.path)
         columns = selected_columns(self.migration.table.spec.state[self.name])
         return (
@@ -220,7 +217,7 @@ class TableMigration:
             unmerged_columns(self.spark, spec, self.name)
         rows_left = self.spark.sql(left)
         if look and rows_left.isEmpty():
-            # A write of nothing that carries a transaction id leaves an empty commit behind.
+            # A write without rows would still leave an empty commit, for its transaction id.
             return WriteResult(0, version, version)
         if merges:
             check_nothing_lost(self.spark, spec, self.name)
@@ -237,7 +234,7 @@ class TableMigration:
             raise FenceError(
                 "has got another constraint since this migration last looked",
                 self.where,
-                "Another run has finished or undone this migration; look at its constraints",
+                f"Run it again. If it stops again: {constraints.mend(spec.table)}",
             ) from error
         rows = None if row is None else int(row[0])
         if row is not None and _DELETED in row:
@@ -249,18 +246,14 @@ class TableMigration:
         return WriteResult(rows, version, state.table_version(self.spark, self.path))
 
     def _add(self, constraint: str, version: int) -> bool:
-        """Add one of the migration's constraints; False where rows violate it.
+        """Add one of the migration's constraints.
 
-        Write, then look: publish and other runs do the same, so that of two at least one sees the
-        other.
-
-        Parameters
-        ----------
-        version : at which the fence was looked at
+        It writes first and then looks. publish and other runs do the same, so at least one of two
+        sees the other. The fence has looked at `version`. Return False if rows violate it.
 
         Raises
         ------
-        FenceError : the world has changed since; the constraint is taken away again
+        FenceError : something has changed since; the constraint is dropped again
         """
         rule = self.migration.rules[constraint]
         try:
@@ -271,7 +264,7 @@ class TableMigration:
                 return False
             if error.getCondition() != _EXISTS:
                 raise
-            # Somebody was first: ourselves twice, or another plan, at which the fence stops us.
+            # Somebody was first: this run twice, or another plan, for which the fence stops us.
             self.fence()
         except DamagedError:
             self.fence()
@@ -279,16 +272,13 @@ class TableMigration:
         try:
             self._alone_since(version)
             self.fence()
-        except FenceError:
-            for other in sorted(constraints.our_constraints(self.spark, self.path) - {constraint}):
-                with self._commit() as own:
-                    if constraints.drop_beside(own, self.path, constraint, other):
-                        break
+        except (FenceError, InputError):
+            constraints.take_back(self._commit, self.path, constraint)
             raise
         return True
 
     def _alone_since(self, version: int) -> None:
-        """Refuse where another plan has written since a version."""
+        """Raise FenceError if another plan has written since a version."""
         digest = self.migration.plan.digest
         for commit in commits.history_since(self.spark, self.path, version):
             if commit.meta.get("digest", digest) != digest:
@@ -299,15 +289,5 @@ class TableMigration:
                 )
 
     def _commit(self) -> AbstractContextManager[SparkSession]:
-        # A change of constraints carries no transaction id: it looks at what stands.
+        # A change of constraints needs no transaction id: it checks the constraints itself.
         return commits.commit_session(self.spark, None, None, self.migration.meta(self.step))
-
-
-def _undisturbed(made: Sequence[WriteResult]) -> bool:
-    """Return whether nobody else wrote between the first and last of these writes.
-
-    If so, no row can be left to move.
-    """
-    return all(w.rows is not None and w.after - w.before <= 1 for w in made) and all(
-        one.after == other.before for one, other in pairwise(made)
-    )

@@ -1,4 +1,4 @@
-"""How fast a migration may go, and how far it has come: by what its commits have written."""
+"""Rate and budget of a migration, from what its commits have written."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.quality.budgets import write_budget
 from evenkeel.quality.tables_suite import FILE_OVERHEAD
+from evenkeel.registry.files.migration_records import Progress
 from evenkeel.runs.params import throttle_for
+from evenkeel.runs.prediction import batch_limits
 from evenkeel_spark.migration.fence import Migration, our_commits
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
@@ -23,15 +23,10 @@ from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.batches import Most, stops
 
-#: Where no batch is given, it is what a rate lets through in so many seconds ...
-SECONDS = 60
-#: ... or this share of a budget: what one writes shows what the next will, before it is written.
-SHARE = 1 / 4
-
 
 @dataclass(frozen=True)
 class _Sums:
-    """Rows and bytes that commits wrote, and bytes of state among these: files have footers."""
+    """Rows and bytes that commits wrote, and the bytes without the footers of files."""
 
     rows: int = 0
     bytes: int = 0
@@ -39,7 +34,7 @@ class _Sums:
 
     @classmethod
     def of(cls, made: Iterable[commits.Commit]) -> _Sums:
-        """All of these commits."""
+        """Add up these commits."""
         each = ((c.rows, c.bytes, max(0, c.bytes - FILE_OVERHEAD * c.files)) for c in made)
         return sum((cls(*one) for one in each), cls())
 
@@ -48,13 +43,13 @@ class _Sums:
 
 
 class Throttle:
-    """Count what a migration's commits moved and wrote, and hold it to its budget and rate.
+    """Counter of what a migration's commits moved and wrote. It enforces the budget and the rate.
 
     The run's parameters set both limits, or else the spec.
 
     Parameters
     ----------
-    back : the way back, which no budget holds up
+    back : a rollback, to which no budget applies
     """
 
     def __init__(self, spark: SparkSession, migration: Migration, back: bool = False) -> None:
@@ -62,7 +57,7 @@ class Throttle:
         self._limits = throttle_for(migration.table.spec, migration.run)
         self._planned = sum(m.rows for m in migration.plan.moves)
         self._budget = None if back else write_budget(migration.plan)
-        # What an earlier attempt has moved counts, but for the rate, and on the way back.
+        # Rows moved by an earlier attempt count, except for the rate and in a rollback.
         names = () if back else migration.table.spec.state
         self._of = defaultdict(
             _Sums, {n: _Sums.of(our_commits(spark, migration, n)) for n in names}
@@ -70,40 +65,41 @@ class Throttle:
         self._before = self._all
         self._began: float | None = None
         self._prices: dict[str, RowSize] = {}
-        # Of each table, in this attempt: what was moved, at its price, and what it has taken.
+        # For each table, in this attempt: bytes predicted for what was moved, and bytes written.
         self._paid: dict[str, float] = defaultdict(float)
         self._taken: dict[str, int] = defaultdict(int)
         self._next: dict[str, float] = {}
 
     @property
     def _all(self) -> _Sums:
-        """Of all tables."""
+        """Sums of all tables."""
         return sum(self._of.values(), _Sums())
 
     def weigh(self, rows: DataFrame, name: str) -> float:
-        """Bytes that rows of a state table take, by what stood there before this attempt."""
+        """Predict the bytes that rows of a state table take, from its files before this attempt."""
         if name not in self._prices:
             self._prices[name] = size_rows(self._spark, self._migration.table.spec.state[name])
         return self._prices[name].times(rows)
 
     def admit(self, rows: DataFrame, name: str) -> None:
-        """Weigh the rows of a state table that a batch moves, before it does.
+        """Weigh the rows of a state table that a batch moves, before it moves them.
+
+        The prediction is scaled by how far earlier batches exceeded theirs.
 
         Raises
         ------
-        FenceError : with what was written, at the size that rows turned out to have, they are
-            over the budget
+        FenceError : with what was written, they are over the budget
         """
         if self._began is None:
-            # Not before: what is done until something moves is no time that a rate allows for.
+            # Start the clock only now: time before the first move must not raise the rate.
             self._began = time.monotonic()
         if self._budget is None:
             return
         size = self._next[name] = self.weigh(rows, name)
         written, paid = self._all.state, self._paid[name]
-        # Prices are means: what they are too low by so far, they are taken to be from now on.
+        # If commits so far wrote more than predicted, scale the next prediction by the same ratio.
         size *= max(1.0, self._taken[name] / paid) if paid else 1.0
-        # Half a byte: sums of floats may differ in their last digits.
+        # Half a byte of slack: sums of floats may differ in their last digits.
         if written + size > self._budget + 0.5:
             raise FenceError(
                 f"{written:,} bytes are written, the next batch takes {size:,.0f}, and the "
@@ -129,38 +125,31 @@ class Throttle:
             f"{now.rows:,} of {self._planned:,.0f} rows moved, {now.bytes:,} bytes written; "
             f"about {left:,.0f} s left"
         )
-        told: dict[str, Any] = {
-            "rows": now.rows,
-            "planned": self._planned,
-            "bytes": now.bytes,
-            "left": left,
-            "digest": digest,
-            "back": self._back,
-        }
-        self._migration.run.write_json("progress.json", told)
+        self._migration.run.progress.write(
+            Progress(
+                digest=digest,
+                rows=now.rows,
+                planned=self._planned,
+                bytes=now.bytes,
+                left=left,
+                back=self._back,
+            )
+        )
 
 
 def batch_stops(
     spark: SparkSession, migration: Migration, back: bool = False
 ) -> Sequence[PartitioningFunction]:
-    """Where a migration stops: after each batch, as the run asks for them, or else the spec.
+    """Return the functions at which a migration stops: one after each batch.
+
+    The run's parameters set the batch, or else the spec.
 
     Parameters
     ----------
-    back : the same stops, the other way
+    back : return the same stops for the way back
     """
     plan, limits = migration.plan, throttle_for(migration.table.spec, migration.run)
-    sizes = [limits.batch] if limits.batch is not None else []
-    by_rate = limits.batch is None
-    if by_rate:
-        sizes += [limits.rate * SECONDS] if limits.rate is not None else []
-    # Whatever is asked: a batch is weighed by the one before it.
-    sizes += [plan.budget * SHARE] if plan.budget is not None else []
-    most = Most(
-        bytes=float(min(sizes, default=inf)),
-        rows=float(limits.rate_rows * SECONDS if by_rate and limits.rate_rows is not None else inf),
-        files=float(limits.batch_files if limits.batch_files is not None else inf),
-    )
+    most = batch_limits(plan, limits)
     if most == Most():
         return []
     tasks = _tasks(spark, migration) if limits.batch_files is not None else None
@@ -180,8 +169,7 @@ def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
         try:
             files = state.files(spark, migration.path(name), version)
         except DamagedError:
-            # Its log was cleaned since, or it was made anew: nobody has to stop where an attempt
-            # before did.
+            # Its log was cleaned, or the table was made again: no attempt before has to be matched.
             files = state.files(spark, migration.path(name))
         tasks = F.sum(F.ceil(F.col("size") / read)).alias("tasks")
         for channel, count in files.groupBy(state.CHANNEL).agg(tasks).collect():

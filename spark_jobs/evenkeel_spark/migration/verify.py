@@ -1,8 +1,7 @@
-"""Verify: measure every state table after its migration, ask the gate, and seal.
+"""The verification of a migration: measure every state table, run the gate, and seal.
 
-Sealed, a table admits the new epoch's function alone. Leaves runs/RUN/gate_tables.json (what the
-gate says) and verify.json (the version of each sealed table). A table that does not pass stays
-unsealed, for roll_back. The job then looks at the sealed tables once more and publishes the epoch.
+A sealed table admits the new epoch's function alone. A table that does not pass stays unsealed,
+for roll_back. It leaves runs/RUN/gate_tables.json and verify.json.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import tables_gate
+from evenkeel.registry.files.migration_records import TableMigrated, VerifyRecord
 from evenkeel.registry.state_view import wide_columns, width_sql
 from evenkeel.registry.verdict import newest_attempt
 from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
@@ -47,20 +47,25 @@ STEP = "verify"
 
 
 def measure_table(
-    spark: SparkSession, migration: Migration, name: str, record: dict[str, Any]
+    spark: SparkSession, migration: Migration, name: str, record: TableMigrated
 ) -> tuple[dict[str, Any], dict[int, int]]:
-    """Measures of one state table as `tables_gate` takes them, and its rows by channel.
+    """Measure one state table for `tables_gate`, and count its rows by channel.
 
-    What was there before and after is compared over the commits that moved rows: what others
-    wrote between two of them counts on neither side. Batches that follow one another are one.
+    It compares the rows before and after the commits that moved rows. Rows that others wrote
+    between two of these commits count on neither side. Batches that follow one another are one.
 
     Parameters
     ----------
+    name : of the state table, in the spec
     record : the table's part of migration.json
+
+    Returns
+    -------
+    The measures, and rows by channel.
     """
     path = migration.path(name)
     newest = state.table_version(spark, path)
-    moved = commit_spans(record["commits"]) or [(newest, newest)]
+    moved = commit_spans(record.commits) or [(newest, newest)]
     wanted = {newest, *(v for span in moved for v in span)}
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
     shared = shared_keys(migration.before, migration.after)
@@ -82,13 +87,15 @@ def measure_table(
         ),
         "checksum_after": str(after[-1].checksum),
         "misplaced": totals[newest].misplaced,
-        "duplicates": duplicate_keys(versions[newest], migration.after),
-        # Rows with large values weigh more than the mean row.
-        "bytes_predicted": misplaced * record["bytes_per_row"]
+        "duplicates": 0
+        if migration.table.spec.state[name].rows == "many"
+        else duplicate_keys(versions[newest], migration.after),
+        # Moved rows with large values take more bytes than the mean row.
+        "bytes_predicted": misplaced * record.bytes_per_row
         + sum(b.wide for b in before)
         + larger(before, misplaced),
-        "bytes_written": record["bytes"],
-        "files_written": record["files"],
+        "bytes_written": record.bytes,
+        "files_written": record.files,
     }
     if len(shared):
         parts = {v: r.where(of_keys_sql(migration.after, shared)) for v, r in versions.items()}
@@ -99,15 +106,15 @@ def measure_table(
         if spec.state[name].copied:
             due = {v: _copies_due(spark, migration, name, shared, v) for v in versions}
             measures["copies_missing"] = due[newest][0]
-            # A copy that leaves is not written; one that comes stood nowhere.
+            # A copy that leaves writes nothing; a copy that comes has no row before.
             more = {v: come - leave for v, (come, leave) in due.items()}
             copied = sum(more[b] - more[a] for b, a in moved)
-            measures["bytes_predicted"] += record["bytes_per_row"] * copied
+            measures["bytes_predicted"] += record.bytes_per_row * copied
     return measures, {channel: c.rows for channel, c in channels[newest].items()}
 
 
 def commit_spans(commits: Sequence[int]) -> list[tuple[int, int]]:
-    """Versions before and after each run of commits between which nobody else wrote.
+    """Return the versions before and after each run of commits between which nobody else wrote.
 
     Parameters
     ----------
@@ -138,12 +145,12 @@ def channel_counts(
     found: dict[str, dict[int, int]],
     shared: Hashes,
 ) -> list[dict[str, Any]]:
-    """Rows of whole keys predicted and found, by table and channel, as `tables_gate` takes them.
+    """Return rows of whole keys predicted and found, by table and channel, for `tables_gate`.
 
-    A profile weighs a table's state tables together; each is predicted its share of that, and
-    its `rows_weighed` is added to the measures.
+    A profile weighs a table's state tables together, so each is predicted its part of the sum.
+    Adds that part to the measures, as `rows_weighed`.
     """
-    # How many partials of split keys there are is for events to come to say.
+    # The number of a split key's partial rows depends on events to come, so it is not predicted.
     left = profile.heavy_rows * ~np.isin(profile.heavy, shared)
     away = sums_by(profile.heavy_slots, profile.heavy_rows - left, profile.slots)
     weighed = np.maximum(profile.rows - away, 0.0)
@@ -167,37 +174,41 @@ def channel_counts(
     return rows
 
 
-def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
-    """Sweep, measure, gate, seal; returns what verify.json holds.
+def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
+    """Sweep, measure, run the gate, and seal.
+
+    Returns
+    -------
+    The content of verify.json.
 
     Raises
     ------
     GateError : names every expectation that fails; the tables stay unsealed
-    FenceError : the world is not the one that was planned from, or writers that use the old
-        epoch's function do not stop
+    FenceError : something has changed since the plan, or writers that use the old epoch's
+        function do not stop
     """
     names = list(migration.table.spec.state)
     if published(migration):
         say(f"epoch {migration.after.epoch} is published: nothing to do")
-        return dict(migration.run.read_json("verify.json"))
+        return migration.run.verify.read()
     number = newest_attempt(migration.run, migration.plan.digest).number
     migration = replace(migration, attempt=number)
-    # What a sweep moves counts in the budget, too.
+    # Rows that a sweep moves count in the budget, too.
     throttle = Throttle(spark, migration)
-    passages = {name: forward_migration(spark, migration, name, STEP, throttle) for name in names}
+    migrations = {name: forward_migration(spark, migration, name, STEP, throttle) for name in names}
     moved = _migrated_versions(migration)
     for _ in range(SWEEPS):
-        for name, passage in passages.items():
+        for name, one in migrations.items():
             version, stands = fence(spark, migration, name)
             if migration.old in stands:
                 raise FenceError(
-                    f"still stands under {migration.old}", passage.where, "Migrate it first"
+                    f"still stands under {migration.old}", one.where, "Migrate it first"
                 )
             if migration.new not in stands and version != moved.get(name):
-                passage.move()
+                one.move()
         check_gate(spark, migration)
         crash_point("measured")
-        sealed = [passage.seal() for passage in passages.values()]
+        sealed = [one.seal() for one in migrations.values()]
         if all(sealed):
             break
         say("rows of another epoch came meanwhile: sweeping them")
@@ -207,12 +218,12 @@ def verify(spark: SparkSession, migration: Migration) -> dict[str, Any]:
             migration.run.url,
             f"Pause the writers that do not use epoch {migration.after.epoch}, then verify again",
         )
-    record = {
-        "digest": migration.plan.digest,
-        "epoch": migration.after.epoch,
-        "tables": {n: state.table_version(spark, migration.path(n)) for n in names},
-    }
-    migration.run.write_json("verify.json", record)
+    record = VerifyRecord(
+        digest=migration.plan.digest,
+        epoch=migration.after.epoch,
+        tables={n: state.table_version(spark, migration.path(n)) for n in names},
+    )
+    migration.run.verify.write(record)
     return record
 
 
@@ -222,11 +233,10 @@ def _migrated_versions(migration: Migration) -> dict[str, int]:
     While a table is at that version, there is nothing to sweep. If no row of a table had to move,
     there is no commit that records such a version.
     """
-    run = migration.run
-    record = run.read_json("migration.json") if run.exists("migration.json") else {}
-    if record.get("digest") != migration.plan.digest:
+    record = migration.run.migration.find()
+    if record is None or record.digest != migration.plan.digest:
         return {}
-    return {name: table["after"] for name, table in record["tables"].items() if table["commits"]}
+    return {n: t.after for n, t in record.tables.items() if t.commits}
 
 
 def check_gate(spark: SparkSession, migration: Migration) -> None:
@@ -234,32 +244,35 @@ def check_gate(spark: SparkSession, migration: Migration) -> None:
     run = migration.run
     measures, found = [], {}
     # A sweep may have added commits to what migrate recorded.
-    record = run.read_json("migration.json")
-    if missing := set(migration.table.spec.state) - set(record["tables"]):
+    record = run.migration.read()
+    if missing := set(migration.table.spec.state) - set(record.tables):
         raise FenceError(
             f"{', '.join(sorted(missing))} not migrated to the end", run.url, "Migrate again first"
         )
+    tables = dict(record.tables)
     for name in migration.table.spec.state:
-        known = record["tables"][name]["bytes_per_row"]
-        record["tables"][name] = table_record(spark, migration, name, known)
+        tables[name] = table_record(spark, migration, name, tables[name].bytes_per_row)
         say(f"{name}: measuring")
         with _readable(migration, name):
-            measured, found[name] = measure_table(spark, migration, name, record["tables"][name])
+            measured, found[name] = measure_table(spark, migration, name, tables[name])
         measures.append(measured)
-    run.write_json("migration.json", record)
-    profile = Profile.from_bytes(run.read("profile.npz"), f"{run.url}/profile.npz")
+    run.migration.write(record.model_copy(update={"tables": tables}))
     channels = channel_counts(
-        profile, migration.after, measures, found, shared_keys(migration.before, migration.after)
+        run.profile.read(),
+        migration.after,
+        measures,
+        found,
+        shared_keys(migration.before, migration.after),
     )
     gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
-    run.write_json("gate_tables.json", gate.to_dict())
+    run.gate_tables.write(gate.record())
     gate.check(run.url)
     say("every expectation holds")
 
 
 @contextmanager
 def _readable(migration: Migration, name: str) -> Iterator[None]:
-    """Turn Delta's refusal to read a version that is older than its retention into one line.
+    """Turn Delta's refusal to read a version older than its retention into a DamagedError.
 
     Raises
     ------
@@ -272,7 +285,7 @@ def _readable(migration: Migration, name: str) -> Iterator[None]:
             raise
         raise DamagedError(
             "rows were moved longer ago than the table's versions stay readable (`keep` in the "
-            f"spec: {migration.table.spec.keep} days): what was there before cannot be compared",
+            f"spec: {migration.table.spec.keep} days): their rows from before cannot be compared",
             f"{name} ({migration.path(name)})",
             "Run the job roll_back, which reads no old version, then plan again",
         ) from error

@@ -1,17 +1,21 @@
-"""What every job's `main` shares: arguments, progress, and errors as one line and an exit code."""
+"""Shared parts of every job's `main`: arguments, progress lines, errors and exit codes."""
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from evenkeel.registry.store import DeniedError
+from evenkeel.registry.job_error import leave_error
+from evenkeel.registry.store_errors import DeniedError
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.session import session
@@ -28,7 +32,7 @@ _ABOUT: dict[str, object] = {}
 
 
 def about(**what: object) -> None:
-    """Have every line of progress from here on say what it is about."""
+    """Add these fields to every progress line from here on."""
     _ABOUT.update({name: value for name, value in what.items() if value is not None})
 
 
@@ -37,14 +41,15 @@ def say(message: str) -> None:
 
     The line also names the table, run, epoch and plan, for searching logs.
     """
-    told = "  ".join([message, " ".join(f"{name}={value}" for name, value in _ABOUT.items())])
-    print(f"[{time.monotonic() - _STARTED:6.1f} s] {told.rstrip()}", flush=True)
+    line = "  ".join([message, " ".join(f"{name}={value}" for name, value in _ABOUT.items())])
+    print(f"[{time.monotonic() - _STARTED:6.1f} s] {line.rstrip()}", flush=True)
 
 
 def parser(description: str, *, run: bool = False, digest: bool = False) -> argparse.ArgumentParser:
     """Return an argument parser with --spec, and --run and --digest if the job takes them."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--spec", required=True, help="table spec: its path, or the table's name")
+    made.add_argument("--attempt", help="id of this try, for the file that says why it failed")
     if run:
         made.add_argument("--run", required=True, help="name of the run, a folder in the registry")
     if digest:
@@ -57,14 +62,15 @@ def run_job(
     body: Callable[[SparkSession, Table, argparse.Namespace], None],
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Parse, start Spark, do the work; an error of ours becomes one line on stderr.
+    """Parse the arguments, start Spark and run the job. Print our own errors as one line on stderr.
 
     Returns
     -------
-    the process's exit code: 0, or that of the error
+    Exit code of the process: 0, or that of the error.
     """
     options = arguments.parse_args(argv)
     run, digest = (getattr(options, name, None) for name in ("run", "digest"))
+    table = None
     try:
         table = Table(load_spec(find_spec(options.spec)))
         _ABOUT.clear()
@@ -72,24 +78,37 @@ def run_job(
         spark = session(f"evenkeel {table.spec.table}")
         check_log_store(spark, table.spec)
         body(spark, table, options)
-    except CONFLICTS as error:
-        # Delta let the other one win; nothing of ours was committed by the losing write.
-        first = str(error).strip().splitlines()[0]
-        return fail(
-            FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
-        )
-    except EvenkeelError as error:
-        return fail(error)
-    except (Py4JJavaError, PySparkException) as error:
-        if (why := denied(error)) is None:
+    except Exception as error:
+        ours = _known(error, table)
+        if table is not None:
+            with suppress(EvenkeelError):
+                # What cannot be left is told by the log alone, and Airflow tries the job again. By
+                # hand, a wrong spec creates no registry.
+                if options.attempt or (run and table.registry.numbers()):
+                    job = Path(inspect.getfile(body)).stem
+                    leave_error(table.registry, job, run, options.attempt, ours or error)
+        if ours is None:
             raise
-        return fail(DeniedError("used", why, table.spec.table))
+        return fail(ours)
     finally:
         _ABOUT.clear()
     return 0
 
 
+def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
+    """Return what stopped a job as an error of ours; None: nobody foresaw it."""
+    if isinstance(error, EvenkeelError):
+        return error
+    if isinstance(error, CONFLICTS):
+        # Another writer won, so Delta has committed nothing of the losing write.
+        first = str(error).strip().splitlines()[0]
+        return FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
+    if isinstance(error, Py4JJavaError | PySparkException) and (why := denied(error)) is not None:
+        return DeniedError("used", why, table.spec.table if table else None)
+    return None
+
+
 def fail(error: EvenkeelError) -> int:
-    """One line on stderr; the exit code."""
+    """Print an error as one line on stderr, and return its exit code."""
     print(f"evenkeel: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     return error.exit_code

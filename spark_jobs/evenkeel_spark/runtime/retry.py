@@ -1,4 +1,4 @@
-"""Try a commit again while other writers win, as long as it is worth while."""
+"""Retries of a commit that loses against other writers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from partitioning.errors import FenceError
 
 Result = TypeVar("Result")
 
-#: Seconds for which a commit that loses against other writers' is tried again, and the setting
-#: that says otherwise. Each try waits longer than the one before, up to `LONGEST` seconds.
-PATIENCE, PATIENCE_SETTING, LONGEST = 600.0, "spark.evenkeel.patience", 10.0
+#: Seconds for which a commit that loses against other writers is tried again, and the Spark setting
+#: that changes it. A higher value waits longer for busy writers before the job fails. Each wait is
+#: longer than the one before, up to `LONGEST_WAIT_SECONDS` seconds.
+PATIENCE_SECONDS, PATIENCE_SETTING, LONGEST_WAIT_SECONDS = 600.0, "spark.evenkeel.patience", 10.0
 
 
 def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: str) -> Result:
-    """Do `what`, which begins with its own fence, again while Delta lets another writer win.
+    """Run `what`, and run it again while Delta lets another writer win.
 
-    Waits at random, and longer each time: a writer that commits at fixed times cannot always win.
+    `what` must begin with its own fence. The waits are random and grow, because otherwise a
+    writer that commits at fixed times could always win.
 
     Raises
     ------
-    FenceError : it lost for `PATIENCE` seconds
+    FenceError : the commit has lost for `PATIENCE_SECONDS` seconds
     """
-    patience = float(spark.conf.get(PATIENCE_SETTING, str(PATIENCE)) or PATIENCE)
+    patience = float(spark.conf.get(PATIENCE_SETTING, str(PATIENCE_SECONDS)) or PATIENCE_SECONDS)
     began, tries = time.monotonic(), 0
     while True:
         tries += 1
@@ -46,4 +48,4 @@ def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: st
                 f"Run this step again when they are quieter, or raise {PATIENCE_SETTING} "
                 "(seconds): it goes on where it stopped",
             )
-        time.sleep(random.uniform(0.5, 1.0) * min(LONGEST, 0.2 * 2 ** min(tries, 10)))
+        time.sleep(random.uniform(0.5, 1.0) * min(LONGEST_WAIT_SECONDS, 0.2 * 2 ** min(tries, 10)))

@@ -1,8 +1,10 @@
-"""The Spark session of every job: what correctness needs, and defaults that conf may override."""
+"""The Spark session of every job: settings for correctness, and defaults that conf may override."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pyspark
@@ -10,11 +12,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from evenkeel.extras import TESTED_DELTA, TESTED_SPARK, check_one_pyspark, delta_package
 from evenkeel_spark.tables.delta.write_session import _RESULTS
-from partitioning.errors import InputError, UnreachableError
+from partitioning.errors import DOCTOR, SetupError, UnreachableError
 
-#: Release series that the test suite has run on.
-TESTED_SPARK, TESTED_DELTA = "4.2", "4.4"
+#: The first release that can do what the jobs need, with Delta built for it.
+LEAST_SPARK = 4
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -24,18 +27,13 @@ _FIXED = {**_RESULTS, "spark.sql.catalog.spark_catalog": _CATALOG}
 _DEFAULTS = {
     "spark.log.level": "WARN",
     "spark.ui.showConsoleProgress": "false",
-    # State is read by runs of neighbouring slots: small row groups let Parquet skip the rest.
+    # Jobs read runs of neighbouring slots. Small row groups (bytes) let Parquet skip the rest.
     "spark.hadoop.parquet.block.size": str(1 << 20),
-    # As many as moved.py lists: by Spark's default, ten, Parquet sees no longer list at all.
+    # As many as move_predicate lists. Spark's default is ten: it pushes down no longer list.
     "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
-    # Delta reads its log in 50 tasks otherwise, whatever the size of the table.
+    # Delta's default is to read its log in 50 tasks, whatever the size of the table.
     "spark.databricks.delta.snapshotPartitions": "4",
 }
-
-_FIX = (
-    "Start with the jars that `make` puts into .jars, or with "
-    "--packages io.delta:delta-spark_4.2_2.13:4.4.0"
-)
 
 
 def session(name: str, **extra: str) -> SparkSession:
@@ -43,15 +41,16 @@ def session(name: str, **extra: str) -> SparkSession:
 
     Parameters
     ----------
-    name : what the Spark UI calls the application
-    extra : further conf, underscores for dots; it yields to what spark-submit was given
+    name : of the application in the Spark UI
+    extra : further conf, with underscores for dots; spark-submit's conf takes precedence
 
     Raises
     ------
-    InputError : Delta is not on the class path, or Spark or Delta is of an untested series
+    SetupError : Delta is not on the class path, pyspark is of two versions, or Spark is too old
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
-    # Only a conf made beside a running JVM knows what spark-submit was given.
+    check_one_pyspark(pyspark.__file__)
+    # Only a conf that is made beside a running JVM has the settings of spark-submit.
     SparkContext._ensure_initialized()
     conf = SparkConf()
     conf.setIfMissing("spark.app.name", name)
@@ -62,7 +61,7 @@ def session(name: str, **extra: str) -> SparkSession:
     conf.set("spark.sql.extensions", _with_delta(conf.get("spark.sql.extensions", "") or ""))
     if (conf.get("spark.master", "local") or "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")
-    _check_series("Spark", pyspark.__version__, TESTED_SPARK)
+    _warn(check_series("Spark", pyspark.__version__, TESTED_SPARK))
     _check_delta(SparkContext._jvm)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
@@ -71,7 +70,7 @@ def session(name: str, **extra: str) -> SparkSession:
         raise UnreachableError(
             f"Spark could not be started ({cause})",
             f"master {conf.get('spark.master')}",
-            "Correct spark.master, or see whether its cluster runs and can be reached",
+            f"Correct spark.master, or see whether its cluster runs and can be reached; {DOCTOR}",
         ) from error
 
 
@@ -81,17 +80,37 @@ def _with_delta(extensions: str) -> str:
 
 
 def _check_delta(jvm: Any) -> None:
-    # Before there is a session: without Delta that begins with a stack trace.
+    # Check before the session starts: without Delta, Spark prints a stack trace then.
     if not jvm.org.apache.spark.util.Utils.classIsLoadable(_EXTENSION):
-        raise InputError("Delta Lake is not on the class path", "spark.jars", _FIX)
-    # `package` is a Scala object's name, hence getattr: it is no Python attribute to py4j.
-    _check_series("Delta Lake", str(getattr(jvm.io.delta, "package").VERSION()), TESTED_DELTA)  # noqa: B009
-
-
-def _check_series(what: str, found: str, tested: str) -> None:
-    if not re.match(re.escape(tested) + r"\b", found):
-        raise InputError(
-            f"{what} {found} is not of the series {tested} that Evenkeel is tested with",
-            "Spark session",
-            f"Use {what} {tested}.x",
+        raise SetupError(
+            "Delta Lake is not on the class path",
+            "spark.jars",
+            f"Start Spark with --packages {delta_package(pyspark.__version__)}",
         )
+    # py4j knows no attribute `package`, the name of a Scala object: hence getattr.
+    version = str(getattr(jvm.io.delta, "package").VERSION())  # noqa: B009
+    _warn(check_series("Delta Lake", version, TESTED_DELTA))
+
+
+def check_series(what: str, found: str, tested: Sequence[str]) -> str | None:
+    """Return a warning if a version is of a series that was not tested; None if it was.
+
+    Raises
+    ------
+    SetupError : Spark is older than what the jobs can run on
+    """
+    if any(re.match(re.escape(series) + r"\b", found) for series in tested):
+        return None
+    known = ", ".join(tested)
+    if what == "Spark" and int(found.split(".")[0]) < LEAST_SPARK:
+        raise SetupError(
+            f"Spark {found} is too old: expected Spark {LEAST_SPARK}.0 or newer (tested: {known})",
+            "Spark session",
+            "Install it with: pip install 'evenkeel[spark]'",
+        )
+    return f"{what} {found} was not tested with Evenkeel (tested: {known})"
+
+
+def _warn(problem: str | None) -> None:
+    if problem:
+        print(f"evenkeel: warning: {problem}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What Spark's status store tells of the tasks that ran: records read, seconds taken."""
+"""Records and seconds of tasks that have run, from Spark's status store."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-#: Local properties of a job group: left behind, they would name the jobs that follow.
+#: Local properties of a job group. If they stayed set, later jobs would belong to the group.
 _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 @dataclass(frozen=True)
 class TaskWork:
-    """Hold the records that a task read from a shuffle, and its run time and CPU in seconds."""
+    """Work of one task: records read from a shuffle, run time and CPU time in seconds."""
 
     records: int
     seconds: float
@@ -25,7 +25,7 @@ class TaskWork:
 
 @contextmanager
 def job_group(spark: SparkSession, description: str) -> Iterator[str]:
-    """Jobs started inside belong to a new group, whose id is given."""
+    """Put the jobs that start inside into a new group, and yield its id."""
     group = f"evenkeel-{uuid.uuid4().hex}"
     spark.sparkContext.setJobGroup(group, description)
     try:
@@ -36,16 +36,17 @@ def job_group(spark: SparkSession, description: str) -> Iterator[str]:
 
 
 def stages(spark: SparkSession, group: str, most: int) -> Iterator[list[TaskWork]]:
-    """List the stages of a group's jobs, each with its tasks by their number.
+    """Yield the stages of a group's jobs, each as a list of its tasks by number.
 
     Parameters
     ----------
-    most : stages with more tasks than this are left out, and so are those of which Spark has not
-        kept every task
+    group : id of the job group
+    most : skip stages with more tasks than this. A stage is also skipped if Spark has not kept
+        all of its tasks
     """
     context: Any = spark.sparkContext
     tracker, scala = context.statusTracker(), context._jsc.sc()
-    # What a job's last tasks did reaches the store only after the job has returned.
+    # The metrics of a job's last tasks reach the store only after the job has returned.
     scala.listenerBus().waitUntilEmpty()
     store = scala.statusStore()
     for job in tracker.getJobIdsForGroup(group):

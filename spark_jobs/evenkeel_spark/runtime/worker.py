@@ -1,7 +1,7 @@
-"""Several jobs in one session, one after the other, as a writer that never stops would run them.
+"""A worker that runs several jobs in one session, one after the other.
 
-Each line of standard input is a JSON list: a job's name and its arguments. When the job has
-ended, a line `evenkeel: exit CODE` is printed. Starting Spark costs more than a small job does.
+Starting Spark costs more than a small job does. Each line of standard input is a JSON list: a
+job's name and its arguments. After each job it prints a line `evenkeel: exit CODE`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 
 def main(lines: Iterable[str]) -> int:
-    """Run the job of each line; what nobody foresaw ends the process, as it would end one job's."""
+    """Run the job of each line. An unexpected exception ends the process, as it ends a job's."""
     for line in lines:
         job, *arguments = json.loads(line)
         try:

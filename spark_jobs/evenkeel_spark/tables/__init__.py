@@ -1,1 +1,1 @@
-"""State tables: the verbs that the pipeline needs of them."""
+"""State tables: what the pipeline reads from them and writes to them."""

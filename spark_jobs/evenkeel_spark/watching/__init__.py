@@ -1,1 +1,1 @@
-"""Watch the load within the day, batch by batch."""
+"""The watch: jobs that look at the load within the day, batch by batch."""

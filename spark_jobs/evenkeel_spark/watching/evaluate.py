@@ -1,5 +1,6 @@
-"""A look of the watch at micro-batches: what they say is folded into what is known, and what is
-decided is held against all that speaks against it, and left for the run that carries it out.
+"""One look of the watch: fold new micro-batches into its state, and decide at the newest one.
+
+A decision is weighed against all that speaks against it, and left for a run to carry out.
 """
 
 from __future__ import annotations
@@ -9,20 +10,19 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch
-from evenkeel.registry.run_folder import WATCHED
+from evenkeel.registry.files.records import ProfileRecord, Row
 from evenkeel.runs.timings import pace
 from evenkeel.table import Table
 from evenkeel.watch.mitigation import batches_left, leave, mitigated, owners, reason, under_way
-from evenkeel.watch.state import Decided, Watched, begun
+from evenkeel.watch.state import Decided, Watched, new_watch
 from evenkeel.watch.state_file import read, write
-from evenkeel_spark.events.reader import read_events, row_column
+from evenkeel_spark.events.reader import read_events, row_column, with_times
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import constraints
@@ -47,47 +47,63 @@ def evaluate(
     *,
     busy: str | None = None,
 ) -> Decided | None:
-    """Fold the micro-batches in `events` into what the watch knows, each once; the newest may
-    decide. What is decided is left for `run` to carry out, and returned; looking again in the
-    same run gives it again, until its epoch is published.
+    """Fold the micro-batches in `events` into the watch's state, each once. The newest may decide.
+
+    A decision is left for `run` to carry out. Looking again in the same run returns it again until
+    its epoch is published.
 
     Parameters
     ----------
-    number : of each event's micro-batch (INT)
-    source : who numbers them
+    events : of the micro-batches
+    number : each event's micro-batch (INT)
+    run : name of the run
+    source : that numbers the micro-batches
     now : when the newest ended
-    busy : what moves state already; None: nothing that the caller knows of
+    busy : what else moves state already; None: the caller knows of nothing
+
+    Returns
+    -------
+    The decision; None: there is none.
+
+    Raises
+    ------
+    InputError : events without a time, unless the spec drops them
     """
-    spec, registry, asked = table.spec, table.registry, need_watch(table.spec)
-    # Schedules, and the hours of sketches, are of UTC.
+    spec, registry, watching = table.spec, table.registry, need_watch(table.spec)
+    # Schedules and the hours of sketches are in UTC.
     now = now.astimezone(UTC)
     routed = table.epoch()
     folder = registry.run(run)
     events = events.persist()
     try:
-        batches = measure_batch(events, spec, routed.function, number)
-        # Not before: what was measured while an epoch was published is the older one's.
+        timed = with_times(events, spec)
+        batches = measure_batch(timed, spec, routed.function, number)
+        # Read the epoch only now: one may have been published during the measurement.
         current = table.epoch()
         known = read(registry)
         if known is None or known.source != source:
-            known = begun(source, current, asked)
-        known = known.settled(current, folder.name, asked)
+            known = new_watch(source, current, watching)
+        known = known.settled(current, folder.name, watching)
         if known.decided is not None:
-            say(f"{known.told}: still to be carried out")
+            say(f"{known.outcome}: still to be carried out")
             return known.decided
-        # All of them, however many are remembered: what came beyond a channel's speed waits.
+        # Fold all of them, even if the watch remembers fewer: load over a channel's speed waits.
         batches = [b for b in batches if b.number > known.watch.last]
         if not batches:
-            say("no micro-batch that is new")
+            say("no new micro-batch")
             write(registry, known)
             return None
-        # The mark goes last, and comes first: a profile without it would pass for a window's.
-        for left in ("decision.json", "profile.json", "profile.npz", "params.json", WATCHED):
-            folder.remove(left)
+        # Remove the watch's decision last and write it first: without it, a profile would pass for
+        # a window's.
+        folder.decision.remove()
+        folder.learned.remove()
+        folder.profile.remove()
+        folder.params.remove()
+        folder.watch_decision.remove()
         limits = _limits(table, now)
         for past in batches[:-1]:
             known, *_ = known.folded(
-                _batch(past, routed), current.function, limits, asked.speed, True
+                _batch(past, routed), current.function, limits, watching.speed, True
             )
         known = _newest(spark, table, known, batches[-1], routed, limits, folder.name, now, busy)
     finally:
@@ -95,7 +111,7 @@ def evaluate(
     crash_point("decided")
     write(registry, known)
     crash_point("folded")
-    say(known.told)
+    say(known.outcome)
     return known.decided
 
 
@@ -110,18 +126,18 @@ def _newest(
     now: datetime,
     busy: str | None,
 ) -> Watched:
-    """Fold the newest micro-batch; what it decides, if it holds against all else, is left."""
+    """Fold the newest micro-batch. Leave its decision in the run if nothing speaks against it."""
     spec, batch, current = table.spec, _batch(newest, routed), table.epoch(known.epoch)
     seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
     count = f"batch {newest.number}: {newest.sketch.rows:,} events"
     if routed.number != current.number:
-        told = f"{count}, routed by epoch {routed.number}: they tell nothing of {current.number}"
-        return replace(seen, told=told)
+        outcome = f"{count}, routed by epoch {routed.number}: they tell nothing of {current.number}"
+        return replace(seen, outcome=outcome)
     if not decided:
-        return replace(seen, told=f"{count}, nothing to decide")
+        return replace(seen, outcome=f"{count}, nothing to decide")
     busy = busy or _busy(spark, table, current, limits.left)
     if busy is not None:
-        return replace(seen, told=f"{count}, stepping back: {busy}")
+        return replace(seen, outcome=f"{count}, stepping back: {busy}")
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     profile, versions = profile_of(spark, table, current, newest.sketch, decided)
@@ -130,7 +146,7 @@ def _newest(
         limits = _affordable(table, limits, profile, shared)
         seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
         if not decided:
-            return replace(seen, told=f"{count}, nothing to decide: copies take too long")
+            return replace(seen, outcome=f"{count}, nothing to decide: copies take too long")
     weights = owners(decided, after.watch)
     named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
     why = reason(
@@ -144,7 +160,7 @@ def _newest(
     listed = np.concatenate([f.explicit_keys for f in (current.function, function)])
     known_of = profile.listing(np.unique(listed))
     size = float(sum(m.bytes for m in moves_between(current.function, function, known_of)))
-    # What has begun is on its way; what begins must be able to go back.
+    # Only a mitigation that begins now is weighed, and it must be able to go back later.
     begins = bool(after.watch.begun(known.watch))
     back = bytes_back(current.function, function, known_of) if begins else 0.0
     waiting = None
@@ -153,26 +169,23 @@ def _newest(
     if waiting is not None:
         why = f"{why}; {waiting}"
         if waiting.cheaper:
-            return replace(seen, told=f"not now: {why}")
+            return replace(seen, outcome=f"not now: {why}")
     most = plan_budget(spec.budget)
     if most is not None and max(size, back) > most + 0.5:
         way = "" if size > most + 0.5 else " to hand it back"
         over = f"{size if not way else back:,.0f} bytes would move{way}"
         over = f"{over}, the budget is {spec.budget:,}"
-        return replace(seen, told=f"not now: {why}; {over}")
+        return replace(seen, outcome=f"not now: {why}; {over}")
     folder = table.registry.run(run)
     leave(folder, newest.number, weights, why)
-    folder.write("profile.npz", profile.to_bytes())
-    meta: dict[str, Any] = {"tables": versions, "epoch": current.number}
-    meta["seconds"] = round(time.monotonic() - started, 3)
-    if row is not None:
-        meta["row"] = {"name": row.name, "type": row.type}
-    folder.write_json("profile.json", meta)
-    folder.write_json(
-        "decision.json", decision(spec, current, function, profile, why, size, waiting)
+    folder.profile.write(profile)
+    seconds = round(time.monotonic() - started, 3)
+    folder.learned.write(
+        ProfileRecord(epoch=current.number, tables=versions, seconds=seconds, row=Row.of(row))
     )
+    folder.decision.write(decision(spec, current, function, profile, why, size, waiting))
     done = Decided(run, newest.number, weights, after.watch)
-    return replace(seen, decided=done, told=why)
+    return replace(seen, decided=done, outcome=why)
 
 
 def _batch(measured: Measured, routed: Epoch) -> Batch:
@@ -183,15 +196,17 @@ def _batch(measured: Measured, routed: Epoch) -> Batch:
 
 
 def _limits(table: Table, now: datetime) -> Limits:
-    """What the spec allows; a migration takes the time that the quickest so far took, as it moves
-    few rows."""
-    spec, asked = table.spec, need_watch(table.spec)
+    """Return the spec's limits. A migration counts as long as the quickest one so far took.
+
+    A migration of the watch moves few rows, as the quickest one does.
+    """
+    spec, watching = table.spec, need_watch(table.spec)
     quickest = pace(table.registry) or Pace(math.inf)
-    batches = quickest.least_seconds / 60 / asked.every
+    batches = quickest.least_seconds / 60 / watching.every
     return Limits(
-        eta=asked.eta,
-        left=batches_left(spec, now, asked.every),
-        memory=asked.memory,
+        eta=watching.eta,
+        left=batches_left(spec, now, watching.every),
+        memory=watching.memory,
         migration=lambda helpers: batches,
         splitting=spec.split is not None,
         calm=spec.trigger,
@@ -199,10 +214,10 @@ def _limits(table: Table, now: datetime) -> Limits:
     )
 
 
-def _affordable(table: Table, limits: Limits, profile: Profile, begun: Collection[int]) -> Limits:
-    """Limits for keys that begin to be shared, now that their state is weighed."""
-    keys = np.isin(profile.heavy, list(begun))
-    copy, size = (float(b[keys].sum()) for b in (profile.heavy_copy_bytes, profile.heavy_bytes))
+def _affordable(table: Table, limits: Limits, profile: Profile, keys: Collection[int]) -> Limits:
+    """Return the limits for keys that begin to be shared, now that their state is weighed."""
+    listed = np.isin(profile.heavy, list(keys))
+    copy, size = (float(b[listed].sum()) for b in (profile.heavy_copy_bytes, profile.heavy_bytes))
     way, every = pace(table.registry) or Pace(math.inf), need_watch(table.spec).every
     return limits.affording(
         copy,
@@ -213,14 +228,14 @@ def _affordable(table: Table, limits: Limits, profile: Profile, begun: Collectio
 
 
 def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str | None:
-    """What else moves state, or is about to; None: nothing.
+    """Say what else moves state, or is about to; None: nothing.
 
     Parameters
     ----------
     left : micro-batches until the daily run
     """
     if left < 1:
-        # It would find another epoch published than the one that it has learned at.
+        # A light epoch now would be newer than the one at which the daily run has learned.
         return "the daily run is due"
     try:
         constraints.check_admits(spark, table.spec, epoch.function)

@@ -1,14 +1,10 @@
-"""What a decision of the watch rests on: a profile of the micro-batch, the price of waiting, and
-the record that every run leaves of its decision.
-"""
+"""Inputs of a decision of the watch: the micro-batch's profile, the cost of waiting, the record."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -31,15 +27,20 @@ from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, Sketch
 
-#: Days of sketches that are asked what is to come: eight of each weekday.
+#: Days of sketches that forecast the load to come: eight of each weekday. More of them react more
+#: slowly to a change.
 PAST = 56
 
 
 def profile_of(
     spark: SparkSession, table: Table, epoch: Epoch, sketch: Sketch, weights: Mapping[int, Weights]
 ) -> tuple[Profile, dict[str, int]]:
-    """The micro-batch's load and the state's weight, with the keys that are decided on; and the
-    version of each state table."""
+    """Combine the micro-batch's load with the state's weight, listing the keys to decide on.
+
+    Returns
+    -------
+    The profile, and the version of each state table.
+    """
     spec, function = table.spec, epoch.function
     if spec.split is not None:
         check_mergeable(spark, spec)
@@ -59,11 +60,15 @@ def weighed(
     limits: Limits,
     now: datetime,
 ) -> Waiting:
-    """Waiting against beginning to mitigate.
+    """Weigh waiting for the daily run against beginning to mitigate.
 
     Parameters
     ----------
-    size, back : bytes of state that move, there and back
+    known, after : the watch without the decision, and with it
+    profile : of the micro-batch
+    size, back : bytes of state that move there, and back later
+    limits : of the watch
+    now : UTC
     """
     spec, asked = table.spec, need_watch(table.spec)
     expected, batches = None, limits.left
@@ -95,21 +100,19 @@ def decision(
     why: str,
     size: float,
     waiting: Waiting | None,
-) -> dict[str, Any]:
-    """The decision as every run leaves one, on the micro-batch's load."""
+) -> Decision:
+    """Return the decision that every run leaves, on the micro-batch's load."""
     before, reachable = (
         imbalance(channel_loads(f, profile), f.capacities) for f in (epoch.function, function)
     )
     saved = waiting and waiting.saved
-    return asdict(
-        Decision(
-            rebalance=True,
-            reason=why,
-            imbalance=before,
-            reachable=reachable,
-            floor=floor(profile, epoch.function.channels, spec.split is not None),
-            bytes=size,
-            saved_seconds=None if saved is None or math.isinf(saved) else saved,
-            cost_seconds=waiting and waiting.cost,
-        )
+    return Decision(
+        rebalance=True,
+        reason=why,
+        imbalance=before,
+        reachable=reachable,
+        floor=floor(profile, epoch.function.channels, spec.split is not None),
+        bytes=size,
+        saved_seconds=None if saved is None or math.isinf(saved) else saved,
+        cost_seconds=waiting and waiting.cost,
     )

@@ -1,4 +1,4 @@
-"""Micro-batches of events: cut by time, and what each channel and each heavy key gets of one."""
+"""Micro-batches of events: cut them by time, and measure what each channel and heavy key gets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from evenkeel_spark.events.reader import (
     need_time,
     read_events,
     reading,
+    with_times,
     without_null_keys,
 )
 from partitioning.errors import InputError
@@ -27,13 +28,13 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted
 from partitioning.workload.profile import Floats, Sketch
 
-#: A key is watched from this share of one channel's fair load.
+#: Part of a channel's fair load from which on a key is watched. Lower: more keys are remembered.
 HEAVY_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A micro-batch: its number, its sketch, and what each channel gets of it, float64 (N,)."""
+    """A micro-batch: its number, its sketch, and the load of each channel, float64 (N,)."""
 
     number: int
     sketch: Sketch
@@ -43,11 +44,14 @@ class Measured:
 def measure_batch(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, number: Column
 ) -> list[Measured]:
-    """The micro-batches in `events`, in order, as `function` routes them.
+    """Measure the micro-batches in `events`, in order, as `function` routes them.
 
     Parameters
     ----------
-    number : of each event's micro-batch (INT)
+    events : of one or several micro-batches
+    spec : of the table
+    function : of the current epoch
+    number : each event's micro-batch (INT)
 
     Raises
     ------
@@ -60,7 +64,7 @@ def measure_batch(
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     channel = F.expr(channel_sql(function)).alias("channel")
     with reading(spec):
-        # Not from the sketch: how evenly rows tell split keys apart shows only here.
+        # Count from events: a sketch does not show how evenly rows spread a split key.
         found = (
             without_null_keys(events, spec)
             .groupBy(number.alias("number"), channel)
@@ -75,25 +79,31 @@ def measure_batch(
 
 
 def need_watch(spec: TableSpec) -> Watching:
-    """What the spec asks of the watch; InputError where it asks for none."""
+    """Return the spec's `watch`.
+
+    Raises
+    ------
+    InputError : the spec has none
+    """
     if spec.watch is None:
         raise InputError("watch is not set", f"spec of {spec.table}", "Set it: `watch: {}`")
     return spec.watch
 
 
 def number_sql(spec: TableSpec, every: int) -> str:
-    """SQL (INT) for an event's micro-batch: how many have ended since 1970 before it began."""
+    """Write SQL (INT) for the number of an event's micro-batch, counted from 1970."""
     seconds = f"unix_seconds(CAST({quoted(need_time(spec))} AS TIMESTAMP))"
     return f"CAST(floor({seconds} / {60 * every}) AS INT)"
 
 
 def since(spark: SparkSession, table: Table, last: int, until: datetime) -> DataFrame:
-    """Events of the micro-batches after number `last` that have ended by `until`; with a last of
-    -1 of the newest alone.
+    """Return the events of micro-batches after number `last` that have ended by `until`.
+
+    If `last` is -1, return those of the newest micro-batch only.
 
     Raises
     ------
-    InputError : as for `read_events`, or a date for a time
+    InputError : as for `read_events`, or the time column is a date, or an event has no time
     """
     spec, every = table.spec, need_watch(table.spec).every
     function = table.epoch().function
@@ -108,11 +118,13 @@ def since(spark: SparkSession, table: Table, last: int, until: datetime) -> Data
             "Name a timestamp in input.time, or take `watch` out of the spec",
         )
 
+    events = with_times(events, spec)
+
     def at(number: int) -> Column:
         moment = datetime.fromtimestamp(number * every * 60, UTC)
         return F.lit(moment.strftime("%Y-%m-%d %H:%M:%S")).cast(kind.simpleString())
 
-    # Compared with the raw column, so that Parquet can prune by it.
+    # Compare the raw column, so that Parquet can prune by it.
     events = events.where(col(time_column) < at(int(until.timestamp()) // (60 * every)))
     if last < 0:
         newest = events.agg(F.max(F.expr(number_sql(spec, every)))).collect()[0][0]

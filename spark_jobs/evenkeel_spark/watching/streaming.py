@@ -1,5 +1,6 @@
-"""The watch over a stream of events: the same look at each micro-batch that comes, and what it
-decides carried out at once, by the functions that the DAG's tasks run.
+"""The watch over a stream of events: look at each micro-batch, and carry out a decision at once.
+
+It runs the same functions as the DAG's tasks.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ from partitioning.errors import EvenkeelError, UnreachableError
 
 
 def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
-    """Plan what a look has left in `run`, gate, migrate, verify and publish it; what fails is
-    rolled back. Running it again goes on where it was killed.
+    """Plan the decision that a look has left in `run`, gate, migrate, verify and publish it.
+
+    Roll back if this fails. Running it again continues where it was killed.
 
     Parameters
     ----------
+    table : its spec and registry
     spec : path of the table's spec
+    run : name of the run
 
     Returns
     -------
-    the epoch published; None: it was not carried out, which is told
+    Number of the epoch published; None: it was not carried out, and a progress line says why.
     """
     try:
         digest = steps.plan_watch(spec, run)
@@ -43,7 +47,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             return None
         steps.validate_plan(spec, run)
         if (asked := approval.request(spec, run)) is not None:
-            say(f"not carried out, as nobody can be asked: {asked.subject}")
+            say(f"not carried out, because a stream can ask nobody for approval: {asked.subject}")
             return None
         approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
         migration = approved_migration(table, run, digest)
@@ -58,7 +62,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             raise
         steps.report(spec, run)
     except UnreachableError:
-        # It may pass, and nobody knows what of this is done: the stream ends, and goes on here.
+        # The store may come back. What is done is unknown, so the stream ends and resumes here.
         raise
     except (EvenkeelError, *CONFLICTS) as error:
         say(f"not carried out: {' '.join(str(error).split())}")
@@ -76,26 +80,31 @@ def meet(
     query: str,
     moment: datetime | None = None,
 ) -> None:
-    """Look at one micro-batch, and carry out at once what that decides: what `foreachBatch` calls
-    in `stream`, or in a stream of one's own, after it has folded the batch into the state.
+    """Look at one micro-batch, and carry out its decision at once.
+
+    `stream` calls this by `foreachBatch`. A stream of your own can call it after it has folded the
+    batch into the state.
 
     Parameters
     ----------
+    table : its spec and registry
     spec : path of the table's spec
-    batch : events; number, query : of the batch, and of the stream that counts them
-    moment : when the batch ended (UTC, unless it says); None: now
+    batch : events
+    number : of the batch
+    query : id of the stream that numbers the batches
+    moment : when the batch ended (UTC if it has no time zone); None: now
 
     Raises
     ------
-    InputError : as for `look`
-    UnreachableError : a store is down: the same batch again goes on where this was
+    InputError : as for `evaluate`
+    UnreachableError : a store is down; the same batch again continues where this stopped
     """
     run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if evaluate(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
         carry_out(spark, table, spec, run)
     else:
-        # A kill right after publishing has left the epoch without what it keeps.
+        # A kill right after publishing may have left the epoch without the run's files.
         steps.report(spec, run)
 
 
@@ -112,6 +121,7 @@ def stream(
 
     Parameters
     ----------
+    table : its spec and registry
     spec : path of the table's spec
     checkpoint : folder where Spark keeps what it has read; the numbers of batches go with it
     available_now : read what is there, and end; else a batch each `watch.every` minutes
@@ -119,7 +129,7 @@ def stream(
 
     Raises
     ------
-    InputError : as for `look` and `read_events`
+    InputError : as for `evaluate` and `read_events`
     """
     source, every = table.spec.input, need_watch(table.spec).every
     now = read_events(spark, table.spec)
@@ -149,7 +159,7 @@ def stream(
         query.awaitTermination()
     except StreamingQueryException:
         if wrong:
-            # In its own words, without Spark's.
+            # Raise our own error, without Spark's stack trace around it.
             raise wrong[0] from None
         raise
     finally:

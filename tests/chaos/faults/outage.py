@@ -55,7 +55,7 @@ def outage(spark: SparkSession, world: World) -> Iterator[Outage]:
     """A store that is well until told otherwise, and again afterwards."""
     switch = _compiled(spark.sparkContext)
     found = Outage(switch, world)
-    reached, unlink = store._reached, Path.unlink
+    reached, unlink = store.reached, Path.unlink
 
     @contextmanager
     def asking(cannot: str, where: str, *errors: type[OSError]) -> Iterator[None]:
@@ -70,7 +70,7 @@ def outage(spark: SparkSession, world: World) -> Iterator[Outage]:
     switch.install(True)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "_reached", asking)
+            patch.setattr(store, "reached", asking)
             # The only request of a store's that goes no other way.
             patch.setattr(Path, "unlink", unlinking)
             yield found

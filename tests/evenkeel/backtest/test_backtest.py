@@ -15,19 +15,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from evenkeel.backtest.console import COLUMNS, means
+from evenkeel.backtest.arguments import parse_channels, parse_options
+from evenkeel.backtest.console import COLUMNS, means, over_hashes
 from evenkeel.backtest.inputs import times
 from evenkeel.backtest.page import write_page
 from evenkeel.backtest.runners import placed
-from evenkeel.backtest.scoring import (
-    Forecasts,
-    Score,
-    backtest,
-    check,
-    parse_channels,
-    parse_options,
-)
-from evenkeel.backtest.windows import Series, read_series
+from evenkeel.backtest.scoring import Forecasts, Score, backtest, check
+from evenkeel.backtest.windows import Series, read_series, salted
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn, numbered_channels, successor
 from partitioning.function.hashing import key_hash
@@ -123,25 +117,6 @@ def test_composite_keys_hash_as_the_function_does(tmp_path):
     # What pandas makes of whole numbers with gaps is still a whole number.
     series = read_series(str(tmp_path / "t.parquet"), ["c"], rows=1)
     assert series.key == (KeyColumn("c", "bigint"),) and len(series.windows) == 3
-
-
-def test_pieces_of_a_window_add_up_to_it(words, frame):
-    (window, *_) = read_series(words, ["word"], rows=1000, weight="count").windows
-    pieces = list(window.pieces(7))
-    assert len(pieces) == 7
-    sums = dict.fromkeys(window.hashes.tolist(), 0.0)
-    for i, (hashes, load) in enumerate(pieces):
-        rows = np.array_split(np.arange(1000), 7)[i]
-        counted = by_hand(frame.iloc[rows], "count")
-        found = dict(zip(hashes.tolist(), load.tolist(), strict=True))
-        assert found == {h: c for h, c in counted.items() if c}
-        for h, each in found.items():
-            sums[h] += each
-    assert sums == dict(zip(window.hashes.tolist(), window.load.tolist(), strict=True))
-    ((hashes, load),) = replace(window, stream=window.stream[:0]).pieces(7)
-    assert (hashes == window.hashes).all() and (load == window.load).all()
-    with pytest.raises(InputError, match="pieces: must be at least 1, got 0"):
-        list(backtest(read_series(words, ["word"], rows=700), ["frontier"], [2], pieces=0))
 
 
 def test_an_empty_window_is_reported_and_left_out(tmp_path):
@@ -290,6 +265,38 @@ def test_each_can_plan_for_a_forecast(words, name):
     series = read_series(words, ["word"], rows=600)
     scores = list(backtest(series, [name], [3], slots=64, forecasts=Forecasts.all))
     assert len(scores) == 4 and all(s.imbalance >= s.floor > 0 for s in scores)
+
+
+def test_several_hashes_are_the_same_load_on_other_slots(words):
+    series = read_series(words, ["word"], rows=700)
+    other = salted(series, 1)
+    assert salted(series, 0) is series and not np.isin(other.hashes, series.hashes).any()
+    for before, after in zip(series.windows, other.windows, strict=True):
+        assert sorted(after.load) == sorted(before.load) and (np.diff(after.hashes) > 0).all()
+        # A row has its key's load under either hash.
+        assert (after.load[after.stream] == before.load[before.stream]).all()
+    scores = list(backtest(series, ["frontier"], [3], slots=64, hashes=3))
+    assert [s.salt for s in scores] == [h for h in range(3) for _ in series.windows[1:]]
+    once = list(backtest(series, ["frontier"], [3], slots=64))
+    same = [replace(s, plan_seconds=0.0) for s in once]
+    assert [replace(s, plan_seconds=0.0) for s in scores[: len(once)]] == same
+    by_hash = np.array([s.imbalance for s in scores]).reshape(3, -1).mean(axis=1)
+    (sentence,) = over_hashes(scores)
+    error = by_hash.std(ddof=1) / np.sqrt(3)
+    assert f"imbalance {by_hash.mean():.4f} ± {error:.4f}" in sentence
+    assert over_hashes(once) == []
+
+
+def test_a_given_decay_is_the_forecasts(words):
+    series = read_series(words, ["word"], rows=700)
+
+    def even(decay):
+        return [s.imbalance for s in backtest(series, ["frontier"], [3], decay=decay)]
+
+    assert even(0.0) != even(0.9)
+    for wrong in ({"decay": 1.5}, {"decay": -0.1}, {"hashes": 0}):
+        with pytest.raises(InputError, match=f"--{next(iter(wrong))}"):
+            list(backtest(series, ["frontier"], [3], **wrong))
 
 
 def test_options_reach_their_strategy(words):

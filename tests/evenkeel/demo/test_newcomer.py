@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.demo.local_env import environment
+from evenkeel.local_env import environment
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from tests.project.test_readme import ROOT, TEXT, block

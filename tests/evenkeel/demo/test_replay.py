@@ -27,6 +27,7 @@ from evenkeel.table import open_table
 from evenkeel_spark.runtime import worker
 from partitioning.errors import DamagedError, InputError
 from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.raw_json import write_json
 
 WRITER = """
 import json
@@ -332,19 +333,20 @@ def test_a_lane_tells_a_damaged_file_of_its_run(
     def damaged(self: TableRun, *asked: Any) -> None:
         real(self, *asked)
         (run,) = {*self.table.registry.store.names("runs")} - {"r"}
-        self.table.registry.run(run).write_json("decision.json", ["no decision"])
+        write_json(self.table.registry.run(run), "decision.json", ["no decision"])
 
     monkeypatch.setattr(TableRun, "_dag", damaged)
     table_run.run(date(2024, 1, 1), 7, 1)
     assert isinstance(table_run.error, DamagedError)
-    assert "decision.json: not an object" in str(table_run.error)
+    assert "decision.json: expected an object" in str(table_run.error)
 
 
 def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
     table_run = _table_run(tmp_path, fail=False)
     table_run.run(date(2024, 1, 1), 7, 1)
     (ran,) = table_run.rounds
-    failed = {**ran.parts.gate_tables, "success": False}
+    assert ran.parts.gate_tables is not None
+    failed = ran.parts.gate_tables.model_copy(update={"success": False})
     table_run.rounds[0] = replace(ran, parts=replace(ran.parts, gate_tables=failed))
     assert not summarize(table_run).passed
 

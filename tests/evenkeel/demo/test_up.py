@@ -111,8 +111,8 @@ def test_nobody_answers() -> None:
 @pytest.fixture
 def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server whose processes do not stop when they are asked."""
-    monkeypatch.setattr("evenkeel.demo.airflow.server.PATIENCE", 0.3)
-    monkeypatch.setattr("evenkeel.demo.airflow.server.GRACE", 0.5)
+    monkeypatch.setattr("evenkeel.demo.airflow.server.TERM_SECONDS", 0.3)
+    monkeypatch.setattr("evenkeel.demo.airflow.server.KILL_SECONDS", 0.5)
     program = tmp_path / "airflow"
     program.write_text(f"#!{sys.executable}\n{STUBBORN}")
     program.chmod(0o755)

@@ -13,9 +13,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.registry.run_folder import safe_name
-from evenkeel.registry.store import StoreError
+from evenkeel.registry.store_errors import StoreError
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from tests.support.raw_json import read_json, write_json
 
 TABLES = {"t": TableVersion("state/t", 3)}
 
@@ -104,7 +105,7 @@ def test_a_damaged_epoch_is_told_by_its_digest(tmp_path, damage):
             "list": "[]",
         }[damage]
     )
-    with pytest.raises(DamagedError, match="epoch.json: (torn or edited|not JSON)"):
+    with pytest.raises(DamagedError, match="epoch.json: (torn|not JSON|expected an object)"):
         registry.current()
 
 
@@ -144,8 +145,8 @@ def test_an_unknown_epoch_names_those_there_are(registry):
 def test_runs_keep_what_steps_leave(registry):
     run = registry.run("manual__2026-01-01T00:00:00+00:00")
     with pytest.raises(InputError, match=r"plan.json is missing.*Run the steps before"):
-        run.read_json("plan.json")
-    run.write_json("plan.json", {"b": 1, "a": [2]})
+        read_json(run, "plan.json")
+    write_json(run, "plan.json", {"b": 1, "a": [2]})
     assert run.read("plan.json") == b'{"a":[2],"b":1}'
     assert run.exists("plan.json") and not run.exists("profile.npz")
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evenkeel.registry.epochs import Registry, TableVersion
-from evenkeel.registry.store import Store, StoreError
-from evenkeel.registry.verdict import ROLLED_BACK, read_rolled_back
+from evenkeel.registry.store import Store
+from evenkeel.registry.store_errors import StoreError
+from evenkeel.registry.verdict import read_rolled_back
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 
@@ -32,9 +36,9 @@ def one_line(error: pytest.ExceptionInfo[StoreError], where: str) -> None:
 
 
 def test_a_fence_does_not_pass_where_the_mark_cannot_be_looked_at(no_answer: Registry) -> None:
-    with pytest.raises(StoreError, match="cannot be looked at .*symbolic links") as error:
+    with pytest.raises(StoreError, match="cannot be read .*symbolic links") as error:
         read_rolled_back(no_answer.run("r"), "digest")
-    one_line(error, f"runs/r/{ROLLED_BACK}")
+    one_line(error, "runs/r/rolled_back.json")
     with pytest.raises(StoreError, match="cannot be listed") as error:
         no_answer.current()
     one_line(error, "registry/epochs")
@@ -52,6 +56,79 @@ def test_what_cannot_be_read_or_written_is_one_line(no_answer: Registry, tmp_pat
         one_line(error, store.path(name))
     beside_a_file = Store(str(tmp_path / "file"))
     assert not beside_a_file.exists("x") and beside_a_file.names("x") == []
+
+
+def _errors_of_clients() -> list[Exception]:
+    """Errors as clients of stores raise them, of classes that are no OSError but for the last."""
+    import aiohttp
+    import urllib3
+    from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+    from fsspec.exceptions import FSTimeoutError
+
+    return [
+        ClientError({"Error": {"Code": "503", "Message": "Slow Down"}}, "GetObject"),
+        EndpointConnectionError(endpoint_url="http://nowhere"),
+        NoCredentialsError(),
+        aiohttp.ClientPayloadError("cut off"),
+        urllib3.exceptions.ProtocolError("cut off"),
+        http.client.IncompleteRead(b""),
+        FSTimeoutError(),
+        TimeoutError("too late"),
+        OSError("no route"),
+    ]
+
+
+ACTS: list[Callable[[Store], object]] = [
+    lambda store: store.exists("x"),
+    lambda store: store.names("x"),
+    lambda store: store.read("x"),
+    lambda store: store.write("x", b""),
+    lambda store: store.create("x", b""),
+]
+
+
+class Failing:
+    """A file system of which every call raises this."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> object:
+        def fail(*_: object, **__: object) -> None:
+            raise self.error
+
+        return (lambda: None) if name == "invalidate_cache" else fail
+
+
+def failing(error: Exception) -> Store:
+    store = Store("memory://lake/registry")
+    store._fs = Failing(error)
+    return store
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_error_of_a_stores_client_is_an_outage(act: Callable[[Store], object]) -> None:
+    errors = list(_errors_of_clients())
+    assert errors
+    for error in errors:
+        with pytest.raises(StoreError, match="cannot be") as raised:
+            act(failing(error))
+        one_line(raised, "lake/registry/x")
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    "error", [TypeError("x"), KeyError("x"), AttributeError("x"), ValueError()]
+)
+def test_a_fault_of_ours_is_no_outage(error: Exception, act: Callable[[Store], object]) -> None:
+    """Else Airflow would try it again and again, and people would look at the store."""
+    with pytest.raises(type(error)):
+        act(failing(error))
+
+
+def test_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a name inside the folder"):
+        Store(str(tmp_path)).exists("a\0b")
 
 
 class Counted(Store):
@@ -149,6 +226,14 @@ def test_a_bucket_answers_until_it_is_down(monkeypatch: pytest.MonkeyPatch) -> N
             store.write(name, b"one")
         assert (store.sweep(1), store.sweep(-1)) == (0, 1)
         assert store.exists("a/b") and store.exists(".probe.x")
+        hour = timedelta(hours=1)
+        for file in ("runs/old/x", "runs/old/below/y"):
+            store.write(file, b"")
+        assert store.unchanged("runs", datetime.now(UTC) - hour) == []
+        assert store.unchanged("runs", datetime.now(UTC) + hour) == ["old"]
+        for _ in range(2):
+            store.remove_folder("runs/old")
+            assert store.unchanged("runs", datetime.now(UTC) + hour) == []
         server.stop()
         for act in (lambda: store.exists("a/b"), lambda: store.write("c", b"")):
             with pytest.raises(StoreError, match="cannot be") as error:

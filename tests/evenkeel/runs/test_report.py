@@ -12,8 +12,16 @@ import numpy as np
 import pytest
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel.registry.files.records import (
+    Approval,
+    ExpectationRecord,
+    GateRecord,
+    ParamsRecord,
+)
 from evenkeel.registry.store import RESTORE
-from evenkeel.render.charts import NARROW, WIDE, curve_svg, loads_svg
+from evenkeel.render.charts import NARROW, WIDE, loads_svg
+from evenkeel.render.curve_chart import curve_svg
 from evenkeel.render.formatting import (
     bytes_text,
     count_text,
@@ -28,10 +36,13 @@ from partitioning.errors import DamagedError
 from partitioning.function.function import Channel, KeyColumn, numbered_channels
 from partitioning.function.hashing import key_hash
 from partitioning.moves.moves import Move
+from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.profile import profile_of_keys
+from tests.support.raw_json import table_moved, write_json
 
+SVG = "{http://www.w3.org/2000/svg}"
 ATTACK = "<script>alert(1)</script>"
 
 
@@ -52,7 +63,7 @@ def plan_of(names: list[str], *, slots: int = 128) -> Plan:
 
 
 PLAN = plan_of([f"{ATTACK}{i}" for i in range(300)])
-DECISION = {
+DECISION: dict[str, Any] = {
     "rebalance": True,
     "reason": "imbalance 1.620 is over the trigger, 1.1",
     "imbalance": 1.62,
@@ -71,20 +82,22 @@ CHECK: dict[str, Any] = {
     "examples": [{"table": ATTACK}],
     "success": True,
 }
-GATE = {"success": True, "results": [CHECK], "docs": "data_docs/2013.run.before.passed.html"}
-FAILED = {**GATE, "success": False, "results": [{**CHECK, "success": False}]}
-MIGRATION = {
-    "tables": {"words": {"before": 3, "after": 5, "rows": 77, "bytes": 308_000, "seconds": 3.21}}
-}
+DOCS = "data_docs/2013.run.before.passed.html"
+GATE = GateRecord(success=True, results=[ExpectationRecord(**CHECK)], docs=DOCS)
+FAILED = GateRecord(
+    success=False, results=[ExpectationRecord(**CHECK | {"success": False})], docs=DOCS
+)
+TABLE = table_moved(after=5, rows=77, bytes=308_000, seconds=3.21)
+MIGRATION = {"digest": PLAN.digest, "epoch": 1, "tables": {"words": TABLE}}
 WHOLE = RunParts(
     table="words",
     run="manual__2013-01-29",
     epoch=0,
-    decision=DECISION,
+    decision=Decision(**DECISION),
     plan=PLAN,
     gate_plan=GATE,
-    approval={"approved": True, "by": ATTACK, "when": "2013-01-29T07:00:00"},
-    migration=MIGRATION,
+    approval=Approval(approved=True, by=ATTACK, when="2013-01-29T07:00:00"),
+    migration=MigrationRecord(**MIGRATION),
     gate_tables=GATE,
     published=1,
     timings={"learn": 7.1},
@@ -135,7 +148,7 @@ def without(**changes: Any) -> RunParts:
 
 NO_TABLES: dict[str, Any] = {"migration": None, "gate_tables": None}
 SKIPPED = RunParts(
-    "words", epoch=4, decision={**DECISION, "rebalance": False, "saved_seconds": None}
+    "words", epoch=4, decision=Decision(**DECISION | {"rebalance": False, "saved_seconds": None})
 )
 
 
@@ -144,7 +157,12 @@ SKIPPED = RunParts(
     [
         (RunParts("words"), "words: nothing decided yet", "not come to a decision", ""),
         (SKIPPED, "words stays at epoch 4", "Nothing moves: imbalance 1.620", ""),
-        (RunParts("words", decision=DECISION), "words: nothing planned yet", "To rebalance", ""),
+        (
+            RunParts("words", decision=Decision(**DECISION)),
+            "words: nothing planned yet",
+            "To rebalance",
+            "",
+        ),
         (
             RunParts("words", plan=PLAN),
             "words: a plan from epoch 0 to epoch 1",
@@ -152,7 +170,7 @@ SKIPPED = RunParts(
             "",
         ),
         (
-            without(**NO_TABLES, approval=None, params={"dry_run": True}),
+            without(**NO_TABLES, approval=None, params=ParamsRecord(dry_run=True)),
             "words: a dry run from epoch 0 to epoch 1",
             "Nothing has moved",
             "",
@@ -164,9 +182,9 @@ SKIPPED = RunParts(
             "bad",
         ),
         (
-            without(**NO_TABLES, approval={"approved": False, "by": "vic", "when": "today"}),
-            "words: the plan from epoch 0 to epoch 1 was rejected",
-            "vic rejected it",
+            without(**NO_TABLES, approval=Approval(approved=False, by="vic", when="today")),
+            "words: the plan from epoch 0 to epoch 1 was refused",
+            "Refused by vic: nothing moved",
             "bad",
         ),
         (
@@ -225,10 +243,10 @@ def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
     registry = Registry(str(tmp_path))
     run = registry.run("manual__2013-01-29T00:00:00+00:00")
     assert read_run("words", registry, run) == RunParts("words", run.name)
-    run.write_json("profile.json", {"epoch": 0, "seconds": 7.1, "tables": {"words": 3}})
-    run.write_json("decision.json", DECISION)
-    run.write_json("plan.json", PLAN.to_dict())
-    run.write_json("migration.json", MIGRATION)
+    write_json(run, "profile.json", {"epoch": 0, "seconds": 7.1, "tables": {"words": 3}})
+    write_json(run, "decision.json", DECISION)
+    write_json(run, "plan.json", PLAN.to_dict())
+    write_json(run, "migration.json", MIGRATION)
     parts = read_run("words", registry, run)
     assert parts.epoch == 0
     assert parts.plan is not None
@@ -236,9 +254,9 @@ def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
     assert parts.published is None
     assert parts.timings == {"learn": 7.1, "migrate words": 3.21}
     assert parts.rolled_back is None
-    run.write_json("rolled_back.json", {"digest": "another", "done": True})
+    write_json(run, "rolled_back.json", {"digest": "another", "done": True})
     assert read_run("words", registry, run).rolled_back is None
-    run.write_json("rolled_back.json", {"digest": PLAN.digest, "done": True})
+    write_json(run, "rolled_back.json", {"digest": PLAN.digest, "done": True})
     assert read_run("words", registry, run).rolled_back is True
 
 
@@ -246,14 +264,15 @@ def test_how_far_a_migration_has_come_is_read_with_or_without_the_way(tmp_path: 
     """An earlier version's file, in a run that the update comes into, has no `back`."""
     registry = Registry(str(tmp_path))
     run = registry.run("r")
-    run.write_json("plan.json", PLAN.to_dict())
+    write_json(run, "plan.json", PLAN.to_dict())
     told = {"digest": PLAN.digest, "rows": 3, "planned": 7.0, "bytes": 90, "left": 2.5}
     for way, back in (({}, False), ({"back": False}, False), ({"back": True}, True)):
-        run.write_json("progress.json", told | way)
-        assert read_run("words", registry, run).progress == {**told, "back": back}
+        write_json(run, "progress.json", told | way)
+        progress = read_run("words", registry, run).progress
+        assert progress is not None and progress.model_dump() == {**told, "back": back}
     for wrong in ({"back": 1}, {"rows": "3"}, {"digest": None}):
-        run.write_json("progress.json", told | wrong)
-        with pytest.raises(DamagedError, match=r"progress\.json: .* of a wrong type"):
+        write_json(run, "progress.json", told | wrong)
+        with pytest.raises(DamagedError, match=r"progress\.json: .*: expected .*, found"):
             read_run("words", registry, run)
 
 
@@ -275,9 +294,9 @@ def test_how_far_a_migration_has_come_is_read_with_or_without_the_way(tmp_path: 
 def test_what_is_no_record_is_told_by_its_file(tmp_path: Path, name: str, left: Any) -> None:
     registry = Registry(str(tmp_path))
     run = registry.run("r")
-    run.write_json("plan.json", PLAN.to_dict())
-    run.write_json("decision.json", DECISION)
-    run.write_json(f"{name}.json", left)
+    write_json(run, "plan.json", PLAN.to_dict())
+    write_json(run, "decision.json", DECISION)
+    write_json(run, f"{name}.json", left)
     problems: list[str] = []
     parts = read_run("words", registry, run, problems)
     page(parts)
@@ -309,7 +328,10 @@ def test_pictures_are_svg_in_the_colours_and_font_of_the_page(count: int, width:
 
 def test_closed_channels_and_no_load_at_all_can_be_drawn() -> None:
     for loads in ([0.0, 0.0], [5.0, 0.0]):
-        ElementTree.fromstring(loads_svg(["a", "b"], [1.0, 0.0], [1.0, 3.0], loads))
+        root = ElementTree.fromstring(loads_svg(["a", "b"], [1.0, 0.0], [1.0, 3.0], loads))
+        titles = {t.text or "" for t in root.iter(f"{SVG}title")}
+        for text in (f"channel a: 1 before, {loads[0]:g} after", "channel b: 3 before, 0 after"):
+            assert any(title.startswith(text) for title in titles)
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
@@ -319,13 +341,17 @@ def test_curve_shows_every_level_even_where_they_meet(width: int) -> None:
     drawn = curve_svg(curve, curve[::100], curve[-1], levels, width=width)
     root = ElementTree.fromstring(drawn)
     texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"floor 1.000", "target 1.000", "hashing 1.900", "state moved, MB"} <= set(texts)
+    assert {"floor 1.000", "target 1.000", "hashing 1.900", "state to move, MB"} <= set(texts)
     assert "1.000 for 50.0\u00a0MB" in texts
     assert len(drawn) < 60_000
 
 
 def test_curve_without_points_can_be_drawn() -> None:
-    ElementTree.fromstring(curve_svg([], [], (0.0, 1.0), [("floor", 1.0)]))
+    root = ElementTree.fromstring(curve_svg([], [], (0.0, 1.0), [("floor", 1.0)]))
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    chosen = f"1.000 for {bytes_text(0)}"
+    assert {"floor 1.000", chosen} <= set(texts)
+    assert root.get("aria-label") == f"Imbalance against bytes moved; chosen: {chosen}"
 
 
 @pytest.mark.parametrize(

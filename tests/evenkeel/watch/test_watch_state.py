@@ -24,6 +24,7 @@ from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.watch.controller import Watch
 from partitioning.watch.mitigation import Batch, Limits, Mitigation, Weights
 from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.raw_json import read_json, write_json
 
 ROW = KeyColumn("id", "bigint")
 ASKED = {"split": {"by": "id"}, "watch": {"memory": 3}, "strategy": "frontier"}
@@ -59,20 +60,21 @@ def decided(shop: Shop, run: str = "w0") -> Watched:
     """The watch after a batch at which it has decided to split the heaviest key."""
     spec = load_spec(shop.spec)
     assert spec.watch is not None
-    known = state.begun("batches", shop.registry.current(), spec.watch)
+    known = state.new_watch("batches", shop.registry.current(), spec.watch)
     known, after, weights = folded(shop, known, 0, 400.0)
     assert weights and known.watch.spread == {} and set(after.watch.spread) == set(weights)
     owners = mitigation.owners(weights, after.watch)
-    return replace(known, decided=Decided(run, 0, owners, after.watch), told="split")
+    return replace(known, decided=Decided(run, 0, owners, after.watch), outcome="split")
 
 
 def left(shop: Shop, known: Watched, run: str = "w0") -> None:
     """What a look leaves in its run."""
     shop.learn(run)
     folder = shop.registry.run(run)
-    folder.write_json(
+    write_json(
+        folder,
         "profile.json",
-        {**folder.read_json("profile.json"), "row": {"name": "id", "type": "bigint"}},
+        {**read_json(folder, "profile.json"), "row": {"name": "id", "type": "bigint"}},
     )
     assert known.decided is not None
     mitigation.leave(folder, 0, known.decided.weights, "the watch, batch 0: it is hot")
@@ -81,7 +83,7 @@ def left(shop: Shop, known: Watched, run: str = "w0") -> None:
 def test_what_waits_is_worked_off_while_nothing_comes(shop: Shop) -> None:
     spec = load_spec(shop.spec)
     assert spec.watch is not None
-    known = state.begun("batches", shop.registry.current(), spec.watch)
+    known = state.new_watch("batches", shop.registry.current(), spec.watch)
     known, *_ = folded(shop, known, 0, 400.0, under_way=True)
     # 500 came, 400 of a mean of 200 are worked off in the time of a batch.
     assert known.backlog.max() == 100
@@ -122,12 +124,12 @@ def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
 
     left(shop, known)
     run = shop.registry.run("w0")
-    whole = run.read_json("watched.json")
+    whole = read_json(run, "watched.json")
     for damage in ({"weights": {"a": {}}}, {"weights": {"1": 2}}, {"number": "x"}):
-        run.write_json("watched.json", {**whole, **damage})
+        write_json(run, "watched.json", {**whole, **damage})
         with pytest.raises(DamagedError, match=r"watched\.json"):
             steps.plan_watch(shop.spec, "w0")
-    run.write_json("watched.json", whole)
+    write_json(run, "watched.json", whole)
     digest = steps.plan_watch(shop.spec, "w0")
     plan = steps.read_plan(shop.registry.run("w0"))
     assert plan.digest == digest and plan.function.strategy == "watch" and plan.moves
@@ -141,7 +143,7 @@ def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
 
     # A minute's profile is no window's: previews and pages take the newest of a day.
     assert newest_profile(shop.registry).source == "r"
-    assert shop.registry.archive(1).read_json("watched.json")["number"] == 0
+    assert read_json(shop.registry.archive(1), "watched.json")["number"] == 0
 
 
 def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None:
@@ -157,8 +159,8 @@ def test_the_daily_run_decides_all_and_the_watch_starts_anew(shop: Shop) -> None
     assert anew.watch.last == 0 and anew.epoch == 1 and not anew.backlog.any()
     # What was decided before it cannot be carried out any more.
     left(shop, known)
-    shop.registry.run("w0").write_json(
-        "profile.json", {"tables": {"counts": 3}, "epoch": 0, "seconds": 1}
+    write_json(
+        shop.registry.run("w0"), "profile.json", {"tables": {"counts": 3}, "epoch": 0, "seconds": 1}
     )
     with pytest.raises(FenceError, match="epoch 1 was published since"):
         steps.plan_watch(shop.spec, "w0")
@@ -171,7 +173,7 @@ def test_a_load_that_flips_tries_no_key_more_than_twice_in_twenty(shop: Shop, fa
     spec, epoch = load_spec(shop.spec), shop.registry.current()
     assert spec.watch is not None
     (key, home), random, tried = heaviest(shop), np.random.default_rng(1), []
-    known = state.begun("batches", epoch, spec.watch)
+    known = state.new_watch("batches", epoch, spec.watch)
     for number in range(120):
         known = known.settled(epoch, f"w{number}", spec.watch)
         hot, loads = 400.0 * (number % 2), np.full(4, 100.0)
@@ -283,7 +285,7 @@ def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
         ("params.json", Params(dry_run=True).model_dump(mode="json")),
     ):
         kept = run.read(file) if run.exists(file) else None
-        run.write_json(file, said)
+        write_json(run, file, said)
         assert planned() is None, file
         run.remove(file)
         if kept is not None:
@@ -291,7 +293,7 @@ def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
         assert planned() == "r"
     digest = steps.read_plan(run).digest
     for done, name in ((False, "r"), (True, None)):
-        run.write_json("rolled_back.json", {"digest": digest, "done": done})
+        write_json(run, "rolled_back.json", {"digest": digest, "done": done})
         assert planned() == name
     run.remove("rolled_back.json")
     shop.verified()
@@ -309,23 +311,24 @@ def test_a_run_that_learns_and_may_plan(shop: Shop) -> None:
     # It learns again: what an earlier attempt has left says nothing of it.
     shop.plan("r", force=True)
     profile = run.read("profile.json")
-    run.write_json("decision.json", {"rebalance": False})
-    run.write_json("approval.json", {"approved": False, "by": "vic", "when": "now"})
-    mitigation.begun(run, shop.registry.current())
+    decision = read_json(run, "decision.json")
+    write_json(run, "decision.json", decision | {"rebalance": False})
+    write_json(run, "approval.json", {"approved": False, "by": "vic", "when": "now"})
+    mitigation.mark_learning(run, shop.registry.current())
     assert learns()
     run.write("profile.json", profile)
     assert not learns(), "its plan is what counts from here on"
     run.remove("plan.json")
-    for said, expected in (({"rebalance": True}, True), ({"rebalance": False}, False)):
-        run.write_json("decision.json", said)
-        assert learns() is expected
+    for said in (True, False):
+        write_json(run, "decision.json", decision | {"rebalance": said})
+        assert learns() is said
     run.remove("decision.json")
     # Another epoch's; killed long ago.
     for epoch, hours, expected in ((1, 0, False), (0, 5, True), (0, 7, False)):
         at = (now - timedelta(hours=hours)).isoformat()
-        run.write_json("learning.json", {"epoch": epoch, "at": at})
+        write_json(run, "learning.json", {"epoch": epoch, "at": at})
         assert learns() is expected
     for torn in ("noon", "2026-01-01"):
-        run.write_json("learning.json", {"epoch": 0, "at": torn})
-        with pytest.raises(DamagedError, match=r"learning\.json: not a time"):
+        write_json(run, "learning.json", {"epoch": 0, "at": torn})
+        with pytest.raises(DamagedError, match=r"learning\.json: at: expected a valid datetime"):
             learns()

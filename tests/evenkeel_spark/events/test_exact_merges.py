@@ -327,3 +327,14 @@ def test_windows_of_tiny_decimals_add_up_and_an_overflow_writes_nothing(
     assert state.table_version(spark, path) == before
     (row,) = spark.read.format("delta").load(path).select("price", "n").collect()
     assert tuple(row) == (2 * tiny, big + 1)
+
+
+def test_a_merge_of_ones_own_is_exact_in_the_sql_of_readers(
+    other: SparkSession, registered: None
+) -> None:
+    """`every` runs in a session of the reader's, whatever its settings."""
+    every = merges()["flags"].every("x")
+    rows = [(2**62,), (-(2**63),), (None,), (5,)]
+    frame = other.createDataFrame(rows, "x bigint")
+    assert frame.select(F.expr(every)).first()[0] == reduce(or_, [x for (x,) in rows if x])
+    assert frame.limit(0).select(F.expr(every)).first()[0] is None

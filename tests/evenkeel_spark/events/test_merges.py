@@ -235,8 +235,8 @@ def test_a_registered_merge_makes_state(spark, world: World, registered):
     ("given", "message"),
     [
         ("{", "merges.yaml: not YAML"),
-        ("- a", "not a mapping of merges by name"),
-        ({"sum": FLAGS}, "'sum' cannot name a merge of your own"),
+        ("- a", "expected a mapping of merges by name"),
+        ({"sum": FLAGS}, "'sum' cannot name a custom merge"),
         ({"flags": {**FLAGS, "pair": "{a} | {c}"}}, "flags: .*pair lacks {b}"),
         ({"flags": {**FLAGS, "code": "x"}}, "flags.code: Extra inputs"),
         ({"flags": {"fold": "max({of})"}}, "flags.pair: Field required"),

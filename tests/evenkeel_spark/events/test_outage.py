@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import read_plan
-from evenkeel.registry.store import DeniedError, Store, StoreError
+from evenkeel.registry.store import Store
+from evenkeel.registry.store_errors import DeniedError, StoreError
 from evenkeel_spark.events.reader import read_events, reading
 from evenkeel_spark.jobs import migrate, verify
 from evenkeel_spark.tables.delta import filesystem, state
@@ -19,6 +20,7 @@ from tests.chaos.faults.outage import outage
 from tests.chaos.home import bootstrapped, contents, copied, task
 from tests.chaos.run import check, recover, strike
 from tests.conftest import World
+from tests.support.raw_json import read_json
 
 pytestmark = [pytest.mark.spark]
 
@@ -35,7 +37,7 @@ def test_a_migration_whose_store_fails_or_stalls(
     world, before = copied(made, tmp_path / "0"), contents(spark, made)
     _, met = strike(spark, case, world)
     assert met
-    assert world.table.registry.run("r1").read_json("migration.json")["tables"].keys() == (
+    assert read_json(world.table.registry.run("r1"), "migration.json")["tables"].keys() == (
         {"totals"} if kind == "stall" else set()
     )
     recover(spark, case, world)

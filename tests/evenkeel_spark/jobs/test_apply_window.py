@@ -16,13 +16,14 @@ from pyspark.sql import functions as F
 from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.registry.state_view import kinds, one_row_a_key
 from evenkeel.spec.parts import StateColumn, StateTable
-from evenkeel_spark.events import applied_windows
 from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.bootstrap import main as bootstrap_main
+from evenkeel_spark.runtime import retry
 from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
+from evenkeel_spark.windows import applied_windows, window_merge
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import (
     KeyColumn,
@@ -34,6 +35,7 @@ from partitioning.function.hashing import key_hash
 from partitioning.function.split import Split
 from partitioning.function.sql import channel_sql
 from tests.conftest import SPEC, World, compiled
+from tests.support.state_tables import drop_constraint
 
 pytestmark = pytest.mark.spark
 
@@ -69,11 +71,11 @@ def test_state_and_record_are_what_pandas_says(spark, ready: World):
     assert (totals["channel"] == epoch.lookup(totals.index)).all()
     window = events[events["at"] >= "2013-01-11"]
     counts = window.groupby(epoch.lookup(window["dest"])).size()
-    assert [c["channel"] for c in record["channels"]] == [0, 1, 2, 3]
-    assert [c["rows"] for c in record["channels"]] == [counts.get(c, 0) for c in range(4)]
-    assert sum(c["seconds"] for c in record["channels"]) > 0
+    assert [c.channel for c in record.channels] == [0, 1, 2, 3]
+    assert [c.rows for c in record.channels] == [counts.get(c, 0) for c in range(4)]
+    assert sum(c.seconds for c in record.channels) > 0
     stored = json.loads((ready.folder / "registry/windows/2013-01-15.json").read_text())
-    assert stored == record
+    assert stored == record.model_dump(mode="json")
     assert (stored["start"], stored["end"]) == ("2013-01-11", "2013-01-15")
     assert stored["rows"] == len(window)
 
@@ -107,8 +109,8 @@ def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World, sized):
 def test_each_channel_has_its_seconds_where_queries_are_compiled(spark, ready: World):
     record = apply_window(compiled(spark), ready.table, day(8), day(10))
     window = ready.events[ready.events["at"].between("2013-01-08", "2013-01-09 23:59:59.999999")]
-    assert sum(c["rows"] for c in record["channels"]) == len(window)
-    assert all(c["seconds"] > 0 for c in record["channels"] if c["rows"])
+    assert sum(c.rows for c in record.channels) == len(window)
+    assert all(c.seconds > 0 for c in record.channels if c.rows)
 
 
 def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: World):
@@ -127,7 +129,7 @@ def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: Worl
     (ready.folder / "registry/windows/2013-01-10.json").unlink()
     again = apply_window(spark, ready.table, day(8), day(10))
     assert versions(spark, ready) == before
-    assert [c["rows"] for c in again["channels"]] == [c["rows"] for c in record["channels"]]
+    assert [c.rows for c in again.channels] == [c.rows for c in record.channels]
 
 
 @pytest.mark.slow
@@ -148,7 +150,8 @@ def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             apply_window(spark, table, day(8), day(10))
     # Even a run that does not look first finds the transaction spent.
-    monkeypatch.setattr(applied_windows, "waiting", lambda *_: list(table.spec.state))
+    there = applied_windows.Applied(day(8), 0, 0)
+    monkeypatch.setattr(applied_windows, "waiting", lambda *_: dict.fromkeys(before, there))
     apply_window(spark, table, day(8), day(10))
     assert versions(spark, world) == {n: v + 1 for n, v in before.items()}
     events = world.events
@@ -190,7 +193,7 @@ def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World,
         patch.setattr(job, "merge_window", first_only)
         with pytest.raises(KeyboardInterrupt):
             apply_window(spark, table, day(4), day(6))
-    with pytest.raises(InputError, match="Run it again first: --start 2013-01-04 --end 2013-01-06"):
+    with pytest.raises(InputError, match="Run this first: --start 2013-01-04 --end 2013-01-06"):
         apply_window(spark, table, day(6), day(7), allow_gap=True)
     apply_window(spark, table, day(4), day(6))
     apply_window(spark, table, day(6), day(7))
@@ -223,7 +226,7 @@ def split(spark, world: World, shared: dict[str, int]) -> PartitioningFunction:
     versions = {}
     for name, part in world.table.spec.state.items():
         rule, path = constraints.rule(function), part.path
-        constraints.drop(spark, path, constraints.epoch_name(epoch.number))
+        drop_constraint(spark, path, constraints.epoch_name(epoch.number))
         constraints.add(spark, path, constraints.epoch_name(function.epoch), rule)
         for key, its in has.items() if part.copied else ():
             there = spark.read.format("delta").load(path).where(f"dest = '{key}'")
@@ -260,7 +263,7 @@ def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, read
     assert (per_key.nunique() == per_key.size()).all() and per_key.size().sum() == len(per_key) + 1
     window = events[(events["at"] >= "2013-01-08") & (events["at"] < "2013-01-10")]
     routed = ready.table.epoch().lookup(window["dest"], row=window["miles"].astype(object))
-    assert [c["rows"] for c in record["channels"]] == [(routed == c).sum() for c in range(4)]
+    assert [c.rows for c in record.channels] == [(routed == c).sum() for c in range(4)]
     whole = ready.table.state("totals", spark=spark).toPandas().set_index("dest").sort_index()
     late = events[events["at"] >= "2013-01-08"].groupby("dest")
     spark.sql(
@@ -422,7 +425,7 @@ def test_refused_while_a_migration_is_under_way(spark, ready: World):
     with pytest.raises(FenceError, match="stands under evenkeel_epoch_0, evenkeel_moving_1"):
         apply_window(spark, ready.table, day(8), day(10))
     assert versions(spark, ready) == before
-    constraints.drop(spark, path, constraints.epoch_name(0))
+    drop_constraint(spark, path, constraints.epoch_name(0))
     with pytest.raises(FenceError, match="A migration .*is under way"):
         apply_window(spark, ready.table, day(8), day(10))
 
@@ -435,10 +438,10 @@ def turned(spark, world: World) -> None:
     for name, part in world.table.spec.state.items():
         both = constraints.rule(old, function)
         constraints.add(spark, part.path, constraints.moving_name(1), both)
-        constraints.drop(spark, part.path, constraints.epoch_name(0))
+        drop_constraint(spark, part.path, constraints.epoch_name(0))
         spark.sql(f"UPDATE delta.`{part.path}` SET channel = {channel_sql(function)}")
         constraints.add(spark, part.path, constraints.epoch_name(1), constraints.rule(function))
-        constraints.drop(spark, part.path, constraints.moving_name(1))
+        drop_constraint(spark, part.path, constraints.moving_name(1))
         versions[name] = TableVersion(part.path, state.table_version(spark, part.path))
     world.table.registry.publish(function, versions)
 
@@ -557,13 +560,14 @@ def test_a_concurrent_write_is_one_line(spark, ready: World, capsys, monkeypatch
 
         raise ConcurrentAppendException(f"Files were added to {path}\nmore", "", None)
 
-    monkeypatch.setattr(job, "of_table", meddle)
+    monkeypatch.setattr(window_merge, "of_table", meddle)
+    monkeypatch.setattr(retry, "PATIENCE_SECONDS", 0.0)
     arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
     assert job.main(arguments) == 2
     error = capsys.readouterr().err.strip().splitlines()
     assert len(error) == 1
-    assert "somebody else wrote at the same time" in error[0]
-    assert error[0].endswith("Run it again")
+    assert "other writers were first 1 times" in error[0]
+    assert "Run this step again when they are quieter" in error[0]
 
 
 def test_no_window_before_bootstrap(spark, world: World, capsys):

@@ -1,4 +1,4 @@
-"""Maintenance: the same rows in fewer, sorted files, and every kept epoch still readable."""
+"""Maintenance: the same rows in fewer, sorted files; the versions of `keep` days, and no more."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import json
 import os
 import re
 import time
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from delta.exceptions.captured import ConcurrentDeleteReadException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from evenkeel.registry.epochs import Registry
 from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
-from evenkeel_spark.jobs.maintain import keep_readable, kept_epochs, maintain, needed_since, vacuum
+from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.tables.delta import constraints, filesystem, state
-from partitioning.errors import FenceError
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from evenkeel_spark.tables.delta.vacuum import keep_versions
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 
 pytestmark = pytest.mark.spark
@@ -47,8 +45,8 @@ def test_rows_stay_and_files_become_few_and_sorted(spark, ready: World, capsys):
     apply_window(spark, ready.table, date(2013, 1, 8), date(2013, 1, 9))
     before = content(spark, path)
     assert len(live_files(spark, path)) > 4
-    assert job.main(["--spec", ready.spec_path, "--keep-epochs", "3"]) == 0
-    assert "epochs 0 to 0 of trips stay readable" in capsys.readouterr().out
+    assert job.main(["--spec", ready.spec_path]) == 0
+    assert "each version of the last 30 days stays readable" in capsys.readouterr().out
     assert content(spark, path) == before
     files = live_files(spark, path)
     assert sorted(f.split("/")[0] for f in files) == [f"channel={c}" for c in range(4)]
@@ -58,6 +56,16 @@ def test_rows_stay_and_files_become_few_and_sorted(spark, ready: World, capsys):
     assert job.optimize(spark, path) == 0
     # Every version is still there: nothing is older than a day.
     assert content(spark, path, 1)[0] > 0
+
+
+def test_files_of_old_runs_go(spark, ready: World, capsys, monkeypatch):
+    monkeypatch.setattr("evenkeel.registry.pruning.NEWEST_RUNS", 0)
+    for name, days in (("old", 31), ("young", 29)):
+        file = Path(ready.table.registry.run(name).write("decision.json", b"{}"))
+        os.utime(file, (time.time() - days * 86400,) * 2)
+    assert job.main(["--spec", ready.spec_path]) == 0
+    assert "registry: removed 1 runs" in capsys.readouterr().out
+    assert ready.table.registry.store.names("runs") == ["young"]
 
 
 def test_what_killed_commits_left_is_removed_once_it_is_old(spark, ready: World):
@@ -73,106 +81,115 @@ def test_what_killed_commits_left_is_removed_once_it_is_old(spark, ready: World)
     assert {f.name for f in log.iterdir()} == kept
 
 
-def age(spark, path: str, hours: dict[int, int]) -> None:
-    """Make commits (by version) and all files look that many hours old."""
-    for file in Path(path).rglob("*"):
-        if file.is_file():
-            old = time.time() - 3600 * hours.get(_version(file), max(hours.values()))
-            if file.suffix == ".json":
-                lines = [json.loads(line) for line in file.read_text().splitlines()]
-                for removed in (line["remove"] for line in lines if "remove" in line):
-                    removed["deletionTimestamp"] = int(old * 1000)
-                file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-            os.utime(file, (old, old))
+def older(spark, path: str, days: int) -> None:
+    """Make all that is there so much older, commits and files: as if the clock had moved on."""
+    for file in (f for f in Path(path).rglob("*") if f.is_file()):
+        then = file.stat().st_mtime - days * 86400
+        if file.parent.name == "_delta_log" and file.suffix == ".json" and file.stem.isdigit():
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            for removed in (line["remove"] for line in lines if "remove" in line):
+                removed["deletionTimestamp"] -= days * 86400 * 1000
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        os.utime(file, (then, then))
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-
-
-def _version(file: Path) -> int:
-    return int(file.stem) if file.parent.name == "_delta_log" and file.stem.isdigit() else -1
 
 
 def readable(spark, path: str, version: int) -> bool:
     try:
         return content(spark, path, version)[0] > 0
     except (Py4JJavaError, PySparkException) as error:
-        if not re.search("FAILED_READ_FILE|does not exist|FileNotFound", str(error)):
+        if not re.search(
+            "FAILED_READ_FILE|does not exist|FileNotFound|RETENTION_DURATION", str(error)
+        ):
             raise
         return False
 
 
-@pytest.mark.slow
-def test_vacuum_keeps_what_the_versions_need_and_no_more(spark, ready: World):
-    path = ready.table.spec.state["totals"].path
-    name = f"delta.`{path}`"
-    everything = f"UPDATE {name} SET trips = trips + 1"
-    spark.sql(everything)  # 2: no file of version 1 is left
-    spark.sql(f"DELETE FROM {name} WHERE dest = 'D003'")  # 3: one file has a deletion vector
-    spark.sql(f"DELETE FROM {name} WHERE dest < 'D050'")  # 4: another in its place
-    spark.sql(everything)  # 5
-    age(spark, path, {-1: 99, 0: 99, 1: 99, 2: 50, 3: 40, 4: 30, 5: 20})
-    before = content(spark, path, 3)
-
-    assert needed_since(spark, path, [5]) is None
-    assert time.time() - needed_since(spark, path, [3, 4]) == pytest.approx(30 * 3600, abs=60)
-    assert vacuum(spark, path, [3, 4], least_hours=0) == 31
-    assert not readable(spark, path, 1)
-    assert content(spark, path, 3) == before
-    # Version 4's files went 20 hours ago, the vector that hides a row in version 3 went 30.
-    assert vacuum(spark, path, [5], least_hours=25) == 25
-    assert [readable(spark, path, v) for v in (3, 4)] == [False, True]
-
-
-def test_an_epoch_older_than_retention_stays_readable(spark, ready: World):
-    path = ready.table.spec.state["totals"].path
-    age(spark, path, {-1: 40 * 24})
-    spark.sql(f"DELETE FROM delta.`{path}` WHERE dest = 'D003'")
-    with pytest.raises(Exception, match="DELETED_FILE_RETENTION"):
-        content(spark, path, 1)
-    assert keep_readable(spark, path, [1], 30) == 48
+def test_files_stay_bounded_however_old_the_epoch_in_force_is(spark, ready: World):
+    """Windows under epoch 0, for months: the files that they replaced go `keep` days later."""
+    path = ready.respec(keep=10).table.spec.state["totals"].path
+    name, counts = f"delta.`{path}`", []
+    # A checkpoint would hold times that `older` does not reach.
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '1000')")
+    for _ in range(4):
+        spark.sql(f"UPDATE {name} SET trips = trips + 1")
+        before = content(spark, path)
+        maintain(spark, ready.table)
+        assert content(spark, path) == before
+        counts.append(len(list(Path(path).glob("channel=*/*.parquet"))))
+        older(spark, path, 20)
+    assert counts[1:] == [counts[1]] * 3, counts
     found = state.properties(spark, path)
-    assert found["delta.deletedFileRetentionDuration"] == "interval 48 days"
-    assert found["delta.logRetentionDuration"] == "interval 48 days"
-    assert content(spark, path, 1)[0] > 0
+    assert [found[name] for name in state.RETENTION] == ["interval 10 days"] * 2
+    with pytest.raises(InputError, match="epoch 0 .*versions stay readable for 10 days"):
+        ready.table.state("totals", 0, spark)
+    assert ready.table.state("totals", spark=spark).count() == before[0]
+    assert ready.table.snapshot(spark).rows["totals"].count() == before[0]
+
+
+def test_versions_within_keep_stay_readable(spark, ready: World):
+    path = ready.respec(keep=10).table.spec.state["totals"].path
+    name = f"delta.`{path}`"
+    spark.sql(f"UPDATE {name} SET trips = trips + 1")  # 2
+    older(spark, path, 2)
+    spark.sql(f"DELETE FROM {name} WHERE dest = 'D003'")  # 3: a deletion vector
+    spark.sql(f"UPDATE {name} SET trips = trips + 1")  # 4
+    older(spark, path, 9)
+    before = [content(spark, path, v) for v in (3, 4)]
+    maintain(spark, ready.table)
+    assert [content(spark, path, v) for v in (3, 4)] == before
+    assert not readable(spark, path, 1)
+
+
+def test_a_team_keeps_its_own_longer_retention(spark, ready: World):
+    path = ready.table.spec.state["totals"].path
+    long = ", ".join(f"'{name}' = 'interval 6 weeks'" for name in state.RETENTION)
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({long})")
     done = state.table_version(spark, path)
-    assert keep_readable(spark, path, [1], 30) == 48
+    assert keep_versions(spark, path, 30, at_least=True) == 42
     assert state.table_version(spark, path) == done
+    # Ours is lowered again, once.
+    assert [keep_versions(spark, path, 30) for _ in range(2)] == [30, 30]
+    assert state.table_version(spark, path) == done + 1
+    assert state.properties(spark, path)[state.RETENTION[1]] == "interval 30 days"
 
 
-def test_kept_epochs_are_those_current_within_the_days(spark, ready: World, capsys):
-    assert job.main(["--spec", ready.spec_path, "--keep-epochs", "0"]) == 2
-    assert "evenkeel: error: --keep-epochs: cannot keep 0 epochs" in capsys.readouterr().err
-    registry, function = ready.table.registry, ready.table.epoch().function
-    for _ in range(3):
-        function = replace(function, epoch=function.epoch + 1, parent=function.digest)
-        registry.publish(function, {})
-    now = datetime.now(UTC)
-    assert [e.number for e in kept_epochs(registry, 30, now=now)] == [0, 1, 2, 3]
-    # All were published long ago: the current one alone stays.
-    assert [e.number for e in kept_epochs(registry, 30, now=now + timedelta(days=31))] == [3]
-    assert [e.number for e in kept_epochs(registry, 30, newest=2)] == [2, 3]
+def test_a_writer_that_always_wins_stops_neither_vacuum_nor_prune(
+    spark, ready: World, capsys, monkeypatch
+):
+    path = ready.table.spec.state["totals"].path
+    stray = Path(path) / "channel=0" / "part-killed.parquet"
+    stray.write_bytes(b"torn")
+    os.utime(stray, (time.time() - 40 * 86400,) * 2)
+    monkeypatch.setattr("evenkeel.registry.pruning.NEWEST_RUNS", 0)
+    file = Path(ready.table.registry.run("old").write("decision.json", b"{}"))
+    os.utime(file, (time.time() - 31 * 86400,) * 2)
+
+    def lose(*_):
+        # Between Delta's snapshot and its commit there is no hook: its own exception is raised.
+        raise ConcurrentDeleteReadException("files were deleted", "", None)
+
+    monkeypatch.setattr(job, "optimize", lose)
+    monkeypatch.setattr("evenkeel_spark.runtime.retry.PATIENCE_SECONDS", 0.0)
+    assert job.main(["--spec", ready.spec_path]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.strip().splitlines()
+    assert "totals, channels: other writers were first 1 times" in line
+    assert "registry: removed 1 runs" in said.out
+    assert not stray.exists()
 
 
-def test_epochs_of_a_clock_that_was_set_back_are_kept(tmp_path: Path, monkeypatch):
-    """Two epochs say 1990; what they replaced was current until a moment ago."""
-    registry, now = Registry(str(tmp_path)), datetime.now(UTC)
-    function = PartitioningFunction(
-        (KeyColumn("k", "string"),), numbered_channels(2), np.zeros(4, int)
-    )
-    for number, published in enumerate([now - timedelta(days=60), now - timedelta(days=20)] * 2):
-        moment = published if number < 2 else datetime(1990, 1, number, tzinfo=UTC)
+def test_several_steps_that_fail_are_one_line(spark, ready: World, capsys, monkeypatch):
+    def fail(*_):
+        raise InputError("expected a table", "here", "Look")
 
-        class Clock(datetime):
-            @classmethod
-            def now(cls, tz=None, moment=moment):
-                return moment
-
-        monkeypatch.setattr("evenkeel.registry.epochs.datetime", Clock)
-        registry.publish(function, {})
-        function = replace(function, epoch=function.epoch + 1, parent=function.digest)
-    assert [e.number for e in kept_epochs(registry, 30, now=now)] == [0, 1, 2, 3]
-    # Epoch 0 was replaced 20 days ago, by a clock that was right.
-    assert [e.number for e in kept_epochs(registry, 10, now=now)] == [1, 2, 3]
+    monkeypatch.setattr(job, "optimize", fail)
+    monkeypatch.setattr(job, "prune", fail)
+    assert job.main(["--spec", ready.spec_path]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "2 steps have failed (totals, channels: here: expected a table" in line
+    assert "registry: here: expected a table" in line
 
 
 def test_refused_while_a_migration_is_under_way(spark, ready: World):

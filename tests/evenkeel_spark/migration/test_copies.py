@@ -41,6 +41,7 @@ from tests.support.placed import (
     placed,
     planned,
 )
+from tests.support.raw_json import read_json, write_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -119,17 +120,17 @@ def shared(
     # Two copies come, and nothing else moves.
     assert migration.plan.bytes == pytest.approx(2 * each(spark, home))
     assert sum(m.rows for m in migration.plan.moves) == 2
-    tables = migrate(spark, migration)["tables"]
-    assert (tables["visits"]["rows"], tables["visits"]["bytes"]) == (0, 0)
-    assert (tables["ranks"]["rows"], len(tables["ranks"]["commits"])) == (2, 1)
-    assert tables["ranks"]["bytes"] > 0
+    tables = migrate(spark, migration).tables
+    assert (tables["visits"].rows, tables["visits"].bytes) == (0, 0)
+    assert (tables["ranks"].rows, len(tables["ranks"].commits)) == (2, 1)
+    assert tables["ranks"].bytes > 0
     version = home.version(spark, "ranks")
     # Again, there is nothing to do, and no commit is made.
     migrate(spark, migration)
     assert home.version(spark, "ranks") == version
     verify(spark, migration)
     publish(spark, migration)
-    told = migration.run.read_json("gate_tables.json")
+    told = read_json(migration.run, "gate_tables.json")
     assert told["success"] and told["warnings"] == 0
     assert "Every owner of a split key has its copy" in json.dumps(told)
     return home
@@ -161,7 +162,7 @@ def test_owners_come_and_go(spark: SparkSession, home: Placed) -> None:
     migration = carried_out(spark, home, "next", split(before, {0: 3.0, 2: 1.0}))
     assert build_side(spark, home) == dict.fromkeys((0, 2), VALUE + 1)
     assert parts(spark, home) == {0: VALUE}
-    measured = migration.run.read_json("gate_tables.json")
+    measured = read_json(migration.run, "gate_tables.json")
     assert measured["success"] and measured["warnings"] == 0
 
 
@@ -171,7 +172,7 @@ def test_whole_again_the_other_copies_go(spark: SparkSession, home: Placed, chan
     migration = carried_out(spark, home, "whole", whole(before, channel))
     assert build_side(spark, home) == {channel: VALUE}
     # To take copies away costs nothing; the one that comes to where none was is written.
-    moved = migration.run.read_json("migration.json")["tables"]["ranks"]
+    moved = read_json(migration.run, "migration.json")["tables"]["ranks"]
     assert (moved["bytes"] > 0) == (channel not in THREE)
     copies = float(channel not in THREE)
     # And of `visits` the partials of all other owners, each a third of its row.
@@ -289,7 +290,7 @@ def test_windows_give_every_owner_what_they_bring(spark: SparkSession, world: Wo
     profile = weight.onto(sketch, epoch.function.key)
     plan = plan_for("trips", profile, epoch.function, function, tables=weight.versions)
     run = world.table.registry.run("split")
-    run.write_json("plan.json", plan.to_dict())
+    write_json(run, "plan.json", plan.to_dict())
     run.write("profile.npz", profile.to_bytes())
     migration = approved_migration(world.table, "split", plan.digest)
     migrate(spark, migration)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
+from evenkeel.registry.files.records import WindowRecord
 from evenkeel.runs.params import Params
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import apply_window
@@ -128,8 +129,8 @@ def check(found: pd.DataFrame, events: pd.DataFrame) -> None:
     assert (found["days"] == grouped["hour"].nunique()).all()
 
 
-def imbalance(record: dict) -> float:
-    rows = [c["rows"] for c in record["channels"]]
+def imbalance(record: WindowRecord) -> float:
+    rows = [c.rows for c in record.channels]
     assert len(rows) == CHANNELS
     return max(rows) * CHANNELS / sum(rows)
 
@@ -160,7 +161,7 @@ def test_a_hot_key_is_split_applied_read_and_whole_again(spark: SparkSession, wo
     # Each event went where NumPy sends it, too.
     window = events[events["at"] >= "2013-01-08"]
     routed = world.table.epoch().lookup(window["dest"], row=window["id"])
-    assert np.bincount(routed).tolist() == [c["rows"] for c in record["channels"]]
+    assert np.bincount(routed).tolist() == [c.rows for c in record.channels]
 
     # Planning again finds nothing to do, and the balance holds.
     assert not steps.decide(world.spec_path, learned(world, "again"), Params()).rebalance

@@ -23,10 +23,11 @@ from evenkeel_spark.migration import fence
 from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import check_budget, migrate
 from evenkeel_spark.migration.move_predicate import moved_sql, slot_ranges
-from evenkeel_spark.migration.table_migration import TableMigration, WriteResult
+from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING, retry_on_conflict
 from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta.commits import WriteResult
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from tests.support.placed import (
@@ -44,6 +45,7 @@ from tests.support.placed import (
     planned,
     store,
 )
+from tests.support.raw_json import read_json
 
 pytestmark = pytest.mark.spark
 
@@ -74,16 +76,16 @@ def test_moves_the_planned_rows_and_writes_nothing_else(spark: SparkSession, hom
     assert_placed(spark, home, migration)
     keys = [f"k{i}" for i in range(KEYS)]
     moving = migration.before.lookup(keys) != migration.after.lookup(keys)
-    table = record["tables"]["visits"]
-    assert table["rows"] == moving.sum() == round(sum(m.rows for m in migration.plan.moves))
+    table = record.tables["visits"]
+    assert table.rows == moving.sum() == round(sum(m.rows for m in migration.plan.moves))
     # Two constraints changed, then one UPDATE.
-    assert (table["before"], table["after"], table["commits"]) == (
+    assert (table.before, table.after, table.commits) == (
         before + 2,
         before + 3,
         [before + 3],
     )
     added = state.files(spark, home.path()).where("rows < 400").agg({"size": "sum"}).first()
-    assert table["bytes"] == added[0] < 0.5 * migration.plan.state_bytes
+    assert table.bytes == added[0] < 0.5 * migration.plan.state_bytes
     (commit,) = commits.history_since(spark, home.path(), before + 2)
     assert commit.metrics["numCopiedRows"] == 0, "deletion vectors are off"
     assert commit.meta == {
@@ -93,7 +95,7 @@ def test_moves_the_planned_rows_and_writes_nothing_else(spark: SparkSession, hom
         "step": "migrate",
     }
     assert home.constraints(spark) == {migration.moving}
-    assert migration.run.read_json("migration.json") == record
+    assert migration.run.migration.read() == record
     # A second run commits nothing.
     assert migrate(spark, migration) == record
     assert home.version(spark) == before + 3
@@ -116,7 +118,7 @@ def test_a_crash_anywhere_is_made_good_by_a_second_run(
             migrate(spark, migration)
     record = migrate(spark, migration)
     assert_placed(spark, home, migration)
-    assert len(record["tables"]["visits"]["commits"]) == 1
+    assert len(record.tables["visits"].commits) == 1
     assert home.constraints(spark) == {migration.moving}
 
 
@@ -124,8 +126,8 @@ def test_a_plan_without_moves_still_changes_the_constraint(
     spark: SparkSession, home: Placed
 ) -> None:
     migration = planned(spark, home, function=home.table.epoch().function)
-    table = migrate(spark, migration)["tables"]["visits"]
-    assert (table["rows"], table["bytes"], table["before"]) == (0, 0, table["after"])
+    table = migrate(spark, migration).tables["visits"]
+    assert (table.rows, table.bytes, table.before) == (0, 0, table.after)
     assert home.constraints(spark) == {migration.moving}
 
 
@@ -252,7 +254,7 @@ def test_rows_that_come_while_moving_are_swept(
 
     monkeypatch.setattr("evenkeel_spark.tables.delta.commits.commit_session", then_somebody_writes)
     record = migrate(spark, migration)
-    first, second = record["tables"]["visits"]["commits"]
+    first, second = record.tables["visits"].commits
     assert second == first + 2
     assert_placed(spark, home, migration)
     assert "late7" in home.rows(spark)
@@ -270,7 +272,7 @@ def test_of_two_plans_one_wins(
         migrate(spark, first)
     assert_placed(spark, home, second)
     # It had begun when the other came first, and says that it moved no table.
-    assert first.run.read_json("migration.json")["tables"] == {}
+    assert read_json(first.run, "migration.json")["tables"] == {}
 
 
 def test_the_same_plan_twice_at_once(
@@ -279,7 +281,7 @@ def test_the_same_plan_twice_at_once(
     migration = planned(spark, home)
     with meanwhile("loosening", lambda: migrate(spark, migration), monkeypatch):
         record = migrate(spark, migration)
-    assert len(record["tables"]["visits"]["commits"]) == 1
+    assert len(record.tables["visits"].commits) == 1
     assert_placed(spark, home, migration)
 
 
@@ -474,5 +476,5 @@ def test_a_fence_reads_no_commit_twice(
     with pytest.raises(FenceError, match=r"delta\.appendOnly"):
         fence.fence(spark, migration, "visits")
     migration.in_order["visits"] = 99
-    with pytest.raises(FenceError, match="made anew"):
+    with pytest.raises(FenceError, match="was made again"):
         fence.fence(spark, migration, "visits")

@@ -17,6 +17,7 @@ from partitioning.function.sql import channel_sql
 from tests.conftest import World
 from tests.evenkeel_spark.jobs.test_apply_window import owners, put, split, turned
 from tests.project.test_readme import ROOT
+from tests.support.state_tables import drop_constraint
 
 pytestmark = pytest.mark.spark
 
@@ -87,7 +88,7 @@ def moving(spark: SparkSession, world: World) -> None:
     path = world.table.spec.state["totals"].path
     name = constraints.moving_name(new.epoch)
     constraints.add(spark, path, name, constraints.rule(old, new))
-    constraints.drop(spark, path, constraints.epoch_name(old.epoch))
+    drop_constraint(spark, path, constraints.epoch_name(old.epoch))
     spark.sql(f"UPDATE delta.`{path}` SET channel = {channel_sql(new)}")
 
 

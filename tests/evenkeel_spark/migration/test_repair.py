@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from delta.exceptions import MetadataChangedException
 from pyspark.sql import SparkSession
 
 from evenkeel import cli
@@ -20,7 +21,15 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
-from tests.support.placed import KEYS, Placed, copied, crashing_at, placed, planned
+from tests.support.placed import (
+    KEYS,
+    Placed,
+    copied,
+    crashing_at,
+    meanwhile,
+    placed,
+    planned,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +68,7 @@ def advised(error: FenceError, monkeypatch: pytest.MonkeyPatch, home: Placed) ->
     monkeypatch.setenv("EVENKEEL_TABLES", str(home.spec_path.parent))
     (command,) = set(re.findall(r"`evenkeel (repair \S+) --dry-run`", str(error)))
 
-    def submit(arguments: list[str]) -> int:
+    def submit(arguments: list[str], **_: object) -> int:
         assert Path(arguments[1]).name == "repair.py" and Path(arguments[1]).is_file()
         return main(arguments[2:])
 
@@ -144,3 +153,82 @@ def test_a_published_table_brought_back_by_hand(
     repair(spark, home.table)
     assert home.version(spark) == version + 1
     stands(spark, home, migration.after)
+
+
+def test_a_constraint_is_dropped_only_beside_those_that_were_seen(
+    spark: SparkSession, half_way: Placed, tmp_path: Path
+) -> None:
+    home = copied(half_way, tmp_path)
+    migration = home.migration("r1")
+    rule = constraints.rule(migration.before, migration.after)
+    constraints.add(spark, home.path(), constraints.moving_name(9), rule)
+    seen = {migration.moving}
+    names = (constraints.moving_name(9), migration.moving)
+    with pytest.raises(MetadataChangedException, match="evenkeel_moving_9, and stood under"):
+        constraints.drop_beside(spark, home.path(), *names, seen)
+    assert home.constraints(spark) == set(names)
+    assert constraints.drop_beside(spark, home.path(), *names, set(names))
+    assert home.constraints(spark) == seen
+    assert not constraints.drop_beside(spark, home.path(), *names, seen)
+
+
+def test_a_repair_that_slept_leaves_what_came_since(
+    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another repair has ended meanwhile, and a new run has begun, or published its epoch."""
+    home = copied(half_way, tmp_path)
+    function = home.migration("r1").after
+
+    def begun() -> None:
+        repair(spark, home.table)
+        new = planned(spark, home, "r2", function)
+        constraints.add(spark, home.path(), new.moving, new.rules[new.moving])
+
+    with meanwhile("repaired", begun, monkeypatch), pytest.raises(FenceError, match="evenkeel rep"):
+        repair(spark, home.table)
+    new = home.migration("r2")
+    assert home.constraints(spark) == {new.old, new.moving}
+
+    def published() -> None:
+        repair(spark, home.table)
+        new = planned(spark, home, "r3", function)
+        migrate(spark, new)
+        verify(spark, new)
+        publish(spark, new)
+
+    by_hand(spark, home, f"ALTER TABLE {{}} DROP CONSTRAINT {new.old}")
+    with (
+        meanwhile("repairing", published, monkeypatch),
+        pytest.raises(FenceError, match="evenkeel repair people --dry-run"),
+    ):
+        repair(spark, home.table)
+    stands(spark, home, function)
+    assert repair(spark, home.table) == []
+
+
+def test_of_two_tables_the_broken_one_alone_is_repaired(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path, ("visits", "clicks"))
+    by_hand(spark, home, "ALTER TABLE {} DROP CONSTRAINT evenkeel_epoch_0")
+    by_hand(spark, home, "UPDATE {} SET channel = (channel + 1) % 4 WHERE slot < 9")
+    version = home.version(spark, "clicks")
+    assert [f.name for f in repair(spark, home.table)] == ["visits"]
+    assert home.version(spark, "clicks") == version
+    stands(spark, home, home.table.epoch().function)
+
+
+def test_a_table_that_was_cloned_half_way(
+    spark: SparkSession, half_way: Placed, tmp_path: Path
+) -> None:
+    """A clone has the rows and the constraint, and none of the commits."""
+    home = copied(half_way, tmp_path)
+    migration, path = home.migration("r1"), Path(home.path())
+    kept = path.rename(path.with_name("kept"))
+    spark.sql(f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE delta.`{kept}`")
+    assert home.constraints(spark) == {migration.moving}
+    assert len(repair(spark, home.table)) == 1
+    stands(spark, home, migration.before)
+    with pytest.raises(FenceError):
+        verify(spark, migration)
+    stands(spark, home, migration.before)

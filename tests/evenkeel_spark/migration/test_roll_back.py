@@ -28,6 +28,7 @@ from tests.support.placed import (
     placed,
     planned,
 )
+from tests.support.raw_json import read_json
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +82,7 @@ def test_from_wherever_migrate_stopped_and_the_same_plan_can_run_again(
     assert home.version(spark) == version
     # With one transaction id a plan, this UPDATE would be skipped as done.
     record = migrate(spark, migration)
-    assert len(record["tables"]["visits"]["commits"]) == 1
+    assert len(record.tables["visits"].commits) == 1
     rows = home.rows(spark)
     assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
 
@@ -132,7 +133,7 @@ def test_what_was_verified_before_is_not_published_after(
         publish(spark, migration)
     with crashing_at("loosened", monkeypatch):
         migrate(spark, migration)
-    assert migration.run.read_json("migration.json")["digest"] == migration.plan.digest
+    assert read_json(migration.run, "migration.json")["digest"] == migration.plan.digest
     with pytest.raises(InputError, match=r"gate_tables\.json is missing"):
         publish(spark, migration)
     migrate(spark, migration)
@@ -280,8 +281,8 @@ def test_several_tables_and_a_crash_between_them(
     assert_back(spark, home, migration)
     with crashing_at("moved", monkeypatch):
         migrate(spark, migration)
-    tables = migrate(spark, migration)["tables"]
-    assert tables["visits"]["rows"] == tables["stays"]["rows"] == moved["visits"]
+    tables = migrate(spark, migration).tables
+    assert tables["visits"].rows == tables["stays"].rows == moved["visits"]
     assert home.rows(spark, "stays") == home.rows(spark, "visits")
 
 

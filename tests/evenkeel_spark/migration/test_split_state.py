@@ -38,9 +38,12 @@ from tests.support.placed import (
     crashing_at,
     hashes,
     meanwhile,
+    next_function,
     placed,
     planned,
 )
+from tests.support.raw_json import read_json, write_json
+from tests.support.state_tables import drop_constraint
 
 pytestmark = pytest.mark.spark
 
@@ -118,8 +121,8 @@ def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     migration = gated(planned(spark, home, "split", shared))
     # It stays where it is: nothing moves, and nothing is written.
     assert migration.plan.bytes == 0.0 and len(migration.plan.moves) == 2
-    record = migrate(spark, migration)["tables"]["visits"]
-    assert (record["rows"], record["commits"]) == (0, [])
+    record = migrate(spark, migration).tables["visits"]
+    assert (record.rows, record.commits) == (0, [])
     finish(spark, home, migration)
     write(spark, home, {start: 100, (start + 1) % 4: 20, (start + 2) % 4: 3})
     return home
@@ -145,7 +148,7 @@ def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Pl
     sql = constraints.rule(function)
     older = sql.replace("`channel`, NULL)", "`channel`, -1)")
     assert older != sql
-    constraints.drop(spark, path, "evenkeel_epoch_1")
+    drop_constraint(spark, path, "evenkeel_epoch_1")
     constraints.add(spark, path, "evenkeel_epoch_1", older)
     constraints.check_admits(spark, home.table.spec, function)
 
@@ -153,7 +156,7 @@ def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Pl
 def test_repair_joins_partials_that_stand_on_no_owner(spark: SparkSession, home: Placed) -> None:
     """And a whole key's that stand on two channels, of which no function that is known says so."""
     kept, name = others(spark, home), state.sql_name(home.path())
-    constraints.drop(spark, home.path(), "evenkeel_epoch_1")
+    drop_constraint(spark, home.path(), "evenkeel_epoch_1")
     spark.sql(
         f"UPDATE {name} SET channel = {(START + 3) % 4} WHERE key = '{HEAVY}' AND visits = 20"
     )
@@ -176,11 +179,11 @@ def test_an_owner_that_leaves_joins_the_home_and_goes_on_being_counted(
     assert leaner.split.homes.tolist() == [0]
     # Two shares change; of the state, only the partial of the channel that goes moves.
     assert sum(m.rows for m in migration.plan.moves) == pytest.approx(1 / 3)
-    record = migrate(spark, migration)["tables"]["visits"]
-    assert record["rows"] == 1 and record["bytes"] > 0 and len(record["commits"]) == 1
+    record = migrate(spark, migration).tables["visits"]
+    assert record.rows == 1 and record.bytes > 0 and len(record.commits) == 1
     assert parts(spark, home) == {3: 107, 0: 23}
     finish(spark, home, migration)
-    measured = migration.run.read_json("gate_tables.json")
+    measured = read_json(migration.run, "gate_tables.json")
     assert measured["success"] and measured["warnings"] == 0
     assert "No split key's state changes when its partials are merged" in json.dumps(measured)
     assert others(spark, home) == kept
@@ -207,8 +210,8 @@ def test_slots_and_heavy_keys_move_beside_split_ones(spark: SparkSession, home: 
     slots[HASH % 64] = (slots[HASH % 64] + 1) % 4
     kept = others(spark, home)
     migration = gated(planned(spark, home, "both", replace(whole(before, 0), slots=slots)))
-    record = migrate(spark, migration)["tables"]["visits"]
-    assert len(record["commits"]) == 2
+    record = migrate(spark, migration).tables["visits"]
+    assert len(record.commits) == 2
     finish(spark, home, migration)
     assert parts(spark, home) == {0: 130} and others(spark, home) == kept
     rows = home.rows(spark)
@@ -332,9 +335,9 @@ def test_in_batches_the_partials_join_at_the_end(spark: SparkSession, home: Plac
     slots = before.slots.copy()
     slots[:8] = (slots[:8] + 1) % 4
     migration = planned(spark, home, "slow", replace(whole(before, 2), slots=slots))
-    migration.run.write_json("params.json", {"batch": int(migration.plan.bytes / 3)})
-    record = migrate(spark, migration)["tables"]["visits"]
-    assert len(record["commits"]) >= 3
+    write_json(migration.run, "params.json", {"batch": int(migration.plan.bytes / 3)})
+    record = migrate(spark, migration).tables["visits"]
+    assert len(record.commits) >= 3
     finish(spark, home, migration)
     assert parts(spark, home) == {2: 130}
 
@@ -448,3 +451,24 @@ def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:
         channel_sql(replace(function, row=None))
     assert json.dumps(function.to_dict()["split"]["owners"]) == "[[3, 0, 1]]"
     assert len(others(spark, home)) == KEYS - 1
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_an_overflow_half_way_is_named_and_rolled_back(
+    spark: SparkSession, home: Placed, ansi: str
+) -> None:
+    """Each partial holds its visits, and the whole does not."""
+    caller = spark.newSession()
+    caller.conf.set("spark.sql.ansi.enabled", ansi)
+    write(spark, home, {START: 2**62, (START + 1) % 4: 2**62})
+    had, rest = parts(spark, home), others(spark, home)
+    assert had == {**HAD, START: HAD[START] + 2**62, (START + 1) % 4: 20 + 2**62}
+    function = whole(next_function(home.table.epoch().function, heavy=None), START)
+    migration = planned(spark, home, "joined", function)
+    with pytest.raises(InputError, match="visits.* cannot hold a merged value .*is more than"):
+        migrate(caller, migration)
+    # Whole keys had moved by then.
+    assert home.constraints(spark) == {migration.moving}
+    roll_back(caller, migration)
+    assert home.constraints(spark) == {migration.old}
+    assert parts(spark, home) == had and others(spark, home) == rest

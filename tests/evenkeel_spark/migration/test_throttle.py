@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.runs.params import Throttling
+from evenkeel.runs.prediction import predict
 from evenkeel.runs.record import read_run
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
@@ -18,6 +20,7 @@ from evenkeel_spark.migration.throttle import Throttle, _tasks, batch_stops
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import FenceError
 from tests.support.placed import append, crashing_at, placed, planned, state_rows
+from tests.support.raw_json import write_json
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +35,7 @@ def test_batches_are_resumed_paced_and_undone(
     home = placed(spark, tmp_path)
     migration = planned(spark, home)
     batch, rate = migration.plan.bytes / 3, migration.plan.bytes / 30
-    migration.run.write_json("params.json", {"batch": round(batch), "rate": round(rate)})
+    write_json(migration.run, "params.json", {"batch": round(batch), "rate": round(rate)})
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
     monkeypatch.setattr("evenkeel_spark.migration.throttle.time", clock)
@@ -43,36 +46,36 @@ def test_batches_are_resumed_paced_and_undone(
     # Meanwhile others write, by either function: what is placed already stays there.
     append(spark, home, migration.before, {f"old{i}": i for i in range(50)})
     append(spark, home, migration.after, {f"new{i}": i for i in range(50)})
-    record = migrate(spark, migration)["tables"]["visits"]
-    assert len(record["commits"]) >= 3
-    assert record["commits"][0] == first.version
+    record = migrate(spark, migration).tables["visits"]
+    assert len(record.commits) >= 3
+    assert record.commits[0] == first.version
     rows = home.rows(spark)
     assert [c for c, _ in rows.values()] == migration.after.lookup(list(rows)).tolist()
     assert len(rows) == 2100
 
     # As many seconds as the bytes written take, at the rate: less what the work itself took.
-    mine = record["bytes"] - first.metrics["numAddedBytes"]
+    mine = record.bytes - first.metrics["numAddedBytes"]
     assert 0.2 * mine / rate < slept[-1] <= mine / rate
     said = [line for line in capsys.readouterr().out.splitlines() if "bytes written" in line]
-    assert len(said) == len(record["commits"]) - 1
+    assert len(said) == len(record.commits) - 1
     planned_rows = sum(m.rows for m in migration.plan.moves)
     assert (
-        f"{record['rows']:,} of {planned_rows:,.0f} rows moved, {record['bytes']:,} bytes "
+        f"{record.rows:,} of {planned_rows:,.0f} rows moved, {record.bytes:,} bytes "
         "written; about 0 s left"
     ) in said[-1]
     told = read_run("bench", home.table.registry, migration.run).progress
     assert told is not None
-    assert (told["rows"], told["bytes"]) == (record["rows"], record["bytes"])
+    assert (told["rows"], told["bytes"]) == (record.rows, record.bytes)
     assert (told["planned"], told["left"]) == (planned_rows, 0)
 
     assert told["back"] is False
     moved = roll_back(spark, migration)
     again = read_run("bench", home.table.registry, migration.run).progress
-    assert again is not None and again["back"] is True
-    assert moved["visits"] >= record["rows"] - 50
+    assert again is not None and again.back is True
+    assert moved["visits"] >= record.rows - 50
     rows = home.rows(spark)
     assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
-    back = commits.history_since(spark, home.path(), record["after"])
+    back = commits.history_since(spark, home.path(), record.after)
     assert sum(c.operation == "UPDATE" for c in back) >= 3
 
 
@@ -84,17 +87,34 @@ def test_commits_keep_to_so_many_files_and_seconds_to_so_many_rows(
     migration = planned(spark, home)
     pairs = {(m.source, m.target) for m in migration.plan.moves}
     assert len(pairs) == 4
-    migration.run.write_json("params.json", {"batch_files": 1, "rate_rows": 4})
+    write_json(migration.run, "params.json", {"batch_files": 1, "rate_rows": 4})
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
     monkeypatch.setattr("evenkeel_spark.migration.throttle.time", clock)
-    record = migrate(spark, migration)["tables"]["visits"]
-    assert len(record["commits"]) == record["files"] >= 4
+    record = migrate(spark, migration).tables["visits"]
+    assert len(record.commits) == record.files >= 4
     # No time passes by sleeping: each waits for all rows so far, less what the work itself took.
-    assert 0.2 * record["rows"] / 4 < slept[-1] <= record["rows"] / 4
+    assert 0.2 * record.rows / 4 < slept[-1] <= record.rows / 4
     roll_back(spark, migration)
-    back = commits.history_since(spark, home.path(), record["after"])
+    back = commits.history_since(spark, home.path(), record.after)
     assert {c.files for c in back if c.operation == "UPDATE"} == {1}
+
+
+def test_what_a_migration_commits_and_writes_is_as_predicted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    batch = round(migration.plan.bytes / 3)
+    write_json(migration.run, "params.json", {"batch": batch})
+    told = predict(home.table.registry, migration.plan, None, Throttling(batch=batch))
+    record = migrate(spark, migration)
+    cost = record.tables["visits"]
+    assert len(cost.commits) == told.commits >= 3
+    assert cost.files == told.files and cost.rows == told.rows
+    # Footers are predicted as the largest there are, as long as none was measured.
+    assert told.bytes < cost.bytes <= told.written
+    assert cost.elapsed >= cost.seconds > 0
 
 
 def test_files_are_counted_by_how_much_of_one_a_task_reads(
@@ -133,7 +153,7 @@ def test_a_batch_is_never_more_than_a_part_of_the_budget(
 ) -> None:
     home = placed(spark, tmp_path)
     migration = planned(spark, home, budget=planned(spark, home).plan.bytes)
-    migration.run.write_json("params.json", {"batch": 10**9})
+    write_json(migration.run, "params.json", {"batch": 10**9})
     assert len(batch_stops(spark, migration)) >= 3
 
 
@@ -143,7 +163,7 @@ def test_a_table_made_anew_stops_nowhere_and_is_rolled_back_unweighed(
     home = placed(spark, tmp_path)
     append(spark, home, home.table.epoch().function, {"one": 1})
     migration = planned(spark, home)
-    migration.run.write_json("params.json", {"batch_files": 1})
+    write_json(migration.run, "params.json", {"batch_files": 1})
     shutil.rmtree(home.path())
     placed(spark, tmp_path / "other")
     shutil.copytree(tmp_path / "other" / "state" / "visits", home.path())
@@ -168,8 +188,8 @@ def test_rows_of_one_table_say_nothing_of_anothers(spark: SparkSession, tmp_path
         rows = state_rows(spark, function, dict.fromkeys(keys, 1))
         rows.write.format("delta").mode("append").save(home.path(name))
     migration = planned(spark, home, budget=1e8)
-    written = migrate(spark, migration)["tables"]
-    wide, narrow = (written[name]["bytes"] / written[name]["rows"] for name in ("wide", "narrow"))
+    written = migrate(spark, migration).tables
+    wide, narrow = (written[name].bytes / written[name].rows for name in ("wide", "narrow"))
     assert wide > 10 * narrow
     throttle, batch = Throttle(spark, migration), spark.range(1_000_000).selectExpr("0L AS _width")
     throttle.admit(batch, "narrow")

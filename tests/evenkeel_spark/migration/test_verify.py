@@ -41,6 +41,7 @@ from tests.support.placed import (
     placed,
     planned,
 )
+from tests.support.raw_json import read_json, write_json
 
 pytestmark = pytest.mark.spark
 
@@ -74,11 +75,11 @@ def test_seals_what_passes_and_the_epoch_can_be_published(
 ) -> None:
     record = verify(spark, migration)
     assert_sealed(spark, home, migration)
-    gate = migration.run.read_json("gate_tables.json")
+    gate = read_json(migration.run, "gate_tables.json")
     assert gate["success"]
     assert gate["warnings"] == 0
     version = home.version(spark)
-    assert record["tables"] == {"visits": version}
+    assert record.tables == {"visits": version}
     # Again: nothing is committed.
     assert verify(spark, migration) == record
     assert home.version(spark) == version
@@ -120,9 +121,9 @@ def test_a_row_that_came_as_migrate_found_nothing_to_move_is_swept(
     with crashing_at("loosened", monkeypatch):
         migrate(spark, migration)
     with meanwhile("moved", came, monkeypatch):
-        record = migrate(spark, migration)["tables"]["visits"]
-    assert record["commits"] == []
-    assert record["after"] == home.version(spark)
+        record = migrate(spark, migration).tables["visits"]
+    assert record.commits == []
+    assert record.after == home.version(spark)
     with crashing_at("measured", monkeypatch):
         verify(spark, migration)
     assert home.rows(spark)[late][0] == migration.after.lookup([late])[0]
@@ -150,8 +151,8 @@ def test_rows_of_the_old_epoch_are_swept_before_and_while_sealing(
     assert_sealed(spark, home, migration)
     assert len(home.rows(spark)) == KEYS + 200
     # The move, and a sweep each for what came early and late.
-    assert len(migration.run.read_json("migration.json")["tables"]["visits"]["commits"]) == 3
-    assert migration.run.read_json("gate_tables.json")["success"]
+    assert len(read_json(migration.run, "migration.json")["tables"]["visits"]["commits"]) == 3
+    assert read_json(migration.run, "gate_tables.json")["success"]
 
 
 def test_a_key_in_two_rows_fails_and_leaves_the_table_unsealed(
@@ -167,7 +168,7 @@ def test_a_key_in_two_rows_fails_and_leaves_the_table_unsealed(
     assert "No key stands in two rows" in line
     assert home.constraints(spark) == {migration.moving}
     assert not migration.run.exists("verify.json")
-    assert not migration.run.read_json("gate_tables.json")["success"]
+    assert not read_json(migration.run, "gate_tables.json")["success"]
     with pytest.raises(GateError):
         publish(spark, migration)
 
@@ -208,15 +209,15 @@ def test_lost_rows_and_changed_values_are_seen(
     assert good["rows_before"] == good["rows_after"] == sum(rows.values()) == KEYS
     assert good["checksum_before"] == good["checksum_after"]
     assert good["misplaced"] == good["duplicates"] == 0
-    assert good["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
+    assert good["bytes_predicted"] == record.rows * record.bytes_per_row
     # As if our UPDATEs had done it.
     spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
-    record["commits"] = [home.version(spark)]
+    record = record.model_copy(update={"commits": [home.version(spark)]})
     changed, _ = measure_table(spark, migration, "visits", record)
     assert changed["rows_before"] == changed["rows_after"]
     assert changed["checksum_before"] != changed["checksum_after"]
     spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
-    record["commits"] = [home.version(spark)]
+    record = record.model_copy(update={"commits": [home.version(spark)]})
     lost, _ = measure_table(spark, migration, "visits", record)
     assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
 
@@ -235,12 +236,12 @@ def test_commits_that_follow_one_another_are_one(
 def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
     home = placed(spark, tmp_path)
     migration = planned(spark, home)
-    migration.run.write_json("params.json", {"batch": round(migration.plan.bytes / 3)})
+    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
     migrate(spark, migration)
     record = table_record(spark, migration, "visits")
-    assert len(record["commits"]) >= 3
+    assert len(record.commits) >= 3
     found, _ = measure_table(spark, migration, "visits", record)
-    assert found["bytes_predicted"] == record["rows"] * record["bytes_per_row"]
+    assert found["bytes_predicted"] == record.rows * record.bytes_per_row
     assert found["checksum_before"] == found["checksum_after"]
 
 
@@ -268,8 +269,8 @@ def test_one_row_far_larger_than_the_others_may_move(
     text = "concat_ws('', transform(sequence(1, 90000), i -> sha2(CAST(i AS STRING), 256)))"
     spark.sql(f"UPDATE {path} SET note = substr({text}, 1, 3000000) WHERE key = '{moves}'")
     again = planned(spark, home, "large", next_function(migration.before))
-    record = migrate(spark, again)["tables"]["visits"]
-    assert record["bytes"] > 1_000_000
+    record = migrate(spark, again).tables["visits"]
+    assert record.bytes > 1_000_000
     verify(spark, again)
     assert_sealed(spark, home, again)
     # Rows that are as large as the others are predicted as before.

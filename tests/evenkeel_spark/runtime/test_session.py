@@ -9,24 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.demo.local_env import environment
+from evenkeel.extras import TESTED_SPARK
+from evenkeel.local_env import environment
 from evenkeel_spark.migration.move_predicate import LISTED
-from evenkeel_spark.runtime.session import _check_series, _with_delta
+from evenkeel_spark.runtime.session import _with_delta, check_series
 from partitioning.errors import InputError, UnreachableError
 from tests.conftest import World
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("found", ["4.2.0", "4.2.17", "4.2.0-SNAPSHOT"])
-def test_any_release_of_the_tested_series_will_do(found):
-    _check_series("Spark", found, "4.2")
+@pytest.mark.parametrize("found", ["4.2.0", "4.2.17", "4.2.0-SNAPSHOT", "4.1.4"])
+def test_any_release_of_a_tested_series_will_do(found):
+    assert check_series("Spark", found, TESTED_SPARK) is None
 
 
-@pytest.mark.parametrize("found", ["4.1.9", "4.20.0", "5.0.0", "3.4.2"])
-def test_another_series_is_refused(found):
-    with pytest.raises(InputError, match=rf"Spark {found} is not of the series 4\.2.*Use Spark 4"):
-        _check_series("Spark", found, "4.2")
+@pytest.mark.parametrize(("what", "found"), [("Spark", "4.20.0"), ("Delta Lake", "4.3.1")])
+def test_another_series_is_a_warning_that_names_what_was_tested(what, found):
+    told = check_series(what, found, ["4.1", "4.2"])
+    assert told == f"{what} {found} was not tested with Evenkeel (tested: 4.1, 4.2)"
+
+
+def test_a_spark_that_is_too_old_is_refused():
+    with pytest.raises(InputError, match=r"Spark 3\.5\.9 is too old: .* 4\.0 or newer.*4\.2"):
+        check_series("Spark", "3.5.9", TESTED_SPARK)
 
 
 def test_extensions_of_others_stay():

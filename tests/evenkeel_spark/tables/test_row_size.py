@@ -154,9 +154,9 @@ def test_a_budget_holds_where_what_moves_is_wide(
     # Gone on with after a batch of wide rows: the next is weighed as before.
     with crashing_at("batch moved", monkeypatch):
         migrate(spark, migration)
-    record = migrate(spark, migration)["tables"]["visits"]
+    record = migrate(spark, migration).tables["visits"]
     assert migration.plan.bytes == pytest.approx(size)
-    assert record["rows"] == rows and len(record["commits"]) > 1
-    assert record["bytes"] == pytest.approx(size, rel=0.1)
+    assert record.rows == rows and len(record.commits) > 1
+    assert record.bytes == pytest.approx(size, rel=0.1)
     written = sum(c.bytes for c in commits.history_since(spark, home.path(), before))
-    assert written == record["bytes"] <= size * 1.05
+    assert written == record.bytes <= size * 1.05

@@ -31,6 +31,7 @@ from evenkeel_spark.tables.delta.write_session import (
 from tests.conftest import World
 from tests.project.test_readme import ROOT
 from tests.support.placed import placed, planned
+from tests.support.state_tables import spent_transaction
 
 pytestmark = pytest.mark.spark
 
@@ -162,7 +163,7 @@ def test_a_session_of_our_own_has_the_callers_settings_but_those_that_results_de
         rows.writeTo(state.sql_name(path)).using("delta").create()
     (commit,) = commits.history_since(spark, path, -1)
     assert commit.meta == {"step": "test"}
-    assert commits.spent_transaction(spark, path, "app") == 7
+    assert spent_transaction(spark, path, "app") == 7
     assert writer.table("of_the_caller").count() == 5
     assert {name: caller.conf.get(name) for name in theirs} == theirs
 

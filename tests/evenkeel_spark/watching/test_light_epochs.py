@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.registry.run_folder import WATCHED
-from evenkeel.registry.store import StoreError
+from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
+from evenkeel.registry.store_errors import StoreError
 from evenkeel.runs.params import Params
 from evenkeel.spec.parts import Watching
 from evenkeel.watch.state import Watched
@@ -34,18 +34,21 @@ from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import merge_window, window_state
-from evenkeel_spark.jobs.bootstrap import bootstrap, first_function
+from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn as learn_window
 from evenkeel_spark.jobs.watch import main, watch
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.micro_batch import measure_batch, number_sql, since
 from evenkeel_spark.watching.streaming import carry_out, stream
 from partitioning.errors import DamagedError
-from partitioning.function.function import KeyColumn, canonical_json
+from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
+from partitioning.strategies.hashing import first_function
 from partitioning.workload.profile import Sketch
 from tests.conftest import FIRST_DAY, World
 from tests.support.placed import crashing_at
+from tests.support.raw_json import table_moved
+from tests.support.state_tables import drop_constraint
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -162,7 +165,7 @@ class Live(World):
 
 
 def first_function_of(spec: Any) -> Any:
-    return first_function((KeyColumn("dest", "string"),), spec)
+    return first_function((KeyColumn("dest", "string"),), spec.slots, spec.channel_list())
 
 
 def hashed(key: str) -> int:
@@ -227,8 +230,8 @@ def test_no_more_share_a_key_than_the_budget_pays_to_hand_back(
     shutil.copytree(live.folder, other.folder)
     live.respec(budget=0)
     assert not live.look(spark, 2)
-    (size,) = re.findall(r"([0-9,]+) bytes would move to hand it back", live.known.told)
-    assert "hand it back, the budget is 0" in live.known.told
+    (size,) = re.findall(r"([0-9,]+) bytes would move to hand it back", live.known.outcome)
+    assert "hand it back, the budget is 0" in live.known.outcome
     # It pays for two helpers of three, and 2% for what Delta adds.
     other.respec(budget=int(size.replace(",", "")) * 2 * 102 // 300 + 2)
     assert other.turn(spark, 2) == 1
@@ -264,9 +267,9 @@ def test_a_key_turns_hot_is_split_and_handed_back(
         with crashing_at(step, monkeypatch):
             live.look(spark, 2)
     assert live.look(spark, 2) and len(live.known.watch.sample) == 2
-    told = live.known.told
-    assert told.startswith(f"the watch, batch {FIRST + 2}: HOT goes to channel ")
-    assert f"until {home} has caught up" in told
+    outcome = live.known.outcome
+    assert outcome.startswith(f"the watch, batch {FIRST + 2}: HOT goes to channel ")
+    assert f"until {home} has caught up" in outcome
 
     # Killed while it verifies; started again, the same look says the same, and it goes on.
     with crashing_at("measured", monkeypatch):
@@ -276,14 +279,14 @@ def test_a_key_turns_hot_is_split_and_handed_back(
     function = live.table.epoch().function
     assert len(function.split) == 1 and home in function.split.channels
     plan = steps.read_plan(live.table.registry.run("w2"))
-    assert plan.bytes == 0 and {m.reason for m in plan.moves} == {told}
+    assert plan.bytes == 0 and {m.reason for m in plan.moves} == {outcome}
 
     # The very next batch is as even as it gets while one catches up.
     live.batch(3, 4.0).batch(4, 4.0)
     loads = live.apply(spark, 3, 4)
     assert max(loads) < 1.3 * sum(loads) / CHANNELS and loads[home] == 2 * FAIR
     assert live.turn(spark, 4) == 2, "the helpers have caught up, and share from now on"
-    assert f"HOT is shared by channel {', '.join(map(str, range(CHANNELS)))}" in live.known.told
+    assert f"HOT is shared by channel {', '.join(map(str, range(CHANNELS)))}" in live.known.outcome
 
     # Calm again. A key moves at most twice in 20 batches; and the job has not run for a while.
     for number in (22, 23, 24):
@@ -294,10 +297,10 @@ def test_a_key_turns_hot_is_split_and_handed_back(
     assert partials.count() == CHANNELS
     live.respec(budget=0)
     assert not live.look(spark, 23)
-    assert "bytes would move, the budget is 0" in live.known.told
+    assert "bytes would move, the budget is 0" in live.known.outcome
     live.respec(budget=None)
     assert live.turn(spark, 24) == 3
-    assert f"HOT goes back to channel {home}" in live.known.told
+    assert f"HOT goes back to channel {home}" in live.known.outcome
     function = live.table.epoch().function
     assert len(function.split) == 0 and function.lookup([HOT]).tolist() == [home]
     assert partials.count() == 1
@@ -319,7 +322,7 @@ def test_what_an_older_epoch_has_routed_tells_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("evenkeel_spark.watching.evaluate.measure_batch", overtaken)
         assert not live.look(spark, 2)
-    assert "routed by epoch 0: they tell nothing of 1" in live.known.told
+    assert "routed by epoch 0: they tell nothing of 1" in live.known.outcome
     watch = live.known.watch
     assert watch.last == FIRST + 2 and len(watch.sample) == 0 and not live.known.backlog.any()
 
@@ -331,14 +334,14 @@ def test_what_holds_the_watch_back(
     live.batch(2, 4.0)
     # Another run moves state, as Airflow tells, or as the tables do.
     assert not live.look(spark, 2, busy="rebalance_trips is running")
-    assert live.known.told.endswith("400 events, stepping back: rebalance_trips is running")
+    assert live.known.outcome.endswith("400 events, stepping back: rebalance_trips is running")
     path, epoch = live.table.spec.state["totals"].path, live.table.epoch()
     moving = constraints.moving_name(1)
     constraints.add(spark, path, moving, constraints.rule(epoch.function))
     live.batch(3, 4.0)
     assert not live.look(spark, 3)
-    assert "stands under evenkeel_epoch_0, evenkeel_moving_1" in live.known.told
-    constraints.drop(spark, path, moving)
+    assert "stands under evenkeel_epoch_0, evenkeel_moving_1" in live.known.outcome
+    drop_constraint(spark, path, moving)
     # Both batches count, once.
     assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]
     known = live.known
@@ -349,27 +352,26 @@ def test_what_holds_the_watch_back(
     run = live.table.registry.run("w4")
     with crashing_at("decided", monkeypatch):
         live.look(spark, 4)
-    left = ("decision.json", "params.json", "profile.json", "profile.npz", WATCHED)
+    left = ("decision.json", "params.json", "profile.json", "profile.npz", "watched.json")
     assert all(map(run.exists, left)) and live.known.watch.last == FIRST + 3
     assert not live.look(spark, 4, busy="rebalance_trips is running")
     assert not any(map(run.exists, left))
 
     live.batch(5, 4.0)
     assert not live.look(spark, 5, until=FIRST_DAY + timedelta(hours=23, minutes=57))
-    assert "stepping back: the daily run is due" in live.known.told
+    assert "stepping back: the daily run is due" in live.known.outcome
 
     # Little is lost until the daily run comes, and moving takes long.
     store = live.table.registry.store
     work = [{"channel": c, "rows": 1000, "seconds": 0.1} for c in range(CHANNELS)]
     store.write_json("windows/2013-01-01.json", {"channels": work})
-    tables = {"totals": {"bytes": 1000, "seconds": 200.0}}
-    live.table.registry.archive(0).keep(
-        {"migration.json": canonical_json({"digest": "", "epoch": 0, "tables": tables})}, {}
-    )
+    tables = {"totals": TableMigrated(**table_moved(bytes=1000, seconds=200.0))}
+    slow = MigrationRecord(digest="", epoch=0, tables=tables)
+    live.table.registry.archive(0).migration.write(slow)
     live.batch(6, 4.0)
     assert not live.look(spark, 6)
-    assert "not now: the watch, batch" in live.known.told
-    assert "less than the 400.0 s of moving there and back" in live.known.told
+    assert "not now: the watch, batch" in live.known.outcome
+    assert "less than the 400.0 s of moving there and back" in live.known.outcome
     # Much would be, would it go on so; but that weekday has been quiet from its second hour on.
     work = [{**channel, "seconds": 1e4} for channel in work]
     store.write_json("windows/2013-01-01.json", {"channels": work})
@@ -378,12 +380,12 @@ def test_what_holds_the_watch_back(
     Sketches(live.table.registry, live.table.spec, key).write(date(2012, 12, 25), week_ago)
     live.batch(7, 4.0)
     assert not live.look(spark, 7)
-    assert "waiting for the daily run costs 0.0 s, less than the 400.0 s" in live.known.told
+    assert "waiting for the daily run costs 0.0 s, less than the 400.0 s" in live.known.outcome
 
     # A run that learns, or has, and one that has planned, and waits for somebody to approve.
     def meanwhile(*given: Any) -> Any:
         assert not live.batch(8, 4.0).look(spark, 8)
-        assert "stepping back: run daily learns at epoch 0" in live.known.told
+        assert "stepping back: run daily learns at epoch 0" in live.known.outcome
         return learn_window(*given)
 
     with monkeypatch.context() as patch:
@@ -391,17 +393,17 @@ def test_what_holds_the_watch_back(
         assert learn.main(["--spec", live.spec_path, "--run", "daily", "--end", "2013-01-02"]) == 0
     assert live.known.watch.last == FIRST + 8
     assert not live.batch(9, 4.0).look(spark, 9)
-    assert "stepping back: run daily learns at epoch 0" in live.known.told
+    assert "stepping back: run daily learns at epoch 0" in live.known.outcome
     steps.plan(live.spec_path, "daily", Params(force=True))
     assert not live.batch(10, 4.0).look(spark, 10)
-    assert "stepping back: run daily has planned from epoch 0" in live.known.told
+    assert "stepping back: run daily has planned from epoch 0" in live.known.outcome
 
     # Nothing of all that was left for any run, and no epoch was published.
     assert live.table.epoch().number == 0
     assert steps.plan_watch(live.spec_path, "w10") is None
     data = json.loads(store.read(FILE))
     store.write_json(FILE, {**data, "epoch": 7})
-    with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch st"):
+    with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch then"):
         live.look(spark, 10)
 
 
@@ -411,7 +413,7 @@ def test_the_watch_of_a_stream(
     live.batch(2, 4.0).batch(3, 4.0)
     job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
     assert main(job) == 2
-    assert "a stream needs a folder" in capsys.readouterr().err
+    assert "a stream needs a checkpoint folder" in capsys.readouterr().err
     job += ["--checkpoint", str(live.folder / "checkpoint")]
 
     def killed(*given: Any) -> None:
@@ -425,7 +427,7 @@ def test_the_watch_of_a_stream(
         patch.setattr("evenkeel_spark.watching.streaming.verify", down)
         assert main(job) == StoreError.exit_code and live.table.epoch().number == 0
     with monkeypatch.context() as patch:
-        patch.setattr("evenkeel.pipeline.steps._archive_run", killed)
+        patch.setattr("evenkeel.registry.files.run_files.EpochFiles.keep", killed)
         with pytest.raises(StreamingQueryException):
             main(job)
     # It had just published; started again, the epoch gets what it is to keep of its run.
@@ -433,7 +435,7 @@ def test_the_watch_of_a_stream(
     assert live.table.epoch().number == 1 and not kept.exists("plan.json")
     assert main(job) == 0
     assert live.table.epoch().number == 1 and len(live.table.epoch().function.split) == 1
-    for name in ("plan.json", "profile.npz", "decision.json", WATCHED, "report.html"):
+    for name in ("plan.json", "profile.npz", "decision.json", "watched.json", "report.html"):
         assert kept.exists(name), name
     assert live.known.watch.last == 2 and len(live.known.source) == len(f"stream {uuid4()}")
     # Events of a split key without an id are all one channel's, and count there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from urllib.parse import quote, urlsplit
 
@@ -105,9 +106,11 @@ def test_tables_sort(people: People) -> None:
     keys = page.get_by_role("region", name="Heavy keys")
     by_name = keys.locator("thead").get_by_role("link", name="Key")
     by_name.click()
+    page.wait_for_url(re.compile("keys=name"))
     names = keys.get_by_role("rowheader").all_inner_texts()
     assert len(names) == 10 and names == sorted(names)
     by_name.click()
+    page.wait_for_url(re.compile("keys=-name"))
     assert keys.get_by_role("rowheader").first.inner_text() > names[0]
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.tables.delta.state import read_version
+from evenkeel_spark.tables.delta import state
 from tests.evenkeel_ui.browser.conftest import TEST, People, has
+from tests.support.raw_json import read_json
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(TEST)]
 
@@ -29,10 +30,10 @@ def test_the_way_back_leads_to_where_every_row_was(people: People, spark: SparkS
     has(page, now.plan_digest)
     assert np.array_equal(now.function.slots, first.slots)
     assert np.array_equal(now.function.explicit_keys, first.explicit_keys)
-    moved = site.registry.archive(1).read_json("migration.json")["tables"]
+    moved = read_json(site.registry.archive(1), "migration.json")["tables"]
     for name, part in now.tables.items():
-        rows = read_version(spark, part.path, part.version)
-        before = read_version(spark, part.path, moved[name]["before"])
+        rows = state.read_version(spark, part.path, part.version)
+        before = state.read_version(spark, part.path, moved[name]["before"])
         assert rows.count() == before.count() > 0
         assert rows.exceptAll(before).isEmpty()
     told = api.get(f"/api/v2/dags/roll_back_flights/dagRuns/{quote(run)}")

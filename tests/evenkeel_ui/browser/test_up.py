@@ -29,7 +29,8 @@ def test_it_is_healthy_and_knows_the_tables(site: Site) -> None:
     assert refused.value.status == 401
     dags = Api(told["url"], told["user"], told["password"]).get("/api/v2/dags")["dags"]
     assert {d["dag_id"]: d["is_paused"] for d in dags} == {
-        f"{what}_flights": False for what in ("rebalance", "roll_back", "repair", "maintain")
+        f"{what}_flights": False
+        for what in ("rebalance", "roll_back", "repair", "maintain", "apply")
     }
     assert told["password"] in site.output
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.state import Run, State
+from tests.model.state import Proc, Run, State, Table
 
 
 def in_order(state: State) -> State:
@@ -11,6 +11,8 @@ def in_order(state: State) -> State:
     tables = []
     procs = state.procs
     for t, table in enumerate(state.tables):
+        if table.count or table.back:
+            table, procs = _small(table, t, procs)
         held = {p.held for p in procs if p.held >= 0 and p.table == t}
         if not held:
             tables.append(table if table.version == 1 else table._replace(spent=0, version=1))
@@ -25,6 +27,23 @@ def in_order(state: State) -> State:
     if len(procs) > 1:
         procs = tuple(sorted(procs))
     return _renamed(State(state.epochs, tuple(tables), state.runs, state.plans, procs, state.hands))
+
+
+def _small(table: Table, t: int, procs: tuple[Proc, ...]) -> tuple[Table, tuple[Proc, ...]]:
+    """Make the numbers of windows and RESTOREs small: only their order counts."""
+    own = [p.seen[t] for p in procs if p.seen]
+    counts = {n: i for i, n in enumerate(sorted({table.count, *(s[1] for s in own)}))}
+    backs = {n: i for i, n in enumerate(sorted({table.back, *(s[2] for s in own)}))}
+    table = table._replace(count=counts[table.count], back=backs[table.back])
+
+    def small(proc: Proc) -> Proc:
+        if not proc.seen:
+            return proc
+        until, count, back = proc.seen[t]
+        here = (until, counts[count], backs[back])
+        return proc._replace(seen=(*proc.seen[:t], here, *proc.seen[t + 1 :]))
+
+    return table, tuple(map(small, procs)) if own else procs
 
 
 def _renamed(state: State) -> State:

@@ -9,14 +9,15 @@ from typing import NamedTuple
 from tests.model.checker.canonical import in_order
 from tests.model.checker.invariants import WAY_OUT, at_rest, broken_by, under, violated
 from tests.model.protocols.protocol import Scenario, Variant
+from tests.model.protocols.windows import DAYS
 from tests.model.state import Proc, State
 
 #: Who takes a step: a job under way (its name and run), a job that starts, a kill, or hands.
 HAND = "by hand"
 #: Jobs that belong to no run.
-ALONE = {"window", "maintain", "repair"}
+ALONE = {*DAYS, "maintain", "holds", "undo", "repair"}
 #: Of these, jobs that may be under way beside any other.
-BESIDE = {"window", "maintain"}
+BESIDE = ALONE - {"repair"}
 
 
 class Edge(NamedTuple):
@@ -119,7 +120,9 @@ def explore(
         fine = under(state)
         for edge in edges(variant, scenario, state):
             done += 1
-            broken = broken_by(state, edge.state, fine) if edge.by_job else None
+            # A person who restores a version takes its constraints, too.
+            own = edge.by_job and edge.who != "undo"
+            broken = broken_by(state, edge.state, fine) if own else None
             after = in_order(edge.state)
             number = numbers.get(after)
             if number is None:

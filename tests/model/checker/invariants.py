@@ -17,7 +17,8 @@ WAY_OUT = "some sequence of jobs leads to rest"
 def violated(scenario: Scenario, state: State) -> str | None:
     """Name the invariant that a state breaks; None: none."""
     for table in state.tables:
-        if sums(table.rows) != table.truth:
+        # Where a window came upon other rows than it saw, the next one names what to RESTORE.
+        if sums(table.rows) != table.truth and not table.undo:
             return EXACT
         rest = not state.procs and stands(state, table) == alone(state.epoch)
         if rest and not placed(table.rows, scenario.functions[state.epoch]):
@@ -53,9 +54,14 @@ def broken_by(before: State, after: State, fine: bool) -> str | None:
 
 
 def at_rest(scenario: Scenario, state: State) -> bool:
-    """Return whether nothing is under way, and every table admits the current epoch alone."""
+    """Return whether nothing is under way, and every table admits the current epoch alone and has
+    every window that was applied to any of them."""
+    due = 0
+    for table in state.tables:
+        due |= table.due
     return (
         not state.procs
+        and all(t.held == due and t.until >= 0 for t in state.tables)
         and all(stands(state, t) == alone(state.epoch) for t in state.tables)
         and violated(scenario, state) is None
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from tests.model.protocols.hands import by_hand
 from tests.model.protocols.moves import MOVES, fence
 from tests.model.protocols.protocol import Outcome, Scenario, Step, Variant, on, plan_of, with_run
-from tests.model.protocols.windows import WINDOWS, start_alone
+from tests.model.protocols.windows import BY_DAY, start_before
 from tests.model.rows import SHARED, placed
 from tests.model.state import FRESH, OURS, Plan, Proc, State, alone
 
@@ -23,7 +23,7 @@ def published(state: State, plan: int) -> bool:
 def start(scenario: Scenario, state: State, job: str, run: int) -> Iterable[Outcome]:
     """Start a job; a plan is made in one step."""
     if job in ("window", "maintain", "late window"):
-        return start_alone(scenario, state, job)
+        return start_before(scenario, state, job)
     if job == "repair":
         return []
     if job == "plan":
@@ -248,7 +248,7 @@ def steps() -> dict[tuple[str, str], Step]:
             "sealed": back_sealed,
             "done": done,
         },
-        **WINDOWS,
+        **BY_DAY,
     }
     return {(job, name): step for job, its in jobs.items() for name, step in its.items()}
 

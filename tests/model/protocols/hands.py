@@ -6,10 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from tests.model.protocols.protocol import Outcome, Scenario
 from tests.model.rows import LATE, LATE_ROW, PARTIAL, SHARED, Row
-from tests.model.state import NAMES, Proc, State, admits, alone, commit, stands
+from tests.model.state import NAMES, UNKNOWN, Proc, State, admits, alone, commit, stands
 
 #: What may be done by hand.
-HANDS = ("partial", "late", "restore", "drop moving", "drop epoch", "clone", "bootstrap")
+HANDS = (
+    "partial",
+    "late",
+    "restore",
+    "drop moving",
+    "drop epoch",
+    "clone",
+    "bootstrap",
+    "overwrite",
+)
 
 
 #: Of these, those that change constraints or forget.
@@ -60,7 +69,15 @@ def restore(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
     """RESTORE the table to its first version: rows and constraints; transaction ids stay."""
     table, first = state.tables[t], scenario.table
     back = table._replace(
-        constraints=first.constraints, rows=first.rows, truth=first.truth, movers=()
+        constraints=first.constraints,
+        rows=first.rows,
+        truth=first.truth,
+        movers=(),
+        held=0,
+        until=0,
+        began=0,
+        undo=(),
+        back=table.back + 1,
     )
     yield "somebody restores the first version of the table", commit(state, t, back, 0, False)
 
@@ -92,11 +109,19 @@ def drop_epoch(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
 def clone(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
     """Bring the table back by SHALLOW CLONE: its transaction ids are forgotten."""
     table = state.tables[t]
-    window = 2 if table.window else 0
     yield (
         "somebody puts a clone in the table's place",
-        commit(state, t, table._replace(spent=0, window=window), 0, False),
+        commit(state, t, table._replace(spent=0, day=0, count=0, back=table.back + 1), 0, False),
     )
+
+
+def overwrite(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
+    """Overwrite all rows by a backup's: no commit tells what they hold."""
+    table, first = state.tables[t], scenario.table
+    if admits(stands(state, table), first.rows, scenario.functions):
+        put = table._replace(rows=first.rows, truth=first.truth, held=0, until=UNKNOWN, undo=())
+        put = put._replace(back=table.back + 1)
+        yield "somebody overwrites the rows by a backup's", commit(state, t, put, 0, False)
 
 
 def bootstrap(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
@@ -110,5 +135,9 @@ def bootstrap(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
 
 
 DOES = dict(
-    zip(HANDS, (partial, late, restore, drop_moving, drop_epoch, clone, bootstrap), strict=True)
+    zip(
+        HANDS,
+        (partial, late, restore, drop_moving, drop_epoch, clone, bootstrap, overwrite),
+        strict=True,
+    )
 )

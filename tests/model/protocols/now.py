@@ -20,13 +20,13 @@ from tests.model.protocols.hands import by_hand
 from tests.model.protocols.now_moves import MOVES, fence
 from tests.model.protocols.protocol import Outcome, Scenario, Step, Variant, on, plan_of, with_run
 from tests.model.protocols.repair import REPAIR, start_repair
-from tests.model.protocols.windows import WINDOWS, start_alone, window_once
+from tests.model.protocols.windows import BY_DAY, DAYS, WINDOWS, start_alone
 from tests.model.state import FRESH, Plan, Proc, State, alone, stands
 
 
 def start(scenario: Scenario, state: State, job: str, run: int) -> Iterable[Outcome]:
     """Start a job; a plan is made in one step, and is its run's alone."""
-    if job in ("window", "maintain"):
+    if job in (*DAYS, "maintain", "holds", "undo"):
         return start_alone(scenario, state, job)
     if job == "repair":
         return start_repair(scenario, state)
@@ -267,7 +267,10 @@ JOBS: dict[str, dict[str, Step]] = {
     },
     "repair": REPAIR,
     **WINDOWS,
-    "window": {"write": window_once},
 }
 STEPS = {(job, name): step for job, its in JOBS.items() for name, step in its.items()}
 NOW = Variant("now", STEPS, start, by_hand)
+
+#: The protocol of commit 64a5ec5: the transaction id of a window is the day of its end.
+_BY_DAY = {(job, name): step for job in DAYS for name, step in BY_DAY[job].items()}
+DAY_IDS = Variant("day ids", {**STEPS, **_BY_DAY}, start, by_hand)

@@ -23,6 +23,8 @@ SPLITTING = Scenario((LONE, SPREAD), Table(alone(0), _ROWS, sums(_ROWS)))
 def scenario_of(case: Case, variant: str) -> Scenario:
     """Return what takes part in a case: since `before`, verify is the job that publishes."""
     scenario = case.scenario
+    if variant != "before" and "clone" in scenario.hands:
+        scenario = scenario._replace(jobs=(*scenario.jobs, "undo"))
     if variant != "before" and "publish" in scenario.sleepers:
         return scenario._replace(sleepers=("verify",))
     return scenario
@@ -115,6 +117,32 @@ CASES = {
         UNDER,
         JOINING._replace(at_once=2, sleepers=("roll_back",)),
     ),
+}
+
+_WINDOWS = ("window", "wide window", "next window")
+#: Two windows at once: red where the day of a window's end is its transaction id.
+OVERLAPPING = JOINING._replace(jobs=_WINDOWS, at_once=2)
+#: Small searches of what cases leave out.
+MORE = {
+    "overlapping windows": OVERLAPPING,
+    "overlapping windows, two tables": OVERLAPPING._replace(tables=2),
+    "windows and notes": OVERLAPPING._replace(jobs=(*_WINDOWS, "maintain")),
+    "windows and RESTORE": OVERLAPPING._replace(jobs=(*_WINDOWS, "undo"), hands=("restore",)),
+    "windows and a clone": OVERLAPPING._replace(
+        jobs=(*_WINDOWS, "maintain", "undo"), hands=("clone",)
+    ),
+    "windows and a backup": OVERLAPPING._replace(
+        jobs=(*_WINDOWS, "holds", "undo"), hands=("overwrite",)
+    ),
+    "windows and partial rows": OVERLAPPING._replace(hands=("partial",)),
+    "late": JOINING._replace(hands=("late",)),
+    "late and partial": JOINING._replace(hands=("late", "partial")),
+    "two tables": JOINING._replace(tables=2),
+    "RESTORE and a window": JOINING._replace(
+        hands=("restore",), jobs=(*JOINING.jobs, "window", "undo")
+    ),
+    "moving dropped and late": JOINING._replace(hands=("drop moving", "late")),
+    "third epoch": JOINING._replace(functions=(SPLIT, WHOLE, SPLIT)),
 }
 
 #: More at once than the cases have; hours of them in `before`, which breaks early.

@@ -18,12 +18,13 @@ from partitioning.moves.partial_rows import flows, shared_keys
 from partitioning.planning.batches import Most, stops
 from partitioning.planning.decide import Pace, Policy, decide
 from partitioning.planning.plan import Plan, make_plan, plan_for
-from partitioning.strategies.frontier.split_keys.shares import afforded
+from partitioning.strategies.frontier.split_keys.shares import affordable_shares
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.metrics import channel_loads, imbalance, placements
 from partitioning.workload.profile import Profile, profile_of_keys
+from tests.support.reached import must_reach, reach
 
 ROW = KeyColumn("id", "bigint")
 CHANNELS = 6
@@ -49,7 +50,9 @@ def test_flows_lead_from_one_to_the_other_and_every_partial_ends_on_an_owner(key
         item, channel, share = placements(f, hashes)
         shares[item, channel] = share
     homes = after.lookup_hashes(hashes)
-    for k, ways in enumerate(flows(before, after, hashes)):
+    found = list(flows(before, after, hashes))
+    assert len(found) == len(keys)
+    for k, ways in enumerate(found):
         reached = had[k].copy()
         for way in ways:
             assert way.source != way.target and (way.share > 0 or way.partials)
@@ -288,7 +291,7 @@ def test_what_is_afforded_costs_no_more_than_the_budget(keys, budget):
     owners = np.count_nonzero(before, axis=1)
     had = np.maximum(owners + closing, 1)
     sizes = had * (copies + partials)
-    found = afforded(before, after, had, loads, sizes, copies, budget)
+    found = affordable_shares(before, after, had, loads, sizes, copies, budget)
     assert found.sum(axis=1) == pytest.approx(1.0) and found.min() >= 0
     new = np.count_nonzero((before == 0) & (found > 0), axis=1)
     gone = np.count_nonzero((before > 0) & (found == 0), axis=1)
@@ -399,6 +402,7 @@ def test_in_batches_split_keys_come_last():
     assert not any(len(f.split) for f in stops(back, plan.function, Most(back.bytes / 4)))
 
 
+@must_reach("a stop on the way")
 @given(st.integers(0, 10**6), st.integers(2, 12))
 @settings(max_examples=40)
 def test_in_batches_no_channel_is_fuller_before_split_keys_come(seed, parts):
@@ -417,7 +421,9 @@ def test_in_batches_no_channel_is_fuller_before_split_keys_come(seed, parts):
         shared = shared_keys(before, plan.function)
         listed = listed.listing(shared)
         ends = [channel_loads(f, listed).max() for f in (before, plan.function)]
-        for stop in stops(plan, before, Most(plan.bytes / parts)):
+        way = stops(plan, before, Most(plan.bytes / parts))
+        for stop in way:
+            reach("a stop on the way")
             # Rows of keys that are split, or shall be, are where they were.
             keys = np.setdiff1d(np.union1d(stop.explicit_keys, shared), before.split.keys)
             at = np.where(np.isin(keys, shared), *(f.lookup_hashes(keys) for f in (before, stop)))

@@ -14,6 +14,7 @@ from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.strategies.hashing import consistent, uniform
 from partitioning.workload.metrics import channel_loads
 from partitioning.workload.profile import profile_of_keys
+from tests.support.reached import must_reach, reach
 
 KEY = (KeyColumn("k", "string"),)
 
@@ -72,6 +73,7 @@ def test_batches_keep_to_their_limit_and_leave_no_channel_fuller(seed, count, st
     assert total == pytest.approx(plan.bytes)
 
 
+@must_reach("a batch that is limited")
 @given(st.integers(0, 30), st.integers(3, 7), st.integers(1, 5), st.integers(0, 3))
 def test_batches_keep_to_so_many_files_and_rows(seed, count, files, spread):
     profile, previous, plan = a_plan(seed, count, "frontier", count + 1)
@@ -89,6 +91,7 @@ def test_batches_keep_to_so_many_files_and_rows(seed, count, files, spread):
         pairs = {(m.source, m.target) for m in made}
         # What has to be made together is, however much it is: a swap, a chain.
         if {id(m) for m in made} not in together:
+            reach("a batch that is limited")
             assert sum(tasks[source] for source, _ in pairs) <= files
             assert sum(m.rows for m in made) <= rows * (1 + 1e-9)
         at = stop

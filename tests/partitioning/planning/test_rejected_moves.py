@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from partitioning.function.function import KeyColumn, numbered_channels
+from partitioning.function.function import KeyColumn, numbered_channels, successor
 from partitioning.function.hashing import key_hash
-from partitioning.planning.plan import Plan, make_plan
+from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.planning.rejected_moves import rejected
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.metrics import channel_loads
@@ -51,6 +53,24 @@ def test_what_is_even_enough_stays() -> None:
     profile = world(0.8)
     made = plan(profile, max_imbalance=1.2)
     assert made.moves and any("even enough" in r.reason for r in rejected(made, profile))
+
+
+def test_no_channel_at_1019_is_told_as_over_an_aim_of_102() -> None:
+    load = np.array([1.019, 0.981] * 2) * 1e4
+    names = [f"word {i}" for i in range(4)]
+    hashes = key_hash([names], ["string"])
+    key = (KeyColumn("word", "string"),)
+    profile = profile_of_keys(key, hashes, load, 64, state=load, threshold=1.0, names=names)
+    channels = numbered_channels(4)
+    placed = dict(zip(hashes.tolist(), range(4), strict=True))
+    slots = np.zeros(64, dtype=np.int32)
+    stands = successor(key, None, channels, slots, "x", explicit=placed)
+    at_rest = plan_for("words", profile, stands, stands, max_imbalance=1.02)
+    assert at_rest.imbalance_after == pytest.approx(1.019)
+    assert rejected(at_rest, profile) == ()
+    # With an aim of 1.01 the two full ones are over it.
+    over = rejected(replace(at_rest, max_imbalance=1.01), profile)
+    assert {r.source for r in over} == {0, 2}
 
 
 def test_what_the_budget_does_not_buy_stays() -> None:

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from benchmarks.papers.rivetti.rivetti import rivetti_lambda
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, numbered_channels
 from partitioning.strategies.published.dkg import (
@@ -16,7 +17,7 @@ from partitioning.strategies.published.dkg import (
     two_universal,
 )
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf_profile
-from partitioning.workload.metrics import channel_loads, imbalance, rivetti_lambda
+from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import profile_of_keys
 
 

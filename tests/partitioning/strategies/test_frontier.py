@@ -42,6 +42,7 @@ from partitioning.streams.zipf_stream import (
 from partitioning.workload.bounds import floor, least_bytes
 from partitioning.workload.metrics import channel_loads, channel_sums, imbalance
 from partitioning.workload.profile import Floats, Profile, profile_of_keys
+from tests.support.reached import must_reach, reach
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 SLOTS = 32
@@ -110,6 +111,7 @@ def problems(draw, same_channels: bool = False) -> Instance:
     return Instance(hashes, load, state, profile, previous, tuple(after))
 
 
+@must_reach("the aim is within the budget", "a plan is within the budget")
 @settings(deadline=None, max_examples=80)
 @given(problems(), st.sampled_from([None, 1.0, 1.05, 1.3, 2.0]), st.floats(0, 1))
 def test_budget_holds_and_bytes_are_true(problem, max_imbalance, part):
@@ -127,9 +129,11 @@ def test_budget_holds_and_bytes_are_true(problem, max_imbalance, part):
     assert problem.moved(function) <= budget + slack
     reached, whole = problem.imbalance(function), float(curve.imbalance[-1])
     if max_imbalance is not None and whole <= max_imbalance and curve.bytes[-1] <= budget:
+        reach("the aim is within the budget")
         assert reached <= max_imbalance * (1 + 1e-9)
     affordable = curve.bytes <= budget - slack
     if affordable.any():
+        reach("a plan is within the budget")
         goal = max(max_imbalance or 0.0, float(curve.imbalance[affordable].min()))
         assert reached <= goal * (1 + 1e-9)
 
@@ -151,6 +155,7 @@ def test_curve_is_monotone_feasible_and_above_its_bounds(problem):
         assert problem.imbalance(function) <= reached * (1 + 1e-9)
 
 
+@must_reach("no key is split")
 @settings(deadline=None, max_examples=60)
 @given(problems())
 def test_no_strategy_beats_bound_or_floor(problem):
@@ -158,12 +163,14 @@ def test_no_strategy_beats_bound_or_floor(problem):
         function = strategy(problem.profile, problem.previous, problem.channels)
         if len(function.split):  # the floor is that of whole keys
             continue
+        reach("no key is split")
         reached = problem.imbalance(function)
         assert reached >= floor(problem.profile, problem.channels) * (1 - 1e-9), name
         least = float(bound(problem, np.array([reached]))[0])
         assert problem.moved(function) >= least * (1 - 1e-9) - 1e-9, name
 
 
+@must_reach("even enough already")
 @settings(deadline=None, max_examples=80)
 @given(problems(same_channels=True), st.sampled_from([None, 1.1, 1.5]))
 def test_never_worse_and_nothing_moves_twice(problem, max_imbalance):
@@ -173,6 +180,7 @@ def test_never_worse_and_nothing_moves_twice(problem, max_imbalance):
     before = problem.imbalance(problem.previous)
     assert problem.imbalance(function) <= before * (1 + 1e-9)
     if max_imbalance is not None and before <= max_imbalance * (1 + 1e-13):
+        reach("even enough already")
         assert problem.moved(function) == 0
     again = frontier(problem.profile, function, problem.channels, max_imbalance=max_imbalance)
     assert (again.slots == function.slots).all()

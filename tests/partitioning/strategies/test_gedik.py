@@ -200,8 +200,11 @@ def place_slowly(profile, before, count, resources, utility, ahead) -> list[int]
     return [at[d] for d in range(len(f))]
 
 
-def readjust_slowly(profile, before, count, resources, utility) -> list[int]:
-    """Algorithm 4, one candidate at a time; every key tracked, no resource merged."""
+def readjust_slowly(profile, before, count, resources, utility, most=math.inf) -> list[int]:
+    """Algorithm 4, one candidate at a time; every key tracked, no resource merged.
+
+    A key moves at most so often."""
+    moved = dict.fromkeys(range(len(profile.heavy_load)), 0)
     f = (profile.heavy_load / profile.load.sum()).tolist()
     keys = range(len(f))
     old = before.lookup_hashes(profile.heavy).tolist()
@@ -226,6 +229,8 @@ def readjust_slowly(profile, before, count, resources, utility) -> list[int]:
             ((a, at[b]), (b, at[a])) for a, b in itertools.combinations(keys, 2) if at[a] != at[b]
         ]
         for change in moves + swaps:
+            if max(moved[d] for d, _ in change) >= most:
+                continue
             new = list(at)
             for d, i in change:
                 new[d] = i
@@ -234,5 +239,42 @@ def readjust_slowly(profile, before, count, resources, utility) -> list[int]:
                 options.append(((now - utility(rho(new), gamma(new))) / volume, rho(new), new))
         if not options:
             return at
-        most = max(gain for gain, _, _ in options)
-        at = min((r, new) for gain, r, new in options if gain >= most - 1e-9 * abs(most))[1]
+        top = max(gain for gain, _, _ in options)
+        before_it = at
+        at = min((r, new) for gain, r, new in options if gain >= top - 1e-9 * abs(top))[1]
+        for d in keys:
+            moved[d] += at[d] != before_it[d]
+
+
+@pytest.mark.parametrize("moves", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_key_moves_as_often_as_allowed(moves, seed):
+    """The limit c of section 4.2.4."""
+    random = np.random.default_rng(seed)
+    load = random.lognormal(0, 1, 12)
+    profile = profile_of_keys(KEY, hashed_keys(12, seed), load, 64)
+    before = successor(KEY, None, numbered_channels(3), random.integers(0, 3, 64), "")
+    limited = readj(profile, before, numbered_channels(4), sigma=0.01, utility="A", moves=moves)
+    slow = readjust_slowly(profile, before, 4, "LLL", UTILITIES["A"], moves)
+    assert limited.lookup_hashes(profile.heavy).tolist() == slow
+
+
+@pytest.mark.parametrize("strategy", [scan, redist, readj])
+def test_readings_of_section_4_4_and_of_the_lossy_counter(strategy):
+    """Without its constant resource LCL is placed as LLL; delta - epsilon tracks more keys."""
+    profile = zipf_profile(20_000, 1.0, slots=4096)
+    given = {"profile": profile, "previous": None, "channels": numbered_channels(10)}
+    without = strategy(**given, resources="LCL", constant=False)
+    linear, plain = strategy(**given), strategy(**given, resources="LCL")
+    keys = profile.heavy
+    assert (without.lookup_hashes(keys) == linear.lookup_hashes(keys)).all()
+    assert (without.lookup_hashes(keys) != plain.lookup_hashes(keys)).any()
+    from_epsilon = strategy(**given, epsilon=0.1)
+    least = delta(1.2, 0.1, 10, "LLL", 20_000) * profile.load.sum()
+    loads = dict(zip(keys.tolist(), profile.heavy_load.tolist(), strict=True))
+    assert min(loads[k] for k in linear.explicit_keys.tolist()) >= least
+    assert min(loads[k] for k in from_epsilon.explicit_keys.tolist()) < least
+    assert from_epsilon.options["epsilon"] == 0.1 and "epsilon" not in linear.options
+    for option, value in {"epsilon": 1.0, **({"moves": -1} if strategy is readj else {})}.items():
+        with pytest.raises(InputError, match=option):
+            strategy(**given, **{option: value})

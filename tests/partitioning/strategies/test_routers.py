@@ -66,14 +66,17 @@ def test_settled_keys_have_no_lower_candidate():
         assert levels[c][s > 1e-9 * load].max() <= levels[c].min() * (1 + 1e-3)
 
 
-def literal(name, keys, hashes, count):
-    """The papers' loops over tuples: how many of each key on each of `count` channels."""
+def literal(name, keys, hashes, count, variant=False):
+    """The papers' loops over tuples: how many of each key on each of `count` channels.
+
+    The variant of FlexD counts as it runs; Dalton's has no cap."""
+    segment = np.bincount(keys).tolist()
     sent, loads, seen = {}, [0] * count, {}
     choices = candidates(hashes, count, np.arange(count)).tolist()
     home = in_turn(4096, np.ones(count))[np.mod(hashes, 4096)].tolist()
     theta, rows = 0.2 / count, len(keys)
     owners, grows, counters, turn, falls = {}, {}, {}, 0, 0.0
-    values, coins = {}, np.random.default_rng(0)
+    values, coins, full, most = {}, np.random.default_rng(0), set(), 2
     for total, key in enumerate(keys.tolist(), 1):
         seen[key] = seen.get(key, 0) + 1
         hot = seen[key] >= theta * total
@@ -86,9 +89,9 @@ def literal(name, keys, hashes, count):
             at = min(tried, key=loads.__getitem__)
         elif name == "wchoices":
             at = loads.index(min(loads))
-        elif name == "flexd" and seen[key] >= theta * rows:
-            mine = owners.setdefault(key, [])
-            if seen[key] >= grows.get(key, theta * rows) and len(mine) < count:
+        elif name == "flexd" and (seen if variant else segment)[key] >= theta * rows:
+            mine, frequency = owners.setdefault(key, []), (seen if variant else segment)[key]
+            if frequency >= grows.get(key, theta * rows) and len(mine) < count:
                 mine.append(min((c for c in range(count) if c not in mine), key=loads.__getitem__))
                 grows[key] = grows.get(key, theta * rows) * 1.5
             at = min(sorted(mine), key=loads.__getitem__)
@@ -101,9 +104,14 @@ def literal(name, keys, hashes, count):
         elif name == "dalton" and hot:
             value = values.setdefault(key, [-2.0] * count)
             best = home[key] if value[home[key]] == max(value) else value.index(max(value))
-            at = int(coins.integers(count)) if coins.binomial(1, 0.1) else best
             held = owners.setdefault(key, set())
+            among = sorted(held) if key in full else range(count)
+            at = among[coins.integers(len(among))] if coins.binomial(1, 0.1) else best
             held.add(at)
+            if len(held) == most and not variant:
+                full.add(key)
+            if len(full) >= 0.7 * len(values) and most < 6:
+                full, most = set(), most + 1
             now, mean = loads[at] + 1, total / count
             reward = -0.5 * (now - mean) / max(now, mean) - 0.5 * len(held) / count
             value[at] = 0.9 * value[at] + 0.1 * reward
@@ -121,6 +129,45 @@ def test_router_of_single_tuples_is_the_algorithm(name, z):
     keys, hashes = stream(z, keys=40), hashed_keys(40, 3)
     routed = ROUTERS[name](hashes, numbered_channels(5), batch=1).route(keys)
     assert counts(routed) == literal(name, keys, hashes, 5)
+
+
+@pytest.mark.parametrize(("name", "option"), [("flexd", "running"), ("dalton", "capped")])
+@pytest.mark.parametrize("z", [0.5, 1.2, 2.5])
+def test_variants_of_routers_are_the_algorithm_too(name, option, z):
+    keys, hashes = stream(z, keys=40), hashed_keys(40, 3)
+    given = {option: option == "running"}
+    routed = ROUTERS[name](hashes, numbered_channels(9), batch=1, **given).route(keys)
+    assert counts(routed) == literal(name, keys, hashes, 9, variant=True)
+    default = ROUTERS[name](hashes, numbered_channels(9), batch=1).route(keys)
+    assert counts(default) == literal(name, keys, hashes, 9)
+    assert z < 1 or counts(default) != counts(routed)
+
+
+def test_flexd_collects_a_segment_before_it_assigns_one():
+    """Section 4.2: the first tuples of a hot key are spread, too, not only those after f."""
+    keys, hashes = np.zeros(1000, dtype=np.int64), hashed_keys(1, 0)
+    given = {"hot": 5.0, "delta": 1.1, "batch": 10}  # hot from half of the segment
+    most = {}
+    for running in (False, True):
+        router = ROUTERS["flexd"](hashes, numbered_channels(10), running=running, **given)
+        most[running] = max(counts(router.route(keys)).values())
+    assert most[False] == 125 and most[True] >= 490
+
+
+def test_dalton_caps_a_keys_copies():
+    """Two at first; one more each time that 70% of the hot keys have as many; at most six."""
+    hashes, channels = hashed_keys(300, 3), numbered_channels(50)
+    keys = stream(2.5, rows=60_000)
+    router = ROUTERS["dalton"](hashes, channels)
+    routed = router.route(keys)
+    assert router.most == 6
+    assert np.unique(routed.key, return_counts=True)[1].max() == 6
+    free = ROUTERS["dalton"](hashes, channels, capped=False).route(keys)
+    assert np.unique(free.key, return_counts=True)[1].max() == 50
+    function = STRATEGIES["dalton"](zipf_profile(300, 2.5, slots=4096), None, channels)
+    assert np.diff(function.split.starts).max() == 6
+    again = router.route(keys[:2000])
+    assert len(again.key) and router.most == 6, "what was learned of hot keys stays"
 
 
 @pytest.mark.parametrize("batch", [7, 500])

@@ -1,6 +1,5 @@
 """frontier with splitting: keys too heavy to stay whole fill the room that the others leave."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from partitioning.function.function import Channel, numbered_channels, successor
 from partitioning.function.hashing import slot_of
 from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES
+from partitioning.strategies.frontier.split_keys import chooser
 from partitioning.strategies.frontier.split_keys.shares import largest, poured
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.frontier.tradeoff import CLOSE
@@ -27,9 +27,7 @@ from partitioning.workload.bounds import least_copies
 from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
 from partitioning.workload.profile import profile_of_keys
 from tests.partitioning.strategies.test_frontier import Problem, problems
-
-#: The module, whose name in the package is that of its function.
-module = sys.modules[frontier.__module__]
+from tests.support.reached import must_reach, reach
 
 
 def reached(profile, function) -> float:
@@ -40,6 +38,7 @@ def moved(problem: Problem, before, after) -> float:
     return float(moved_shares(before, after, problem.hashes) @ problem.state)
 
 
+@must_reach("whole keys reach the aim")
 @settings(deadline=None, max_examples=100)
 @given(problems(same_channels=True), st.sampled_from([None, 1.0, 1.1, 1.5]), st.floats(0, 1))
 def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim, part):
@@ -49,6 +48,7 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
     whole = frontier(p, previous, channels, max_imbalance=aim)
     assert reached(p, split) <= max(reached(p, whole), aim or 1.0) * (1 + 2 * CLOSE)
     if reached(p, whole) <= (aim or 0):
+        reach("whole keys reach the aim")
         assert not len(split.split), "what whole keys reach, they reach"
     for before in (previous, split):
         limited = frontier(p, before, channels, max_imbalance=aim, budget=budget, splitting=True)
@@ -57,7 +57,7 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
 
 
 def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
-    real, several = module.shared_plan, 0
+    real, several = chooser.shared_plan, 0
     for seed in range(12):
         random = np.random.default_rng(seed)
         load = zipf(300, random.uniform(0.1, 0.5))
@@ -67,10 +67,10 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
 
         def spied(*given, tried=tried):
             found = real(*given)
-            tried.append(found[0])
+            tried.append(found.imbalance)
             return found
 
-        monkeypatch.setattr(module, "shared_plan", spied)
+        monkeypatch.setattr(chooser, "shared_plan", spied)
         budget = float(profile.bytes.sum()) * random.uniform(0.001, 0.01)
         after = frontier(profile, before, before.channels, budget=budget, splitting=True)
         several += len(tried) > 1
@@ -228,6 +228,7 @@ def test_copies_needed_by_hand():
     assert least_copies(profile, wide) == 1
 
 
+@must_reach("as many keys are split")
 @settings(deadline=None, max_examples=100)
 @given(problems(same_channels=True), st.sampled_from([None, 1.05, 1.5]))
 def test_planning_again_on_unchanged_input_moves_nothing(problem, aim):
@@ -235,6 +236,7 @@ def test_planning_again_on_unchanged_input_moves_nothing(problem, aim):
     once = frontier(p, problem.previous, channels, max_imbalance=aim, splitting=True)
     again = frontier(p, once, channels, max_imbalance=aim, splitting=True)
     if len(again.split) == len(once.split):  # whole keys may do by now
+        reach("as many keys are split")
         assert moved(problem, once, again) == 0
 
 

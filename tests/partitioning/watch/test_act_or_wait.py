@@ -60,7 +60,7 @@ def test_an_hour_is_expected_to_be_like_the_same_hour_was() -> None:
     # A day of which no hours are told is taken to be even.
     sketch = profile_of_keys(KEY, hashed_keys(5), np.full(5, 48.0), 64).sketch()
     assert sketch.by_hour().tolist() == [10.0] * 24
-    assert replace(sketch, hours=shop).by_hour() is shop
+    assert replace(sketch, hours=shop).by_hour().tolist() == shop.tolist()
 
 
 def test_waiting_is_weighed_against_moving_there_and_back() -> None:

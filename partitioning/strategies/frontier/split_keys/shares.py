@@ -16,16 +16,21 @@ from partitioning.strategies.water_filling import settle, surface
 from partitioning.workload.metrics import Indices
 from partitioning.workload.profile import Floats
 
-#: Share of its key, at most, that an owner keeps whose partial the budget does not move.
+#: Most of its key, as a share, that an owner keeps whose partial row the budget does not move.
 STAYING = 1e-5
-#: A part of less than this of its key is none: rounding makes such.
+#: Least share of a key. Smaller ones come from rounding and count as none.
 LEAST_PART = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """The channels that are to share a key, int64 (m,), and the load that each takes, float64 (m,),
-    if all but the last are filled up."""
+    """Name the channels that are to share a key, and the load that each takes.
+
+    Parameters
+    ----------
+    channels : int64 (m,)
+    pieces : float64 (m,): load of each, if all but the last are filled up
+    """
 
     channels: Indices
     pieces: Floats
@@ -40,11 +45,11 @@ def owned(
     depth: float,
     copies: int | None,
 ) -> dict[int, Owners]:
-    """Who owns each key that is over any channel's limit, by its number: the fewest that hold it.
-    Keys that every channel may own are left out.
+    """Return the owners of each key that is over any channel's limit, by its number.
 
-    Owners of now come first, and one more of them than is needed stays, so that a load that varies
-    about a whole number of channels changes nothing; then the channels with most room.
+    They are the fewest that hold it. A key that every channel may own is left out. Present owners
+    come first. One more of them than needed stays, so that a load that varies about a whole number
+    of channels changes nothing. Then come the channels with most room.
 
     Parameters
     ----------
@@ -52,8 +57,8 @@ def owned(
     before : float64 (F, N): shares where the keys are
     limit, stays, resting : float64 (N,): load that each channel may have, 0: closed; what of it
         cannot give way to a key; and what whole items it has now
-    depth : part of its limit that a channel gives to one key at most: the less, the more channels,
-        and the less must give way; 0: as many as may be
+    depth : most of its limit that a channel gives to one key, as a part. Less means more channels,
+        and less that must give way. 0: as many channels as may be
     copies : most channels that a key has; None: any number
     """
     open_, owners = np.flatnonzero(limit > 0), {}
@@ -80,8 +85,11 @@ def owned(
 def evenly(
     loads: Floats, owners: Mapping[int, Owners], resting: Floats, fair: Floats
 ) -> list[Floats]:
-    """Load of each key with owners on each of them, such that those come as even as they can beside
-    what rests there, float64 (N,); `loads` as in `owned`, `fair` as in `poured`."""
+    """Return the load of each key with owners on each of them.
+
+    The owners come as even as they can beside what rests there, float64 (N,). `loads` is as in
+    `owned`, `fair` as in `poured`.
+    """
     few = np.array([*owners], dtype=np.intp)
     return settle(loads[few], [o.channels for o in owners.values()], resting, fair)
 
@@ -95,8 +103,11 @@ def shared(
     owners: Mapping[int, Owners],
     held: bool,
 ) -> Floats:
-    """Who shares each key, float64 (F, N): its owners, if it has some, evenly; others as `poured`,
-    whose parameters these are."""
+    """Return the share of each key on each channel, float64 (F, N).
+
+    A key with owners is shared evenly by them; others are as `poured` has them. Parameters are as
+    there.
+    """
     others = np.setdiff1d(np.arange(len(loads)), np.array([*owners], dtype=np.intp))
     after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
     for key, own, load in zip(owners, owners.values(), parts, strict=True):
@@ -108,8 +119,10 @@ def shared(
 def poured(
     rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
 ) -> Floats:
-    """Who shares each key, float64 (F, N), such that no channel has over `goal` of its fair share
-    if that can be: as much as can be stays where it is, what must go goes to the fewest.
+    """Return the share of each key on each channel, float64 (F, N), poured like water.
+
+    No channel has over `goal` of its fair share, if that is possible. As much as possible stays
+    where it is. What must go goes to the fewest channels.
 
     Parameters
     ----------
@@ -157,14 +170,17 @@ def largest(shares: Floats, copies: int) -> Floats:
 
 
 def emptied(before: Floats, had: Indices, sizes: Floats, copies: Floats) -> Floats:
-    """Bytes of each key that move as channels close, float64 (F,): the partials there, and, where
-    no owner is left, a copy; parameters as in `afforded`."""
+    """Return the bytes of each key that move as channels close, float64 (F,).
+
+    They are the partial rows there and, where no owner is left, a copy. Parameters are as in
+    `affordable_shares`.
+    """
     owners = np.count_nonzero(before, axis=1)
     partial = np.maximum(sizes / had - copies, 0.0)
     return np.where(had > owners, (had - owners) * partial + (owners == 0) * copies, 0.0)
 
 
-def afforded(
+def affordable_shares(
     before: Floats,
     after: Floats,
     had: Indices,
@@ -173,10 +189,12 @@ def afforded(
     copies: Floats,
     budget: float,
 ) -> Floats:
-    """Shares (F, N) as near to `after` as a budget pays for. To share a key with other channels, or
-    otherwise, moves nothing: what is there stays there, as a partial. What is on channels that
-    close moves anyway (`emptied`), and is paid for first, then new owners' copies, then the
-    partials of owners that leave, all of a key's or none: where they are not paid for they stay.
+    """Return shares (F, N) as near to `after` as a budget pays for.
+
+    A change of shares alone moves nothing, because partial rows stay where they are. The budget
+    pays first for what is on channels that close, which moves anyway (`emptied`). Then it pays for
+    copies of new owners, and then for the partial rows of owners that leave. A key's partial rows
+    move all or not at all. Owners that are not paid for stay.
 
     Parameters
     ----------
@@ -201,8 +219,10 @@ def afforded(
 
 
 def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare: float) -> Floats:
-    """`after` without the new owners whose copies so many bytes do not pay for; those with most
-    load a byte come first. What they would have got stays where it is."""
+    """Return `after` without the new owners whose copies the bytes do not pay for.
+
+    Those with most load a byte come first. The shares of the others stay where they are.
+    """
     key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
     worth = np.maximum(after[key, channel] * loads[key], LEAST_PART)
     order = np.argsort(copies[key] / worth, kind="stable")

@@ -30,7 +30,7 @@ class Cut:
     before : float64 (F, N): share of each on each channel now; that on channels that close is
         missing
     had : int64 (F,): owners of each now, 1 or more, with those that close
-    sizes, copies : as in `afforded`
+    sizes, copies : as in `affordable_shares`
     made_whole : bytes more than items count of keys that are split now and shall not be
     whole : float64 (n,): load of each item, 0 of these keys
     stays, resting, limit : as in `owned`
@@ -60,8 +60,10 @@ class Cut:
         return self.made_whole + float(closing.sum())
 
     def as_now(self, copies: int | None) -> dict[int, Owners]:
-        """Owners of now of the keys that fit on no channel, where several have each and have room
-        for it, such as in `owned`; none else."""
+        """Return the present owners of the keys that fit on no channel, as in `owned`.
+
+        Only keys that several channels share now, with room for them, are included.
+        """
         owners, hold = {}, np.maximum(self.limit - self.stays, 0.0)
         for key, load in enumerate(self.loads[: self.hot].tolist()):
             own = np.flatnonzero(self.before[key])
@@ -71,8 +73,10 @@ class Cut:
         return owners
 
     def moved(self, owners: Mapping[int, Owners]) -> float:
-        """Bytes of partials that are gathered and of new copies for these owners, beside what is
-        forced."""
+        """Return the bytes of partial rows gathered, and of new copies, for these owners.
+
+        Forced bytes are not included.
+        """
         total = 0.0
         for key, own in owners.items():
             now = np.flatnonzero(self.before[key])
@@ -89,8 +93,10 @@ class Cut:
 
 
 def cut(task: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
-    """The keys over so much of what the goal allows the best channel; and, if they can be, those
-    that are split now."""
+    """Take out the keys that exceed a part of what the goal allows the best channel.
+
+    Keys that are split now are taken out too, if they can be.
+    """
     load = task.load.copy()
     load[: task.profile.slots] = 0.0
     load[task.fixed] = 0.0
@@ -139,8 +145,10 @@ def _made_whole(task: Problem, previous: PartitioningFunction | None) -> float:
 
 
 def left(task: Problem, keys: Cut, owners: Mapping[int, Owners], layout: str) -> Problem:
-    """What is left to plan: the task without the load of the keys, but for those with owners, of
-    which a piece comes back on each as a fixed item at the task's end."""
+    """Return what is left to plan: the task without the load of the keys.
+
+    A key with owners comes back in pieces, one fixed item on each owner, at the end of the task.
+    """
     own = [o.channels for o in owners.values()]
     parts = [o.pieces for o in owners.values()]
     if layout != FULL:
@@ -158,7 +166,6 @@ def left(task: Problem, keys: Cut, owners: Mapping[int, Owners], layout: str) ->
         poured=task.poured + float(keys.loads.sum() - pieces.sum()),
         sizes=np.append(task.sizes, none),
         measures=load[None] / (float(task.load.sum()) or 1.0),
-        surprises=np.pad(task.surprises, ((0, 0), (0, len(none)))),
         home=np.append(np.where(split, task.start, task.home), where).astype(np.int32),
         start=np.append(task.start, where).astype(np.int32),
         fixed=np.append(task.fixed | split, none == 0),

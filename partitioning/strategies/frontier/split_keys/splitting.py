@@ -12,7 +12,13 @@ from partitioning.function.split import PARTS
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.local_search import ROUNDING
 from partitioning.strategies.frontier.problem import Problem
-from partitioning.strategies.frontier.split_keys.shares import Owners, afforded, largest, shared
+from partitioning.strategies.frontier.request import Candidate
+from partitioning.strategies.frontier.split_keys.shares import (
+    Owners,
+    affordable_shares,
+    largest,
+    shared,
+)
 from partitioning.strategies.frontier.split_keys.split_candidates import (
     ALIKE,
     BESIDE,
@@ -25,9 +31,6 @@ from partitioning.strategies.frontier.tradeoff import CLOSE, best_state, check_f
 from partitioning.workload.metrics import imbalance
 from partitioning.workload.profile import sums_by
 
-#: The imbalance that is reached, where each item goes, and the share of each channel of each split
-#: key, by its hash.
-Shared = tuple[float, Ints, dict[int, dict[int, float]]]
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
@@ -49,21 +52,19 @@ def shared_plan(
     budget: float,
     copies: int | None,
     worth: float,
-) -> Shared:
-    """The imbalance that is reached, where each item goes, and the share of each channel of each
-    split key, by its hash.
+) -> Candidate:
+    """Return the best plan that splits keys for this goal.
 
-    Keys that fit on no channel go over as few as hold them, as far as slots can make room for it,
-    and for as many bytes as it is worth. Where not, they go over all that have room, one after
-    another: no slot has to move for them, and N channels have N - 1 partials more than keys at
-    first.
+    Keys that fit on no channel go over as few as hold them, if slots can make room and the bytes
+    are worth it. Otherwise they go over all channels with room, one after another. No slot has to
+    move for that, and N channels have at most N - 1 more partial rows than there are keys.
 
     Parameters
     ----------
     goal : imbalance that is enough
     budget : bytes that may move
     copies : most channels that a key has; None: any number
-    worth : channels' mean state that may move for each partial that is spared
+    worth : channels' mean state that may move for each partial row that is spared
 
     Raises
     ------
@@ -75,7 +76,7 @@ def shared_plan(
     found = _few(task, keys, goal, budget, copies, worth * float(task.sizes.sum()) / count, forced)
     if found is not None:
         return found
-    tried = list[Shared]()
+    tried = list[Candidate]()
     # Where a key may not have as many channels as hold it, others need no more than they did.
     again = [(1.0, FEWEST)] if copies else []
     # Keys that are light beside the best channel may be coarse beside the least.
@@ -89,10 +90,10 @@ def shared_plan(
         rest = left(task, keys, owners, ALIKE)
         at = best_state(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
         tried.append(_carried_out(task, keys, owners, rest, at, goal, budget, copies))
-        if tried[-1][0] <= goal * (1 + ROUNDING):
+        if tried[-1].imbalance <= goal * (1 + ROUNDING):
             return tried[-1]
-    enough = min(t[0] for t in tried) * (1 + NEAR)
-    return min((t for t in tried if t[0] <= enough), key=lambda t: sum(map(len, t[2].values())))
+    enough = min(c.imbalance for c in tried) * (1 + NEAR)
+    return min((c for c in tried if c.imbalance <= enough), key=lambda c: c.copies)
 
 
 def _few(
@@ -103,13 +104,15 @@ def _few(
     copies: int | None,
     price: float,
     forced: float,
-) -> Shared | None:
-    """`shared_plan`'s answer with few owners of each key that fits on no channel; None where that
-    misses the goal, or costs more than all channels do.
+) -> Candidate | None:
+    """Return a plan with few owners of each key that fits on no channel.
+
+    None means that it misses the goal, or costs more than sharing over all channels.
 
     Parameters
     ----------
-    price, forced : bytes of a partial, and those of items that move before any search
+    price : bytes that a partial row is worth
+    forced : bytes of items that move before any search
     """
     if not keys.hot:
         return None
@@ -132,7 +135,7 @@ def _few(
                 if at is None:
                     break
                 done = _carried_out(task, keys, owners, rest, at, goal, budget, copies)
-                if done[0] > goal * (1 + ROUNDING):
+                if done.imbalance > goal * (1 + ROUNDING):
                     break
                 found, least = done, cost + rest.moved(at)
     return found
@@ -147,8 +150,8 @@ def _carried_out(
     goal: float,
     budget: float,
     copies: int | None,
-) -> Shared:
-    """`shared_plan`'s answer, what was left being `at`."""
+) -> Candidate:
+    """Return the candidate in which what was left is at `at`."""
     spare, at = budget - keys.made_whole - rest.moved(at), at[: len(task.load)]
     loads = sums_by(at, keys.whole, len(task.fair))
     known = loads, task.fair, keys.loads, keys.before, goal, owners
@@ -157,7 +160,7 @@ def _carried_out(
         both = [largest(a, copies) for a in (after, shared(*known, held=False))]
         after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, task.capacities))
     weights = keys.had, keys.loads, keys.sizes, keys.copies
-    after = afforded(keys.before, after, *weights, spare)
+    after = affordable_shares(keys.before, after, *weights, spare)
     reached = imbalance(loads + keys.loads @ after, task.capacities)
     # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
     there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS
@@ -168,4 +171,4 @@ def _carried_out(
         h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
         for h, s in zip(hashes, after, strict=True)
     }
-    return reached, at, shares
+    return Candidate(task, at, reached, shares)

@@ -1,10 +1,45 @@
-// Times in the reader's zone; a run that goes on is followed without loading the page anew.
+// Airflow's own switch decides between light and dark; without one, the system does. In a frame it is
+// a class of Airflow's page, which is of this host; else what Airflow has kept in this browser.
+const theme = () => {
+  let chosen = null;
+  try {
+    const outside = window.parent === window ? null : window.parent.document.documentElement.classList;
+    chosen = ["dark", "light"].find((name) => outside?.contains(name)) ?? localStorage.getItem("theme");
+  } catch {
+    // Another host's frame, or a browser that keeps nothing: the system decides.
+  }
+  if (["dark", "light"].includes(chosen)) document.documentElement.dataset.theme = chosen;
+  else delete document.documentElement.dataset.theme;
+};
+theme();
+window.addEventListener("storage", theme);
+try {
+  if (window.parent !== window) {
+    new MutationObserver(theme).observe(window.parent.document.documentElement, { attributeFilter: ["class"] });
+  }
+} catch {
+  // As above.
+}
+// The zone that was chosen in Airflow, else the reader's own.
+const zone = () => {
+  try {
+    const chosen = (localStorage.getItem("timezone") ?? "").replaceAll('"', "") || undefined;
+    new Date().toLocaleString([], { timeZone: chosen });
+    return chosen;
+  } catch {
+    return undefined;
+  }
+};
+// Times in that zone, which is named; a run that goes on is followed without loading the page anew.
 const here = () => {
   for (const time of document.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
-    if (isNaN(moment)) continue;
+    if (isNaN(moment) || time.title) continue;
     time.title = time.textContent;
-    time.textContent = moment.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    time.textContent = moment.toLocaleString([], {
+      year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
+      timeZone: zone(), timeZoneName: "short",
+    });
   }
 };
 // What tells how far the run is: as long as that stays, nothing of the page is touched, neither the
@@ -28,6 +63,29 @@ const follow = async () => {
   }
   setTimeout(follow, 3000);
 };
+// The overview comes anew by itself, but for a part in which somebody is at work.
+const refresh = async () => {
+  const parts = [...document.querySelectorAll("[data-refresh]")];
+  if (!parts.length) return;
+  try {
+    const answer = document.hidden ? null : await fetch(location.href);
+    if (answer?.ok) {
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const others = [...page.querySelectorAll("[data-refresh]")];
+      parts.forEach((part, i) => {
+        if (others[i] && !part.contains(document.activeElement)) part.replaceWith(others[i]);
+      });
+      here();
+    }
+  } catch {
+    // The server is away for a moment: asked again.
+  }
+  later();
+};
+const later = () => {
+  const part = document.querySelector("[data-refresh]");
+  if (part) setTimeout(refresh, 1000 * part.dataset.refresh);
+};
 // A form that was changed after its preview starts nothing: the server refuses it, and here its
 // button says so at once.
 const fresh = () => {
@@ -40,7 +98,22 @@ const fresh = () => {
   start.disabled = changed || start.hasAttribute("aria-describedby");
   document.querySelector("[data-changed]").hidden = !changed;
 };
+// Airflow shows these pages in a frame whose sandbox allows no link to leave it. Such a link is
+// pressed in Airflow's own document, which is of this host.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[target=_top]");
+  if (!link || window.parent === window || event.ctrlKey || event.metaKey) return;
+  try {
+    const way = window.parent.document.createElement("a");
+    way.href = link.href;
+    event.preventDefault();
+    way.click();
+  } catch {
+    // Another host's frame: the browser decides.
+  }
+});
 document.addEventListener("input", fresh);
 window.addEventListener("pageshow", fresh);
 here();
 setTimeout(follow, 3000);
+later();

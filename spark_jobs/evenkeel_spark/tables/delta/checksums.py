@@ -1,4 +1,4 @@
-"""What a version of a state table holds, counted such that two versions can be compared."""
+"""Counts and checksums of a version of a state table, so that two versions can be compared."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import quoted, slot_sql
 
-#: Sums of floats that are added in another order differ by less than this part.
+#: Relative difference that is taken for rounding: sums of floats in another order differ by less.
+#: A higher value would let a changed sum pass.
 ROUNDING = 1e-9
-#: Types whose values may take any number of bytes.
+#: Types without a fixed size.
 _OF_ANY_SIZE = (
     ArrayType,
     BinaryType,
@@ -45,15 +46,17 @@ _OF_ANY_SIZE = (
 
 @dataclass(frozen=True)
 class Content:
-    """What rows of a state table hold, whatever their channel.
+    """Content of rows of a state table, independent of their channel.
 
-    rows : of whole keys
-    checksum : sum of xxhash64 over all their columns but the channel
+    Parameters
+    ----------
+    rows : number of rows of whole keys
+    checksum : sum of xxhash64 of these rows over all columns but the channel
     misplaced : rows, of any key, whose channel or slot is not the function's
-    wide : bytes, uncompressed, that they and all rows of split keys have in columns whose values
-        may be large
-    all_rows : of whole and of split keys
-    text : bytes, uncompressed, that all rows have in other columns without a fixed size
+    wide : bytes, uncompressed, of misplaced rows and of rows of split keys, in the columns of wide
+        values
+    all_rows : number of rows of whole and of split keys
+    text : bytes, uncompressed, of all rows in other columns without a fixed size
     moved_text : the same, of those rows that `wide` counts
     """
 
@@ -73,14 +76,20 @@ def channel_contents(
     width: str | None = None,
     text: str | None = None,
 ) -> dict[int, Content]:
-    """What each channel of a version of a state table holds, in one pass.
+    """Count the content of each channel of a version of a state table, in one pass.
 
     Parameters
     ----------
-    shared : keys that are split, of which partials may join: what they hold is compared by
-        `changed`
-    width : SQL for the bytes of a row's large values; None: it has none
-    text : as of `text_sql`
+    rows : of the version
+    function : says where rows belong
+    shared : int64 (K,), hashes of split keys whose partial rows may be merged. Their content is
+        compared by `changed_values` instead
+    width : SQL of the bytes of a row's wide values; None: it has none
+    text : as from `text_sql`
+
+    Returns
+    -------
+    Content by channel's number.
     """
     h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
     whole = F.lit(True)
@@ -91,7 +100,8 @@ def channel_contents(
     right = F.expr(f"{state.CHANNEL} <=> {belongs_sql(function)} AND {state.SLOT} <=> {slot}")
     found = rows.groupBy(state.CHANNEL).agg(
         F.count_if(whole),
-        # Two sums of 32 bits are exact where one of 64 overflows, and faster than decimals.
+        # One sum of 64-bit hashes can overflow. Two sums of halves are exact, and faster than
+        # decimals.
         F.sum(F.shiftright(h, 32)),
         F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
         F.count_if(~right),
@@ -107,12 +117,16 @@ def channel_contents(
 
 
 def text_sql(schema: StructType, wide: Collection[str]) -> str | None:
-    """SQL (BIGINT) for the bytes, uncompressed, that a row has in columns without a fixed size;
-    None: there is no such column.
+    """Write SQL (BIGINT) for a row's bytes, uncompressed, in columns without a fixed size.
 
     Parameters
     ----------
+    schema : of the table
     wide : columns that are counted elsewhere
+
+    Returns
+    -------
+    SQL; None: there is no such column.
     """
     sizes = []
     for field in schema.fields:
@@ -122,7 +136,7 @@ def text_sql(schema: StructType, wide: Collection[str]) -> str | None:
 
 
 def total_content(channels: Iterable[Content]) -> Content:
-    """All channels together."""
+    """Add up the content of all channels."""
     parts = list(channels)
     return Content(
         sum(p.rows for p in parts),
@@ -136,19 +150,23 @@ def total_content(channels: Iterable[Content]) -> Content:
 
 
 def larger(before: Sequence[Content], misplaced: int) -> float:
-    """Bytes, uncompressed, by which the text of rows that move exceeds that of as many mean rows.
+    """Return by how many bytes the text of moved rows exceeds that of as many mean rows.
 
     Parameters
     ----------
-    before : versions from which rows moved, at least one
-    misplaced : rows that moved
+    before : contents of the versions from which rows moved, at least one
+    misplaced : number of rows that moved
+
+    Returns
+    -------
+    Bytes, uncompressed; 0: they are not larger.
     """
     mean = before[0].text / max(1, before[0].all_rows)
     return max(0.0, sum(b.moved_text for b in before) - misplaced * mean)
 
 
 def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
-    """Keys that stand in more than one row, or, if split, in more than one on a channel."""
+    """Count keys with more than one row; for a split key, more than one on the same channel."""
     by = [F.col(quoted(c.name)) for c in function.key]
     if len(function.split):
         split = F.expr(of_keys_sql(function, function.split.keys))
@@ -157,12 +175,15 @@ def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
 
 
 def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:
-    """Keys whose partials, merged, are not the same in two versions of a state table: sketches by
-    their estimate, sums of floats but for rounding.
+    """Count keys whose merged partial rows differ between two versions of a state table.
+
+    Sketches are compared by their estimate, sums of floats up to `ROUNDING`.
 
     Parameters
     ----------
     before, after : rows of split keys
+    spec : of the table
+    name : of the state table, in the spec
     """
     columns = spec.state[name].columns
     sides = []

@@ -1,20 +1,25 @@
-"""What the commits of a state table say: those to be made, and those in its history."""
+"""Commits of a state table: sessions that write one, and what those in the log say."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 from delta import exceptions as conflicts
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.tables.delta.state import python_dict, snapshot, table_version
+from evenkeel_spark.tables.delta.state import (
+    python_dict,
+    snapshot,
+    table_version,
+)
 from evenkeel_spark.tables.delta.write_session import (
     APP_ID,
     APP_VERSION,
@@ -24,13 +29,15 @@ from evenkeel_spark.tables.delta.write_session import (
 )
 from partitioning.errors import DamagedError
 
-#: Second part of the application id of applied windows; versions are day numbers of their ends.
+#: Part of the application ids of applied windows.
 WINDOWS = "windows"
-#: Commits that are looked through for the plan that left a table as it is.
+#: Commits to search for the plan that last changed a table. More of them cost one read each.
 RECENT = 200
-#: Commits that are read one after the other; more are read by so many threads.
+#: Commits up to which they are read one after the other, and the threads that read more than that.
 FEW, READERS = 8, 8
-#: Delta's answers to "somebody else committed first"; they have no base class in common.
+#: Commits that are read at once at most, where it is not known how far back to go.
+AHEAD = 64
+#: Delta's errors for a commit that lost against another writer. They share no base class.
 CONFLICTS: tuple[type[Exception], ...] = (
     conflicts.ConcurrentAppendException,
     conflicts.ConcurrentDeleteDeleteException,
@@ -47,7 +54,7 @@ CONFLICTS: tuple[type[Exception], ...] = (
 class Commit:
     """One commit of a state table.
 
-    `meta` is what we wrote into its userMetadata under "evenkeel" ({} where it is not ours);
+    `meta` is our part of its userMetadata, under "evenkeel" ({} if the commit is not ours);
     `metrics` are Delta's operationMetrics.
     """
 
@@ -60,8 +67,10 @@ class Commit:
 
     @property
     def rows(self) -> int:
-        """Rows that an UPDATE, or a MERGE of partials, took from where they stood, or that a MERGE
-        of copies added, if those are more."""
+        """Number of rows that it moved, or the number of copies that it added if that is more.
+
+        An UPDATE moves rows, and so does a MERGE of partial rows.
+        """
         return max(
             self._metric("numUpdatedRows", "numTargetRowsDeleted"),
             self._metric("numTargetRowsInserted"),
@@ -74,15 +83,36 @@ class Commit:
 
     @property
     def files(self) -> int:
-        """Files that it wrote."""
+        """Number of files that it wrote."""
         return self._metric("numAddedFiles", "numTargetFilesAdded")
 
     def _metric(self, *names: str) -> int:
         return next((self.metrics[n] for n in names if n in self.metrics), 0)
 
 
+class WriteResult(NamedTuple):
+    """Rows that one statement moved, and the table's version before and after.
+
+    Rows are None if the transaction id was used before.
+    """
+
+    rows: int | None
+    before: int
+    after: int
+
+
+def undisturbed(made: Sequence[WriteResult]) -> bool:
+    """Return whether nobody else wrote between the first and last of these writes.
+
+    If so, no row can be left to move.
+    """
+    return all(w.rows is not None and w.after - w.before <= 1 for w in made) and all(
+        one.after == other.before for one, other in pairwise(made)
+    )
+
+
 def app_id(table: str, what: str = "") -> str:
-    """Delta's application id of our writes: `evenkeel/<table>`, or `evenkeel/<table>/<what>`."""
+    """Return Delta's application id of our writes: `evenkeel/<table>`, with `/<what>` if given."""
     return f"evenkeel/{table}" + (f"/{what}" if what else "")
 
 
@@ -90,13 +120,12 @@ def app_id(table: str, what: str = "") -> str:
 def commit_session(
     spark: SparkSession, app: str | None, version: int | None, meta: Mapping[str, Any]
 ) -> Iterator[SparkSession]:
-    """Make a session for one commit: writes made in it carry our metadata and, where `app` is
-    given, a transaction id.
+    """Make a session for one commit, with our metadata and, if `app` is given, a transaction id.
 
-    Delta skips a write whose (app, version) is spent, silently. So each write has a session of
-    its own (`own_session`), in which no other thread writes; `spark` stays as it is. A DataFrame
-    of another session must be brought over to be written (`in_session`); as the source of a MERGE
-    it may be of any.
+    Delta silently skips a write whose (app, version) was committed before. So each write has a
+    session of its own (`own_session`), in which no other thread writes; `spark` stays as it is. A
+    DataFrame of another session must be brought over to be written (`in_session`). The source of
+    a MERGE may be of any session.
 
     Parameters
     ----------
@@ -116,24 +145,47 @@ def commit_session(
             own.conf.unset(name)
 
 
-def spent_transaction(spark: SparkSession, path: str, app: str) -> int | None:
-    """Highest transaction version that `app` has committed; None: never wrote."""
-    version = python_dict(spark, snapshot(spark, path).transactions()).get(app)
-    return None if version is None else int(version)
+def windows_app(table: str) -> str:
+    """Return Delta's application id of windows. Its version counts the changes of what is in.
+
+    Each window and each note of what a table holds has the next number after the one that was seen.
+    So only one of them can follow what was seen, whatever their days are.
+    """
+    return app_id(table, f"{WINDOWS}/count")
+
+
+def windows_count(spark: SparkSession, path: str, table: str) -> int:
+    """Return the newest number under `windows_app` in a state table; 0: none."""
+    spent = python_dict(spark, snapshot(spark, path).transactions())
+    return int(spent.get(windows_app(table), 0))
+
+
+def day_id(spark: SparkSession, path: str, table: str) -> int | None:
+    """Return the day number of the newest window, as version 0.1.0 wrote it; None: it did not.
+
+    It is a hint for people only: a RESTORE leaves it as it was.
+    """
+    first = app_id(table, WINDOWS)
+    spent = [
+        (int(app.removeprefix(first).removeprefix("/") or 0), int(day))
+        for app, day in python_dict(spark, snapshot(spark, path).transactions()).items()
+        if re.fullmatch(rf"{re.escape(first)}(/\d+)?", app)
+    ]
+    return max(spent)[1] if spent else None
 
 
 def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
-    """Commits after `version`, oldest first, read from the table's log without a Spark job.
+    """List the commits after `version`, oldest first, from the table's log, without a Spark job.
 
     Raises
     ------
-    DamagedError : the log no longer reaches back so far
+    DamagedError : the log no longer reaches back that far
     """
     wanted = range(version + 1, table_version(spark, path) + 1)
     if len(wanted) <= FEW:
         found = [commit_at(spark, path, v) for v in wanted]
     else:
-        # A store far away answers each in its own time.
+        # A remote store takes a while for each read, so several reads wait at once.
         with ThreadPoolExecutor(READERS) as pool:
             found = list(pool.map(lambda v: commit_at(spark, path, v), wanted))
     there = [commit for commit in found if commit is not None]
@@ -146,18 +198,30 @@ def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
     return there
 
 
-def newest_first(spark: SparkSession, path: str) -> Iterator[Commit]:
-    """Commits from the newest one back, as far as the log reaches; each is read when asked for."""
-    for version in range(table_version(spark, path), -1, -1):
-        commit = commit_at(spark, path, version)
-        if commit is None:
-            return
-        yield commit
+def newest_first(spark: SparkSession, path: str, version: int | None = None) -> Iterator[Commit]:
+    """Yield commits from one back, as far as the log reaches. Read ever more of them at once.
+
+    Parameters
+    ----------
+    version : of the first; None: the newest
+    """
+    number, ahead = table_version(spark, path) if version is None else version, 1
+    with ThreadPoolExecutor(READERS) as pool:
+        while number >= 0:
+            numbers = range(number, max(number - ahead, -1), -1)
+            read = map if ahead == 1 else pool.map
+            for commit in list(read(lambda v: commit_at(spark, path, v), numbers)):
+                if commit is None:
+                    return
+                yield commit
+            number, ahead = number - ahead, min(2 * ahead, AHEAD)
 
 
 def owner(spark: SparkSession, path: str, since: int) -> str | None:
-    """Digest of the plan that made the newest commit after version `since` that carries one; None:
-    no plan made one."""
+    """Return the digest of the plan that made the newest commit after version `since`.
+
+    Commits without a plan do not count. None: no plan made one.
+    """
     for commit in newest_first(spark, path):
         if commit.version <= since:
             return None
@@ -167,8 +231,10 @@ def owner(spark: SparkSession, path: str, since: int) -> str | None:
 
 
 def last_plan(spark: SparkSession, path: str) -> tuple[str, str] | None:
-    """The run and the digest of the plan that last changed the table; None where its recent history
-    has none."""
+    """Return the run and the digest of the plan that last changed the table.
+
+    None: the last `RECENT` commits have none.
+    """
     for commit in islice(newest_first(spark, path), RECENT):
         if "digest" in commit.meta and "run" in commit.meta:
             return str(commit.meta["run"]), str(commit.meta["digest"])
@@ -176,9 +242,9 @@ def last_plan(spark: SparkSession, path: str) -> tuple[str, str] | None:
 
 
 def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:
-    """What the commit of a version says of itself; None where the log no longer holds it.
+    """Read the commit of a version; None: the log no longer holds it.
 
-    Delta's protocol has a commit's provenance in its file, as the action `commitInfo`.
+    By Delta's protocol the action `commitInfo` of a commit's file says who wrote it.
     """
     jvm: Any = spark._jvm
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
@@ -191,7 +257,7 @@ def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:
         raise
     info: Mapping[str, Any] = {}
     try:
-        # Delta writes it first; others may write it later, or not at all.
+        # Delta writes `commitInfo` first. Other writers may write it later, or not at all.
         while not info and lines.hasNext():
             info = json.loads(lines.next()).get("commitInfo") or {}
     finally:
@@ -211,7 +277,7 @@ def _commit(version: int, info: Mapping[str, Any]) -> Commit:
         timestamp=info.get("timestamp", 0) / 1000,
         meta=meta if isinstance(meta, dict) else {},
         metrics=metrics,
-        # Text, or JSON that the log holds as it is.
+        # A parameter is text, or JSON that the log holds as it is.
         parameters={
             k: v if v is None or isinstance(v, str) else json.dumps(v)
             for k, v in (info.get("operationParameters") or {}).items()

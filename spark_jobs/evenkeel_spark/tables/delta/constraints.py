@@ -1,13 +1,11 @@
-"""The table's own fence: the function as a CHECK constraint, which Delta holds every writer to."""
+"""The table's own fence: the function as a CHECK constraint, enforced by Delta on every writer."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
-from delta.exceptions import MetadataChangedException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,36 +13,47 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.commits import last_plan
-from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, properties, sql_name
+from evenkeel_spark.tables.delta.state import (
+    CHANNEL,
+    SLOT,
+    TABLE_PROPERTY,
+    properties,
+    sql_name,
+)
+from evenkeel_spark.tables.delta.write_session import PREFIX, commit_constraints
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
 from partitioning.function.sql import check_sql, slot_sql
 from partitioning.function.sql import epoch_name as epoch_name
 
-#: Delta's answer to a row that a constraint does not admit.
+#: Delta's error class for a row that a constraint does not admit.
 REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-#: What to do where a table has gone over to another epoch.
+#: Advice if a table has changed to another epoch.
 AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
-#: A channel that no constraint admits. It is not -1, which those that Evenkeel wrote before it
-#: answered NULL admit for a split key.
+#: A channel that no constraint admits. Not -1: constraints of early versions of Evenkeel admit -1
+#: for a split key.
 NOWHERE = -2
-#: Digits of a plan's digest in the name of its moving constraint.
+#: Hex digits of a plan's digest in the name of its moving constraint. Fewer: two plans may collide.
 OWNER_DIGITS = 12
-_CONSTRAINT = "delta.constraints."
 
 
 def of(spark: SparkSession, path: str) -> dict[str, str]:
-    """The table's CHECK constraints: name -> SQL."""
+    """Return the table's CHECK constraints: SQL by name."""
     return {
-        name.removeprefix(_CONSTRAINT): sql
+        name.removeprefix(PREFIX): sql
         for name, sql in properties(spark, path).items()
-        if name.startswith(_CONSTRAINT)
+        if name.startswith(PREFIX)
     }
 
 
+def property_name(constraint: str) -> str:
+    """Return the table property that holds a CHECK constraint."""
+    return PREFIX + constraint
+
+
 def mend(table: str) -> str:
-    """What to do where a table's constraints are not what any job goes on from."""
+    """Return the advice for a table whose constraints no job can continue from."""
     return (
         f"Run `evenkeel repair {table} --dry-run`, which says what is wrong, then without "
         f"--dry-run, or the DAG repair_{table}"
@@ -52,25 +61,26 @@ def mend(table: str) -> str:
 
 
 def our_constraints(spark: SparkSession, path: str) -> set[str]:
-    """Names of the constraints of ours that stand on a table."""
+    """Return the names of a table's constraints that Evenkeel has made."""
     return {name for name in of(spark, path) if name.startswith(OURS)}
 
 
 def moving_name(epoch: int, plan: str = "") -> str:
-    """Name of the constraint that admits this epoch's function and the one before it.
+    """Return the name of the constraint that admits this epoch's function and the one before it.
 
-    The name is the lock on the table: Delta adds it in one commit, and it says whose it is.
+    The name is the lock on the table: Delta adds it in one commit, and it names the plan.
 
     Parameters
     ----------
+    epoch : number of the epoch that is moved to
     plan : digest of the plan that moves rows; empty for plans of earlier versions of Evenkeel,
-        which name no run and left the digest out
+        which have no run and left the digest out
     """
     return f"{OURS}moving_{epoch}" + (f"_{plan[:OWNER_DIGITS]}" if plan else "")
 
 
 def rule(*functions: PartitioningFunction) -> str:
-    """CHECK expression: the row's channel is what one of the functions says, its slot is right."""
+    """Write the CHECK expression: the channel is one of the functions', and the slot is right."""
     owners = ", ".join(check_sql(f, SLOT) for f in functions)
     slot = slot_sql(functions[0].key, len(functions[0].slots))
     one = f"{CHANNEL} = {owners}" if len(functions) == 1 else f"{CHANNEL} IN ({owners})"
@@ -78,11 +88,11 @@ def rule(*functions: PartitioningFunction) -> str:
 
 
 def add(spark: SparkSession, path: str, name: str, sql: str) -> bool:
-    """Add a CHECK constraint; Delta scans the table first. False where it already stands.
+    """Add a CHECK constraint, for which Delta scans the table. Return False if it is there already.
 
     Raises
     ------
-    DamagedError : one of this name stands and says something else
+    DamagedError : there is one of this name with another expression
     """
     there = of(spark, path).get(name)
     if there is not None:
@@ -98,81 +108,95 @@ def add(spark: SparkSession, path: str, name: str, sql: str) -> bool:
 
 
 def same_sql(one: str, other: str) -> bool:
-    """Whether two constraints are one: Delta stores the text with spaces of its own, and an older
-    one may say -1 for NULL."""
+    """Return whether two constraints are the same.
+
+    Delta changes the spaces of the text, and an older constraint may say -1 for NULL.
+    """
     older, now = f"`{CHANNEL}`,-1)", f"`{CHANNEL}`,NULL)"
     return "".join(one.split()).replace(older, now) == "".join(other.split()).replace(older, now)
 
 
-def drop(spark: SparkSession, path: str, name: str) -> bool:
-    """Drop a CHECK constraint; False where there is none."""
-    if name not in of(spark, path):
-        return False
-    spark.sql(f"ALTER TABLE {sql_name(path)} DROP CONSTRAINT {name}")
-    return True
+def drop_beside(
+    spark: SparkSession, path: str, name: str, kept: str, seen: Collection[str]
+) -> bool:
+    """Drop a CHECK constraint only if another one is there, in one commit.
 
+    So a table is never without a constraint. Spark SQL's DROP CONSTRAINT reads a snapshot of its
+    own, which may be newer than the one that was checked. Delta's transaction fails if the
+    table's metadata changes after its snapshot.
 
-def drop_beside(spark: SparkSession, path: str, name: str, kept: str) -> bool:
-    """Drop a CHECK constraint only if another one stands, both seen and done by one commit: a table
-    is never left without. False where either is not there.
+    Returns
+    -------
+    False if either constraint is missing.
 
-    Spark SQL's DROP CONSTRAINT looks at a snapshot of its own, which may be newer than the one that
-    was looked at. Delta's transaction fails if the table's metadata changes after its snapshot.
+    Parameters
+    ----------
+    seen : names of all constraints of ours, as they were when this was decided
 
     Raises
     ------
-    MetadataChangedException : another writer changed the table's metadata meanwhile
+    MetadataChangedException : another writer has changed the table's metadata meanwhile, or other
+        constraints of ours are there than those that were seen
     """
-    jvm: Any = spark._jvm
-    gone, needed = f"{_CONSTRAINT}{name.lower()}", f"{_CONSTRAINT}{kept.lower()}"
-    sessions = jvm.org.apache.spark.sql.SparkSession
-    active = sessions.getActiveSession()
-    # Delta takes the commit's userMetadata from the thread's session.
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        return _drop_beside(spark, path, gone, needed)
-    finally:
-        if active.isDefined():
-            sessions.setActiveSession(active.get())
-        else:
-            sessions.clearActiveSession()
+    name, kept = name.lower(), kept.lower()
+
+    def dropped(stand: dict[str, str]) -> dict[str, str] | None:
+        if name not in stand or kept not in stand:
+            return None
+        return {n: sql for n, sql in stand.items() if n != name}
+
+    return commit_constraints(spark, path, seen, dropped)
 
 
-def _drop_beside(spark: SparkSession, path: str, gone: str, needed: str) -> bool:
-    """`drop_beside` of two properties of the table, in a thread whose session is `spark`."""
-    jvm: Any = spark._jvm
-    none = jvm.scala.Option.empty
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    transaction = log.startTransaction(none(), none())
-    table = transaction.metadata()
-    found = table.configuration()
-    if not found.contains(gone) or not found.contains(needed):
-        return False
-    changed = table.copy(
-        table.id(),
-        table.name(),
-        table.description(),
-        table.format(),
-        table.schemaString(),
-        table.partitionColumns(),
-        found.removed(gone),
-        table.createdTime(),
-    )
-    transaction.updateMetadata(changed, False)
-    operation = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$DropConstraint")
-    actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
-    try:
-        sql = jvm.scala.Option.apply(found.apply(gone))
-        transaction.commit(actions, operation(gone.removeprefix(_CONSTRAINT), sql))
-    except Py4JJavaError as error:
-        if "DELTA_METADATA_CHANGED" in str(error):
-            raise MetadataChangedException(str(error)) from error
-        raise
-    return True
+def take_back(
+    commit: Callable[[], AbstractContextManager[SparkSession]], path: str, name: str
+) -> None:
+    """Drop a constraint that came too late, beside another one or from a released table."""
+    with commit() as own:
+        stands = our_constraints(own, path)
+        if beside := sorted(stands - {name}):
+            drop_beside(own, path, name, beside[0], stands)
+        elif TABLE_PROPERTY not in properties(own, path):
+            own.sql(f"ALTER TABLE {sql_name(path)} DROP CONSTRAINT IF EXISTS {name}")
+
+
+def put(
+    spark: SparkSession,
+    path: str,
+    name: str,
+    sql: str,
+    seen: Collection[str],
+    unchanged: Callable[[], None] = lambda: None,
+) -> bool:
+    """Add a CHECK constraint or replace its expression, in one commit and without a scan.
+
+    From this commit on no writer can add a row that it does not admit. Rows that are there are not
+    checked, so the caller must know that they fit, or go on to bring them there.
+
+    Parameters
+    ----------
+    seen : names of all constraints of ours, as they were when this was decided
+    unchanged : called once the transaction has begun; it may raise
+
+    Returns
+    -------
+    False if the constraint is there already.
+
+    Raises
+    ------
+    MetadataChangedException : as `drop_beside`
+    """
+
+    def added(stand: dict[str, str]) -> dict[str, str] | None:
+        unchanged()
+        there = stand.get(name.lower())
+        return None if there is not None and same_sql(there, sql) else {**stand, name.lower(): sql}
+
+    return commit_constraints(spark, path, seen, added)
 
 
 def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFunction) -> None:
-    """Refuse to write by `function` unless every table admits it and nothing else.
+    """Refuse to write by `function` unless it is the only one that every table admits.
 
     Raises
     ------
@@ -189,8 +213,10 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
 
 
 def under_way(spark: SparkSession, spec: TableSpec, path: str) -> str:
-    """What to do about a state table that stands under another epoch than the registry's: which
-    migration is under way, or that the registry has not heard of it."""
+    """Return the advice for a state table whose constraint is not that of the registry's epoch.
+
+    It names the migration that is under way, or says that the registry is older than the table.
+    """
     plan = last_plan(spark, path)
     if plan is None:
         return (
@@ -198,7 +224,7 @@ def under_way(spark: SparkSession, spec: TableSpec, path: str) -> str:
             f"roll_back for it. If none runs: {mend(spec.table)}"
         )
     run, digest = plan
-    if Registry(spec.registry).run(run).exists("plan.json"):
+    if Registry(spec.registry).run(run).plan.exists():
         return (
             f"A migration (--run {run} --digest {digest}) is under way or was broken off: let its "
             f"DAG finish, or run the job roll_back for it. If none runs: {mend(spec.table)}"
@@ -212,10 +238,10 @@ def under_way(spark: SparkSession, spec: TableSpec, path: str) -> str:
 
 
 def check_unchanged(spark: SparkSession, path: str, function: PartitioningFunction) -> None:
-    """Refuse to write what was routed by `function` to a table that no longer admits it alone.
+    """Refuse to write rows that `function` has routed if the table now admits another one.
 
-    The constraint itself does not always: it sees one row at a time, and of a key that is split by
-    now it lets pass what comes to any owner.
+    The constraint does not always refuse them: it sees one row at a time. For a key that is split
+    by now, it admits a row at any owner.
 
     Raises
     ------
@@ -231,7 +257,7 @@ def check_unchanged(spark: SparkSession, path: str, function: PartitioningFuncti
 
 
 def _other(spark: SparkSession, path: str, function: PartitioningFunction) -> str | None:
-    """What a table stands under, by name; None: `function` and nothing else."""
+    """Return the names of a table's constraints; None: `function` is the only one it admits."""
     sql, name = rule(function), epoch_name(function.epoch)
     found = {n: s for n, s in of(spark, path).items() if n.startswith(OURS)}
     if set(found) == {name} and same_sql(found[name], sql):
@@ -241,7 +267,7 @@ def _other(spark: SparkSession, path: str, function: PartitioningFunction) -> st
 
 @contextmanager
 def refusing(path: str, epoch: int) -> Iterator[None]:
-    """Turns Delta's refusal of rows that were routed by an epoch that is no longer into one line.
+    """Turn Delta's refusal of rows that an earlier epoch has routed into a FenceError.
 
     Raises
     ------

@@ -1,6 +1,4 @@
-"""Folders of state tables, through Hadoop's file systems: what is in them, what may be done there,
-and whether a store that fails is down or refuses.
-"""
+"""Folders of state tables through Hadoop's file systems: files, access rights, failing stores."""
 
 from __future__ import annotations
 
@@ -13,32 +11,33 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
-from evenkeel.registry.store import DeniedError, StoreError
+from evenkeel.registry.store_errors import DeniedError, StoreError
 
-#: Files of a first write that has not committed: a part, or in the log anything but a version.
+#: Files of a first write that has not committed: Parquet parts, and a log without a version.
 _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
-#: A commit of Delta's, or the checksum file of a version, that was not renamed to its place; and
-#: Hadoop's checksum of either.
+#: Temporary files of Delta's commits and of a version's checksum, not yet renamed to their places,
+#: and Hadoop's checksums of them.
 _TORN = re.compile(r"\.{1,2}\d{20}\.(json|crc)\..*\.tmp(\.crc)?")
-#: What file systems raise for want of rights: HDFS's, S3A's and others', local disks'.
+#: Errors of file systems for missing rights: those of HDFS, of S3A and others, of local disks.
 _DENIED = re.compile(r"[^\n]*(?:AccessControlException|AccessDeniedException|Permission denied).*")
 _AGAIN = "Look at the store, then run this again"
 
 
 def denied(error: BaseException) -> str | None:
-    """The line in which an error of Spark's says that the store refused for want of rights; None:
-    it does not."""
+    """Find the line of a Spark error that says that the store refused access; None: no line."""
     found = _DENIED.search(str(error))
     return None if found is None else found[0].strip()
 
 
 def check_answers(spark: SparkSession, path: str) -> None:
-    """Ask for a file or folder that could not be read, which tells a damaged one, or none, from a
-    store that is down.
+    """Read a file or folder that Spark could not read, to tell a damaged file from a failing store.
+
+    Return if the store answers, even if the file is damaged or missing.
 
     Raises
     ------
-    StoreError : the store is, or DeniedError where it may not be read
+    DeniedError : it may not be read
+    StoreError : the store does not answer
     """
     try:
         files, where = _files(spark, path)
@@ -49,23 +48,23 @@ def check_answers(spark: SparkSession, path: str) -> None:
     except Py4JJavaError as error:
         why = str(error.java_exception).partition("\n")[0]
         if "ChecksumException" in why:
-            # It has answered: with a file that is damaged.
+            # The store has answered, and the file is damaged.
             return
         raise _store_error("read", path, error) from error
     except IllegalArgumentException:
-        # Not a path, taken wrongly from what an error says: there is nothing to ask.
+        # The text of the error held no path after all: there is nothing to read.
         return
 
 
 def check_writable(spark: SparkSession, path: str) -> None:
-    """Try whether a file can be made in a table's folder and taken away.
+    """Check that a file can be created in a table's folder and deleted.
 
     Raises
     ------
-    DeniedError : we have not the right
-    StoreError : it cannot be done for any other reason
+    DeniedError : we lack the right
+    StoreError : it fails for any other reason
     """
-    # Not hidden: VACUUM takes away what a kill leaves here.
+    # The name is not hidden, so VACUUM removes it if we are killed before the delete.
     files, where = _files(spark, path, f"evenkeel-probe-{uuid.uuid4().hex}")
     try:
         files.create(where, False).close()
@@ -75,17 +74,32 @@ def check_writable(spark: SparkSession, path: str) -> None:
 
 
 def occupied(spark: SparkSession, path: str) -> bool:
-    """Whether the folder holds anything at all, a Delta table or not."""
+    """Return whether the folder holds anything at all, a Delta table or not."""
     files, where = _files(spark, path)
     if not files.exists(where):
         return False
     return files.getFileStatus(where).isFile() or len(files.listStatus(where)) > 0
 
 
+def free_bytes(spark: SparkSession, path: str) -> int | None:
+    """Return the bytes that a folder's store has left; None: it has no end, or does not say."""
+    files, where = _files(spark, path)
+    try:
+        free = int(files.getStatus(where).getRemaining())
+    except Py4JJavaError:
+        return None
+    return free if 0 < free < 1 << 60 else None
+
+
 def unfinished(spark: SparkSession, path: str) -> float | None:
-    """When a folder was last written (seconds since 1970) that holds nothing but what a first
-    write of Delta leaves before its commit: Parquet parts by channel, a log without a version.
-    None: it holds anything else."""
+    """Return when an unfinished first write of Delta last wrote to a folder.
+
+    Such a write leaves only Parquet parts by channel and a log without a version.
+
+    Returns
+    -------
+    Seconds since 1970; None: the folder holds anything else.
+    """
     files, where = _files(spark, path)
     status = files.getFileStatus(where)
     if status.isFile():
@@ -102,14 +116,22 @@ def unfinished(spark: SparkSession, path: str) -> float | None:
 
 
 def remove(spark: SparkSession, path: str) -> None:
-    """Remove a folder and all that is in it."""
+    """Remove a folder with all its content."""
     files, where = _files(spark, path)
     files.delete(where, True)
 
 
 def remove_torn(spark: SparkSession, path: str, hours: float) -> int:
-    """Remove what commits that were killed left in a table's log more than so many hours ago,
-    which VACUUM passes over; returns how many files."""
+    """Remove temporary files in a table's log that killed commits have left. VACUUM keeps them.
+
+    Parameters
+    ----------
+    hours : a file must be older than this, as a younger one may be of a running commit
+
+    Returns
+    -------
+    Number of files removed.
+    """
     files, log = _files(spark, path, "_delta_log")
     before, removed = (time.time() - hours * 3600) * 1000, 0
     for status in files.listStatus(log):
@@ -119,8 +141,11 @@ def remove_torn(spark: SparkSession, path: str, hours: float) -> int:
 
 
 def _files(spark: SparkSession, path: str, name: str | None = None) -> tuple[Any, Any]:
-    """The file system of a folder, and the folder (JVM objects); or, with a name, what is called so
-    in it: then without the checksums of local files, which hide files of their own beside it."""
+    """Return the file system of a folder, and the folder's path (JVM objects).
+
+    With a name, return the path of that entry, and a file system that shows the checksum files
+    of local disks, which are hidden otherwise.
+    """
     jvm: Any = spark._jvm
     where = jvm.org.apache.hadoop.fs.Path(path, *([] if name is None else [name]))
     files = where.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())

@@ -1,4 +1,4 @@
-"""SQL conditions on where rows of state stand."""
+"""SQL conditions on the place of state rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from partitioning.moves.partial_rows import listed_sql, settled_sql
 
 
 def of_keys_sql(function: PartitioningFunction, hashes: Hashes) -> str:
-    """SQL (BOOLEAN) for the rows of state of some keys, int64 (K,), at least one."""
+    """Write SQL (BOOLEAN) for the state rows of some keys, int64 (K,), at least one."""
     return listed_sql(function.key, len(function.slots), hashes, SLOT)
 
 
 def belongs_sql(function: PartitioningFunction) -> str:
-    """SQL (INT) for the channel where a row of state belongs."""
+    """Write SQL (INT) for the channel where a state row belongs."""
     return settled_sql(function, SLOT, CHANNEL)

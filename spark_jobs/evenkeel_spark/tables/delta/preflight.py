@@ -1,4 +1,4 @@
-"""Whether state tables are what a spec says and may be written: asked before any is touched."""
+"""Checks before any table is touched: state tables fit their spec and may be written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.parts import StateTable
-from evenkeel.spec.table_spec import TableSpec
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     VECTORS_PROPERTY,
@@ -21,24 +21,31 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
     table_version,
 )
-from partitioning.errors import InputError
+from partitioning.errors import InputError, SetupError
 
-#: Merge of each state column, as JSON: a property of each state table.
+#: Table property with the merge of each state column, as JSON.
 COLUMNS_PROPERTY = "evenkeel.columns"
-#: Says that a table on S3 has one writer at a time; see `check_log_store`.
+#: Property of each adopted table: rows a key, as in the spec.
+ROWS_PROPERTY = "evenkeel.rows"
+#: Setting by which a user says that tables on S3 have one writer at a time; see `check_log_store`.
 ONE_DRIVER = "spark.evenkeel.oneDriver"
 _FIX = (
     "State columns are fixed at bootstrap: set it back, or bootstrap into another path and registry"
 )
 
 
-def check_tables(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables that are not there, not this spec's, of other columns, or that disagree
-    on S.
+def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> None:
+    """Refuse state tables that are missing, not this spec's, or do not fit it.
+
+    They must have the spec's columns, and all must have the same number of slots.
+
+    Parameters
+    ----------
+    added : let the spec name a column that somebody has added to the table since bootstrap
 
     Raises
     ------
-    InputError : names the folder, or both where two disagree
+    InputError : names the folder, or both folders if two tables disagree
     """
     found = {}
     for name, state in spec.state.items():
@@ -65,10 +72,13 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
     check_comparable(spark, spec)
     for name, state in spec.state.items():
         stored = snapshot(spark, state.path).metadata().schema().fieldNames()
-        check_columns(name, state, found[name], list(stored))
+        if state.plain:
+            _check_adopted(name, state, found[name], spec.key, list(stored))
+        else:
+            check_columns(name, state, found[name], list(stored), added)
         if found[name].get(VECTORS_PROPERTY) != "true":
             raise InputError(
-                "its deletion vectors are off: a move would write whole files anew",
+                "its deletion vectors are off: a move would rewrite whole files",
                 f"{name} ({state.path})",
                 f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
                 f"('{VECTORS_PROPERTY}' = 'true')",
@@ -76,7 +86,7 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> None:
 
 
 def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables with a column of which nobody could tell whether a move changed it.
+    """Refuse state tables with a column whose values cannot be compared before and after a move.
 
     Raises
     ------
@@ -95,8 +105,7 @@ def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
 
 
 def _refuse_new(spec: TableSpec, name: str) -> None:
-    """Refuse a state table that is not there where epochs are: bootstrap, which makes tables,
-    makes none then."""
+    """Refuse a missing state table once there are epochs: bootstrap makes tables only before."""
     registry, path = Registry(spec.registry), spec.state[name].path
     if not registry.numbers():
         return
@@ -116,32 +125,48 @@ def _refuse_new(spec: TableSpec, name: str) -> None:
 
 
 def declared(state: StateTable) -> str:
-    """Value of `COLUMNS_PROPERTY` for a table of the spec."""
+    """Return the value of `COLUMNS_PROPERTY` for a table of the spec."""
     return json.dumps({n: c.merge for n, c in state.columns.items()}, sort_keys=True)
 
 
 def check_columns(
-    name: str, state: StateTable, properties: Mapping[str, str], stored: Collection[str]
+    name: str,
+    state: StateTable,
+    properties: Mapping[str, str],
+    stored: Collection[str],
+    added: bool = False,
 ) -> None:
-    """Refuse a spec whose state columns are not those that the table was made with: old values
-    would be merged with new ones of another meaning.
+    """Refuse a spec whose state columns differ from those that the table was made with.
+
+    Old values would be merged with new ones of another meaning.
 
     Parameters
     ----------
     name : of the state table, in the spec
-    properties : of the Delta table; one made before the property was kept is known by its column
-        names alone
+    state : its part of the spec
+    properties : of the Delta table. A table of an early version lacks the property, and is
+        compared by the names of its columns alone
     stored : names of all columns of the Delta table
+    added : allow columns of the spec that the table was not made with, and has by now
 
     Raises
     ------
     InputError : names the first column that differs, what it was, and what it is
     """
     where = f"{name} ({state.path})"
+    if ROWS_PROPERTY in properties:
+        raise InputError(
+            f"expected state that Evenkeel made from events, found a table adopted with "
+            f"rows: {properties[ROWS_PROPERTY]}",
+            where,
+            f"Set rows: {properties[ROWS_PROPERTY]} in place of columns in the spec",
+        )
     kept = properties.get(COLUMNS_PROPERTY)
     made: dict[str, str | None] = dict.fromkeys(stored) if kept is None else json.loads(kept)
     for column, asked in state.columns.items():
         if column not in made:
+            if added and (column in stored or kept is None):
+                continue
             raise InputError(
                 f"there is no state column {column!r}, which the spec makes by {asked.merge}; "
                 f"it was made with {', '.join(made)}",
@@ -162,21 +187,45 @@ def check_columns(
         )
 
 
+def _check_adopted(
+    name: str,
+    state: StateTable,
+    properties: Mapping[str, str],
+    key: Collection[str],
+    stored: Collection[str],
+) -> None:
+    """Refuse a team's table that was not adopted, was adopted otherwise, or lost a key column."""
+    where = f"{name} ({state.path})"
+    if (rows := properties.get(ROWS_PROPERTY)) != state.rows:
+        raise InputError(
+            f"expected a table adopted with rows: {state.rows}, found "
+            + (f"rows: {rows}" if rows else "state that Evenkeel made from events"),
+            where,
+            f"Set rows: {rows} in the spec" if rows else "Give its columns in the spec",
+        )
+    if missing := [c for c in (SLOT, CHANNEL, *key) if c not in stored]:
+        raise InputError(
+            f"expected column {', '.join(map(repr, missing))}, found {', '.join(stored)}",
+            where,
+            "Find in DESCRIBE HISTORY who took it away, and bring it back",
+        )
+
+
 def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables on S3 where nothing keeps two drivers' commits apart.
+    """Refuse state tables on S3 if nothing coordinates the commits of two drivers.
 
     Raises
     ------
-    InputError : Delta's own log store for S3 would be used, which knows of its own driver alone
+    SetupError : Delta's default log store for S3 would be used, which coordinates one driver only
     """
     alone = spark.conf.get(ONE_DRIVER, "false") == "true"
     for part in spec.state.values():
         scheme = urlsplit(part.path).scheme
         kept = f"spark.delta.logStore.{scheme}.impl"
         if scheme in ("s3", "s3a", "s3n") and not (alone or spark.conf.get(kept, None)):
-            raise InputError(
+            raise SetupError(
                 "on S3 Delta lets one driver overwrite another's commit",
                 part.path,
                 f"Set {kept} to a log store that does not, or {ONE_DRIVER}=true where no two "
-                "programs ever write at once; see docs/OPERATIONS.md",
+                "programs ever write at once",
             )

@@ -1,4 +1,4 @@
-"""Prices: what rows of state take in files, also where some are far wider than others."""
+"""Bytes of state rows in Parquet files, also if some rows are far wider than others."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from evenkeel.spec.table_spec import StateTable
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.commits import READERS
 
-#: Of a row that is priced: its bytes, uncompressed, in wide columns.
+#: Column with a row's bytes, uncompressed, in wide columns.
 WIDTH = "_width"
-#: Files that are looked into: all, or the largest half of so many, and of the others each n-th.
+#: Most files to read. A table with more is sampled: the largest 32, and every n-th of the others.
+#: A higher number gives better estimates, and costs one footer each.
 FILES = 64
 
 
@@ -29,23 +30,30 @@ class RowSize:
 
     Parameters
     ----------
-    row : of any row, whatever is in its wide columns
-    byte : of each byte, uncompressed, that it has in these
+    row : bytes of any row, without its wide columns
+    byte : bytes in Parquet for each uncompressed byte in its wide columns
     """
 
     row: float
     byte: float = 0.0
 
     def times(self, rows: DataFrame) -> float:
-        """Bytes of rows, each with a WIDTH."""
+        """Return the bytes of rows, each with a WIDTH."""
         count, width = rows.agg(F.count(F.lit(1)), F.sum(WIDTH)).collect()[0]
         return self.row * float(count) + self.byte * float(width or 0)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What files hold, with the rows that deletion vectors hide: rows, bytes of wide columns as
-    they are compressed and as they were before, and bytes of the others."""
+    """Content of some files, with the rows that deletion vectors hide.
+
+    Parameters
+    ----------
+    rows : number of rows
+    wide : bytes of wide columns, compressed
+    width : bytes of wide columns, uncompressed
+    rest : bytes of all other columns, compressed
+    """
 
     rows: float = 0.0
     wide: float = 0.0
@@ -65,10 +73,10 @@ class _Part:
 
 
 def size_rows(spark: SparkSession, table: StateTable) -> RowSize:
-    """What a row of a state table takes, by what stands there.
+    """Estimate the size of a row of a state table from the table's files.
 
-    Where it has wide columns, by the footers of its files and what these columns hold in the same
-    files, hidden rows too: a file of wide rows says nothing of one of narrow rows.
+    For wide columns, compare the footers of files with the values in the same files, hidden rows
+    too: the size of a wide row says nothing about a narrow one.
     """
     if width_sql(table) is None:
         return RowSize(state.table_bytes_per_row(spark, table.path))
@@ -86,7 +94,7 @@ def size_rows(spark: SparkSession, table: StateTable) -> RowSize:
 
 
 def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) -> _Part:
-    """What some files of a table hold.
+    """Add up some files of a table.
 
     Parameters
     ----------
@@ -106,7 +114,7 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     if not wide:
         return _Part(float(rows), rest=float(rest))
     fields = StructType([StructField(_in_files(f), f.dataType) for f in wide_fields])
-    # As files, not as a table, which would leave hidden rows out; none of these is a pattern.
+    # Read plain files: reading the table would leave hidden rows out. Escape glob characters.
     named = (re.sub(r"([\\\[\]{}*?])", r"\\\1", path) for path in paths)
     read = spark.read.schema(fields).parquet(*named).toDF(*(f.name for f in wide_fields))
     width = read.agg(F.sum(F.expr(width_sql(table) or "0"))).collect()[0][0]
@@ -114,19 +122,24 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
 
 
 def _in_files(field: StructField) -> str:
-    """A column's name in the table's Parquet files: another one where it was renamed."""
+    """Return a column's name in the table's Parquet files, which differs if it was renamed."""
     return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
 
 
 def _full(folder: str, path: str) -> str:
-    """Where a file is that a table's log names."""
+    """Return the full path of a file that a table's log names."""
     named = unquote(path)
     return named if "://" in named or named.startswith(("/", "file:")) else f"{folder}/{named}"
 
 
 def _footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[str, int]]]:
-    """Rows of a Parquet file, and of each column chunk its column, in lower case, and its bytes, as
-    they are compressed."""
+    """Read a Parquet file's footer.
+
+    Returns
+    -------
+    Number of rows; and for each column chunk the column's name in lower case and its compressed
+    bytes.
+    """
     jvm: Any = spark._jvm
     where = jvm.org.apache.hadoop.fs.Path(path)
     conf = spark._jsparkSession.sessionState().newHadoopConf()

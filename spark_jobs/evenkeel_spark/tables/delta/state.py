@@ -1,7 +1,7 @@
-"""The state table on Delta: its versions, properties and files, and whose it is.
+"""The state table on Delta: its versions, properties and files, and its owner.
 
-Its folder is in `hadoop`, its fence in `constraints`, its history in `commits`; `checks` compares
-it with a spec.
+See also `filesystem` (its folder), `constraints` (its fence), `commits` (its history) and
+`preflight` (its fit to a spec).
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from partitioning.errors import DamagedError, InputError
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
-#: Delta's; without, an UPDATE of a few rows writes their files anew.
+#: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
-#: How long the log and removed files are kept; the log's must not be the shorter one.
+#: Delta's properties for how long the log, and removed files, are kept. The first must not be
+#: shorter than the second.
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
 def sql_name(path: str) -> str:
-    """A table's folder as Spark SQL names it."""
+    """Return a table's folder as Spark SQL names it."""
     return "delta.`" + path.replace("`", "``") + "`"
 
 
 def snapshot(spark: SparkSession, path: str) -> Any:
-    """Delta's newest snapshot of the table (a JVM object); costs no Spark job.
+    """Return Delta's newest snapshot of the table (a JVM object), without a Spark job.
 
-    Its version is -1 where there is no table.
+    Its version is -1 if there is no table.
     """
     jvm: Any = spark._jvm
     empty = jvm.scala.Option.empty
@@ -44,12 +45,12 @@ def snapshot(spark: SparkSession, path: str) -> Any:
 
 
 def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
-    """Delta's snapshot of the table at a version, however long ago (a JVM object).
+    """Return Delta's snapshot of the table at a version, however old (a JVM object).
 
     Raises
     ------
     DamagedError : the log no longer holds that version
-    StoreError : nothing is known of it
+    StoreError : the store does not answer
     """
     jvm: Any = spark._jvm
     empty = jvm.scala.Option.empty
@@ -66,32 +67,34 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
 
 
 def table_version(spark: SparkSession, path: str) -> int:
-    """Newest version of the table; -1 where there is none."""
+    """Return the newest version of the table; -1 if there is none."""
     return int(snapshot(spark, path).version())
 
 
 def read_newest(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
-    """The table, and a version that it has at least reached when the rows are read.
+    """Read the table, and return a version that the rows are at least as new as.
 
-    Reading at the very version would have Delta build that version's snapshot a second time.
+    Reading at that very version would make Delta build the version's snapshot a second time.
     """
     version = table_version(spark, path)
     return spark.read.format("delta").load(path), version
 
 
 def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
-    """The table as it was at a version."""
+    """Read the table as it was at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
 def schema(spark: SparkSession, path: str) -> StructType:
-    """The table's columns, with what Delta notes of each."""
+    """Return the table's columns, with Delta's metadata of each."""
     return StructType.fromJson(json.loads(snapshot(spark, path).metadata().schemaString()))
 
 
 def comparable(kind: DataType) -> bool:
-    """Whether values of a type can be hashed, and so compared before and after a move: not those
-    that are, or hold, a map or a variant."""
+    """Return whether values of a type can be hashed, and so compared before and after a move.
+
+    Maps and variants cannot, nor any type that holds one.
+    """
     if isinstance(kind, ArrayType):
         return comparable(kind.elementType)
     if isinstance(kind, StructType):
@@ -100,17 +103,27 @@ def comparable(kind: DataType) -> bool:
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str]:
-    """All table properties, Delta's constraints among them."""
+    """Return all table properties, Delta's constraints among them."""
     return python_dict(spark, snapshot(spark, path).metadata().configuration())
 
 
+def features(spark: SparkSession, path: str) -> set[str]:
+    """Return the names of the table's Delta features."""
+    detail = spark.sql(f"DESCRIBE DETAIL {sql_name(path)}").first()
+    return set(detail["tableFeatures"] or ()) if detail else set()
+
+
 def files(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
-    """The table's live files: path, channel (int), size in bytes, rows (those that a deletion
-    vector hides too), deleted.
+    """List the table's live files.
 
     Parameters
     ----------
     version : of the table; None: the newest
+
+    Returns
+    -------
+    Columns: path, channel (int), size (bytes), rows (with those that a deletion vector hides),
+    deleted (rows that it hides).
     """
     found = snapshot(spark, path) if version is None else snapshot_at(spark, path, version)
     table = DataFrame(found.allFiles().toDF(), spark)
@@ -124,16 +137,21 @@ def files(spark: SparkSession, path: str, version: int | None = None) -> DataFra
 
 
 def table_bytes_per_row(spark: SparkSession, path: str) -> float:
-    """Bytes of Parquet per row as written (rows since deleted count on both sides); 0: no rows.
+    """Return the bytes of Parquet per written row, deleted rows included; 0: there are no rows.
 
-    What a moved row costs is what a written row costs, so dead rows must not dilute it.
+    A moved row costs as much as a written row. So deleted rows must not change the mean.
     """
     total = files(spark, path).agg(F.sum("size"), F.sum("rows")).first()
     return float(total[0]) / float(total[1]) if total and total[1] else 0.0
 
 
 def check_owner(spark: SparkSession, path: str, table: str) -> dict[str, str]:
-    """Properties of a state table that is ours; InputError otherwise."""
+    """Return the properties of a state table.
+
+    Raises
+    ------
+    InputError : the table is not ours, or is of another table's spec
+    """
     if table_version(spark, path) < 0:
         held = "something that is not a Delta table" if occupied(spark, path) else "no state table"
         raise InputError(f"holds {held}", path, "Run bootstrap, or correct the path in the spec")

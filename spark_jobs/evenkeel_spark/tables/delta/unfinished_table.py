@@ -1,4 +1,4 @@
-"""Tell a table that a broken off bootstrap has left from one that is in use."""
+"""The check that tells the remains of an interrupted bootstrap from a table that is in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 
-#: Registry that it was made with, for the error that names it; a registry may have moved since.
+#: Table property with the registry at the time of bootstrap, for errors. It may have moved since.
 REGISTRY_PROPERTY = "evenkeel.registry"
 
 
@@ -23,11 +23,15 @@ def check_half_made(
     spent: int | None,
     begun: Collection[str],
 ) -> None:
-    """Refuse a table that is more than what a broken off bootstrap of this registry leaves.
+    """Refuse a table that holds more than an interrupted bootstrap of this registry leaves.
 
     Parameters
     ----------
-    spent : day number of the bootstrap's end, which its write spends; None: it spends none
+    table : its spec and registry
+    name : of the state table, in the spec
+    function : of epoch 0
+    spent : day number of the bootstrap's end, which version 0.1.0 committed as a transaction's;
+        None: it has none
     begun : folders that a bootstrap of this registry has begun to write
 
     Raises
@@ -38,12 +42,12 @@ def check_half_made(
     found = state.properties(spark, path)
     ours = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
     first = ours.pop(constraints.epoch_name(0), None)
-    applied = commits.spent_transaction(spark, path, commits.app_id(spec.table, commits.WINDOWS))
+    day = commits.day_id(spark, path, spec.table)
     if ours:
         wrong = f"stands under {', '.join(sorted(ours))}"
     elif first is not None and not constraints.same_sql(first, constraints.rule(function)):
         wrong = f"stands under another {constraints.epoch_name(0)}"
-    elif applied != spent:
+    elif commits.windows_count(spark, path, spec.table) or day not in (None, spent):
         wrong = "windows have been applied to it"
     elif path not in begun:
         wrong = "a bootstrap of another registry made it"

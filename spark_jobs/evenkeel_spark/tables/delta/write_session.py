@@ -1,14 +1,28 @@
-"""Spark sessions of our own, each for one write, so that no other thread shares its settings."""
+"""Spark sessions for one write each, and commits of constraints alone.
+
+No other thread shares a session's settings. A commit of constraints scans no row and takes
+milliseconds, so busy writers cannot keep it from being made. It is Delta's transaction: it fails if
+the table's metadata changes meanwhile, and a writer that began before it fails in its turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from delta.exceptions import MetadataChangedException
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-#: Results depend on these, so nothing overrides them: a day is a UTC day everywhere, and a value
-#: that its type does not hold is an error, never another value or a null.
+from evenkeel_spark.tables.delta.state import python_dict
+from partitioning.function.sql import OURS
+
+PREFIX = "delta.constraints."
+#: New constraints of ours, SQL by name, from those that stand; None: leave the table as it is.
+Change = Callable[[dict[str, str]], dict[str, str] | None]
+#: Settings that results depend on, so nothing overrides them. A day is a UTC day everywhere. A
+#: value that its type cannot hold is an error, never another value or a null.
 _RESULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -16,8 +30,8 @@ _RESULTS = {
 }
 
 
-#: Delta's settings for one write: its transaction id, and what its commit says of itself. A write
-#: whose id is spent is skipped without an error, so they are set in sessions of our own alone.
+#: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
+#: skips a write whose id was committed before. So only sessions for one write have these settings.
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -31,32 +45,138 @@ OF_ONE_WRITE = (USER_METADATA, APP_ID, APP_VERSION)
 
 
 def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Make a session that nobody else holds: what we set in it no other thread writes with.
+    """Make a session that nobody else holds, so that no other thread writes with its settings.
 
-    It has the settings, temporary views and functions of `spark` as they are now, but for those
-    that results depend on, and those that are for one write of the caller's. Cached rows are
-    shared. Costs about 20 ms and no Spark job.
+    It has the settings, temporary views and functions of `spark` as they are now, except those
+    that results depend on and those of one write of the caller's. Cached rows are shared. It costs
+    about 20 ms and no Spark job.
 
     Parameters
     ----------
+    spark : the session to copy
     settings : further conf
     """
-    # Not newSession, which would forget what was set since `spark` was started.
+    # newSession would forget the settings made since `spark` was started.
     made = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name in OF_ONE_WRITE:
         made.conf.unset(name)
     for name, value in {**(settings or {}), **_RESULTS}.items():
         made.conf.set(name, value)
-    # Delta's catalog takes its settings from the session that is active when it is made, which is
-    # when it is first asked: here, by SQL, that is this one.
+    # Delta's catalog takes its settings from the session that is active when the catalog is made,
+    # at its first use. This SQL uses it here, so that it is made with the new session's settings.
     made.sql("SHOW CURRENT NAMESPACE")
     return made
 
 
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """Make a session the thread's active one: Delta takes a commit's settings from there."""
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def in_session(spark: SparkSession, rows: DataFrame) -> DataFrame:
-    """Bring rows over to a session: what is done with a DataFrame is done in the session that it
-    was made in, whichever session is active."""
+    """Bring rows over to a session.
+
+    Work on a DataFrame runs in the session that it was made in, whichever session is active.
+    """
     jvm: Any = spark._jvm
     plan = rows._jdf.queryExecution().analyzed()
     made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
     return DataFrame(made, spark)
+
+
+def commit_constraints(
+    spark: SparkSession, path: str, seen: Collection[str], change: Change
+) -> bool:
+    """Replace a table's constraints of ours in one commit, and scan no row.
+
+    Parameters
+    ----------
+    seen : names of all constraints of ours, as they were when this was decided
+    change : called with those that stand at the transaction's start; it may raise
+
+    Returns
+    -------
+    False if `change` left the table as it is.
+
+    Raises
+    ------
+    MetadataChangedException : another writer has changed the table's metadata meanwhile, or other
+        constraints of ours are there than those that were seen
+    """
+    # Delta takes the commit's userMetadata from the thread's active session.
+    with active_session(spark):
+        return _commit(spark, path, {n.lower() for n in seen}, change)
+
+
+def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> bool:
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    transaction = log.startTransaction(none(), none())
+    table = transaction.metadata()
+    found = table.configuration()
+    stand = {
+        n.removeprefix(PREFIX): sql
+        for n, sql in python_dict(spark, found).items()
+        if n.startswith(PREFIX + OURS)
+    }
+    wanted = change(dict(stand))
+    if wanted is None or wanted == stand:
+        return False
+    if set(stand) != seen:
+        raise MetadataChangedException(
+            f"{path} stands under {', '.join(sorted(stand))}, and stood under "
+            f"{', '.join(sorted(seen))} when it was looked at"
+        )
+    operation = _operation(jvm, stand, wanted)
+    for name in stand.keys() - wanted.keys():
+        found = found.removed(PREFIX + name)
+    for name, sql in wanted.items():
+        found = found.updated(PREFIX + name, sql)
+    changed = table.copy(
+        table.id(),
+        table.name(),
+        table.description(),
+        table.format(),
+        table.schemaString(),
+        table.partitionColumns(),
+        found,
+        table.createdTime(),
+    )
+    transaction.updateMetadata(changed, False)
+    actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
+    try:
+        transaction.commit(actions, operation)
+    except Py4JJavaError as error:
+        if "DELTA_METADATA_CHANGED" in str(error):
+            raise MetadataChangedException(str(error)) from error
+        raise
+    return True
+
+
+def _operation(jvm: Any, stand: dict[str, str], wanted: dict[str, str]) -> Any:
+    """Return what the table's history calls the change, as Delta's own statements do."""
+    operations = jvm.org.apache.spark.sql.delta
+    for name in wanted.keys() - stand.keys():
+        return getattr(operations, "DeltaOperations$AddConstraint")(name, wanted[name])
+    for name in stand.keys() - wanted.keys():
+        sql = jvm.scala.Option.apply(stand[name])
+        return getattr(operations, "DeltaOperations$DropConstraint")(name, sql)
+    properties = jvm.java.util.HashMap()
+    for name, sql in wanted.items():
+        if stand[name] != sql:
+            properties.put(PREFIX + name, sql)
+    scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala(properties)
+    maps = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$")
+    return getattr(operations, "DeltaOperations$SetTableProperties")(getattr(maps, "from")(scala))

@@ -1,0 +1,20 @@
+"""What differs between the versions of Airflow that this package runs on: 3.1 to 3.3."""
+
+from __future__ import annotations
+
+try:
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+except ImportError:  # Airflow 3.1
+    from airflow.exceptions import AirflowFailException, AirflowSkipException
+
+__all__ = ["AirflowFailException", "AirflowSkipException", "gauge"]
+
+
+def gauge(name: str, value: float) -> None:
+    """Set a gauge in Airflow's metrics."""
+    try:
+        from airflow.sdk.observability import stats
+    except ImportError:  # Airflow 3.1
+        from airflow import stats
+    # A class has the functions before Airflow 3.3, and the module itself since.
+    getattr(stats, "Stats", stats).gauge(name, value)

@@ -1,0 +1,145 @@
+"""Load the DAGs of every table spec of a folder into a DAG file, in three lines.
+
+from evenkeel_airflow import load_tables
+
+load_tables(globals(), "/opt/tables")  # Airflow looks for the words airflow and dag
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.sdk import DAG, get_parsing_context
+
+from evenkeel.extras import SetupError
+from evenkeel.spec.catalog import EvenkeelError, InputError, load_catalog
+from evenkeel.spec.loading import load_spec
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_airflow import adoption_dags, table_dags
+from evenkeel_airflow.operators import schedule_problem
+
+#: Prefix of a DAG's id -> what builds it.
+KINDS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
+    "rebalance": table_dags.rebalance,
+    "roll_back": table_dags.roll_back,
+    "maintain": table_dags.maintain,
+    "repair": table_dags.repair,
+    "apply": table_dags.apply,
+    "watch": table_dags.watch,
+    "adopt": adoption_dags.adopt,
+    "release": adoption_dags.release,
+}
+
+log = logging.getLogger(__name__)
+
+
+def load_tables(namespace: dict[str, Any], folder: str | Path | None = None) -> None:
+    """Put the DAGs of every table spec of a folder into a DAG file's namespace.
+
+    A wrong spec has no DAGs, and a warning in the log of the DAG processor: an error here would
+    take the DAGs of all other tables away. Let another DAG file call `report_problems`, which shows
+    it as an import error.
+
+    If Airflow parses the file to run a task, only that task's DAG is built.
+
+    Parameters
+    ----------
+    namespace : `globals()` of the DAG file, where Airflow looks for DAGs
+    folder : where the specs are; default: `$EVENKEEL_TABLES`, or `tables` in the section
+        `[evenkeel]` of Airflow's configuration
+
+    Raises
+    ------
+    SetupError : there is no such folder
+    """
+    place = _checked(folder)
+    wanted = get_parsing_context().dag_id
+    for path, spec in _specs(place, wanted):
+        for kind, build in KINDS.items():
+            if wanted not in (None, name := f"{kind}_{spec.table}"):
+                continue
+            if (dag := build(spec, str(path))) is not None:
+                namespace[name] = dag
+
+
+def report_problems(folder: str | Path | None = None) -> None:
+    """Raise what is wrong with the specs of a folder, in a DAG file that has no DAG of its own.
+
+    Raises
+    ------
+    InputError : one line for each wrong spec
+    """
+    _, problems = _right_and_wrong(_checked(folder))
+    if problems:
+        # Airflow shows the last line, with the error's class before it.
+        raise InputError("\n".join(problems))
+
+
+def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]:
+    """Yield the right specs; of a wanted DAG that of its table alone, if one file names it."""
+    if wanted is not None:
+        tables = [wanted.removeprefix(f"{kind}_") for kind in KINDS if wanted.startswith(kind)]
+        named = [file for file in _files(folder) if _table(file) in tables]
+        if not tables:
+            return
+        if len(named) == 1:
+            try:
+                spec = load_spec(named[0])
+            except EvenkeelError:
+                return
+            yield named[0], spec
+            return
+    specs, problems = _right_and_wrong(folder)
+    for problem in problems:
+        log.warning("no DAGs for a wrong spec: %s", problem)
+    yield from specs.items()
+
+
+def _right_and_wrong(folder: Path) -> tuple[dict[Path, TableSpec], list[str]]:
+    catalog = load_catalog(folder)
+    problems = [str(problem) for problem in catalog.problems]
+    right = {}
+    for file, spec in catalog.specs.items():
+        if problem := schedule_problem(spec.schedule):
+            problems.append(f"{file}: schedule: {problem}")
+        else:
+            right[file] = spec
+    return right, problems
+
+
+def _checked(folder: str | Path | None) -> Path:
+    if not folder:
+        folder = os.environ.get("EVENKEEL_TABLES") or conf.get("evenkeel", "tables", fallback="")
+    if not folder:
+        raise SetupError(
+            "expected a folder of table specs, got none",
+            "load_tables",
+            "Name it there, or set EVENKEEL_TABLES, or `tables` in [evenkeel] of airflow.cfg",
+        )
+    place = Path(folder).resolve()
+    if not place.is_dir():
+        raise SetupError(
+            "there is no such folder of table specs",
+            str(place),
+            "Create it, or correct the folder in load_tables (or EVENKEEL_TABLES)",
+        )
+    return place
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+
+
+def _table(file: Path) -> str | None:
+    """Return the table that a spec's file names, without parsing all of it."""
+    try:
+        found = re.search(r"^table:[ \t]*['\"]?([\w-]+)", file.read_text(), re.M)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found[1] if found else None

@@ -1,0 +1,87 @@
+"""`evenkeel doctor`: every row, as a table for people or as JSON for machines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from evenkeel.doctor.airflow_setup import look_at_airflow
+from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor.packages import look_at_packages, spark_defaults
+from evenkeel.doctor.stores import look_at_table
+from evenkeel.extras import installed
+from evenkeel.local_env import environment
+from evenkeel.render.answer_format import As, Format
+from evenkeel.spec.catalog import load_catalog, tables_folder
+from evenkeel.spec.loading import find_spec, load_spec
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import EvenkeelError
+from partitioning.function.function import canonical_json
+
+_COLORS = {Status.ok: "green", Status.warning: "yellow", Status.wrong: "red", Status.absent: "dim"}
+
+
+def doctor(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(help="tables or spec files; default: all in $EVENKEEL_TABLES or ./tables"),
+    ] = None,
+    format: As = Format.table,
+) -> None:
+    """Look at the set-up and say what works and what to do. Exit code 1 if something is wrong.
+
+    It writes a probe file into each state folder and registry, and removes it.
+    """
+    os.environ.update(environment())
+    found = list(examine(tables or []))
+    if format is Format.json:
+        sys.stdout.write(canonical_json([f.to_dict() for f in found]).decode() + "\n")
+    else:
+        grid = Grid()
+        for column in ("what", "status", "found", "what to do"):
+            grid.add_column(column, overflow="fold")
+        for row in found:
+            status = Text(row.status, style=_COLORS[row.status])
+            grid.add_row(Text(row.what), status, Text(row.found), Text(row.fix))
+        Console().print(grid)
+    raise typer.Exit(any(row.status is Status.wrong for row in found))
+
+
+def examine(tables: Sequence[str]) -> Iterator[Finding]:
+    """Look at programs, then at each table, then at Airflow if it is installed."""
+    yield from look_at_packages()
+    conf = spark_defaults()
+    for row in _specs(tables):
+        if isinstance(row, Finding):
+            yield row
+        else:
+            yield from look_at_table(row, conf)
+    if installed("apache-airflow"):
+        yield from look_at_airflow()
+
+
+def _specs(tables: Sequence[str]) -> Iterator[TableSpec | Finding]:
+    if tables:
+        for table in tables:
+            try:
+                yield load_spec(find_spec(table))
+            except EvenkeelError as error:
+                yield Finding(f"spec {table}", Status.wrong, str(error), "Correct the spec")
+        return
+    folder = tables_folder(Path.cwd())
+    if not folder.is_dir():
+        fix = "Set EVENKEEL_TABLES to the folder of your specs"
+        yield Finding("specs", Status.warning, f"{folder}: there is no such folder", fix)
+        return
+    catalog = load_catalog(folder)
+    for problem in catalog.problems:
+        yield Finding("spec", Status.wrong, str(problem), "Correct the spec")
+    yield from catalog.specs.values()

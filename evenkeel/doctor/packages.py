@@ -1,0 +1,149 @@
+"""The programs that Evenkeel runs on: Python, Java, Spark, Delta, Airflow, and their versions."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import evenkeel
+from evenkeel.doctor.finding import Finding, Status
+from evenkeel.extras import (
+    LEAST_AIRFLOW,
+    TESTED_AIRFLOW,
+    TESTED_DELTA,
+    TESTED_PYTHON,
+    TESTED_SPARK,
+    delta_package,
+    installed,
+)
+from evenkeel.submit import spark_submit
+
+#: (major, minor) of the first release that can work at all.
+LEAST_RELEASE = {"pyspark": (4, 0), "apache-airflow": LEAST_AIRFLOW, "delta-spark": (4, 0)}
+#: Distribution, the extra that installs it, and its tested series.
+EXTRAS = (
+    ("pyspark", "spark", TESTED_SPARK),
+    ("delta-spark", "spark", TESTED_DELTA),
+    ("apache-airflow", "airflow", TESTED_AIRFLOW),
+    ("apache-airflow-providers-apache-spark", "airflow", None),
+    ("great-expectations", "quality", None),
+    ("s3fs", "s3", None),
+)
+#: Major version. Spark 4 runs on no older Java.
+LEAST_JAVA = 17
+
+
+def look_at_packages() -> Iterator[Finding]:
+    """Look at Evenkeel, Python, every optional package, and what must go together."""
+    yield Finding("evenkeel", Status.ok, evenkeel.__version__)
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield _of_series("Python", python, TESTED_PYTHON, f"Use Python {' or '.join(TESTED_PYTHON)}")
+    found = {name: installed(name) for name, _, _ in EXTRAS}
+    for name, extra, tested in EXTRAS:
+        yield package(name, found[name], extra, tested)
+    if found["pyspark"]:
+        yield one_pyspark(found["pyspark"], installed("pyspark-client"))
+        yield java()
+        yield submit_program()
+        yield delta_jars(found["pyspark"])
+
+
+def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | None) -> Finding:
+    """Judge the version of an optional package."""
+    install = f"pip install 'evenkeel[{extra}]'"
+    if found is None:
+        return Finding(name, Status.absent, "not installed", f"For its part: {install}")
+    least = LEAST_RELEASE.get(name)
+    if least and _numbers(found) < least:
+        text = ".".join(map(str, least))
+        return Finding(name, Status.wrong, f"{found}, expected {text} or newer", install)
+    if tested is None:
+        return Finding(name, Status.ok, found)
+    return _of_series(name, found, tested, f"Expect it to work, or {install}")
+
+
+def one_pyspark(spark: str, client: str | None) -> Finding:
+    """Judge whether pyspark and pyspark-client, which write one folder, are one version."""
+    what = "pyspark and pyspark-client"
+    if client in (None, spark):
+        return Finding(what, Status.ok, spark if client else f"{spark}, without the client")
+    fix = f"pip install --force-reinstall --no-deps pyspark-client=={spark} pyspark=={spark}"
+    return Finding(what, Status.wrong, f"{spark} and {client}: both write one folder", fix)
+
+
+def java() -> Finding:
+    """Judge the Java of JAVA_HOME, or else of PATH."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
+    fix = f"Install Java {LEAST_JAVA} or newer, or set JAVA_HOME to one"
+    try:
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("Java", Status.wrong, f"{program} cannot be run ({error})", fix)
+    version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', told.stderr)
+    if version is None or int(version[1]) < LEAST_JAVA:
+        said = version[0] if version else told.stderr.strip()[:80]
+        return Finding("Java", Status.wrong, f"{program}: {said}", fix)
+    return Finding("Java", Status.ok, f"{version[1]} ({program})")
+
+
+def submit_program() -> Finding:
+    """Judge whether there is a spark-submit."""
+    if found := spark_submit():
+        return Finding("spark-submit", Status.ok, found)
+    fix = "Set SPARK_HOME, or add the folder of spark-submit to PATH"
+    return Finding("spark-submit", Status.wrong, "not found", fix)
+
+
+def spark_defaults() -> dict[str, str]:
+    """Return the settings of spark-defaults.conf, from where Spark would read it."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    settings = {}
+    try:
+        lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines() if folder else []
+    except OSError:
+        lines = []
+    for line in lines:
+        if setting := re.match(r"\s*(spark\.[^\s=]+)[\s=]+(.*\S)", line):
+            settings[setting[1]] = setting[2]
+    return settings
+
+
+def delta_jars(spark: str) -> Finding:
+    """Judge whether Spark's own settings bring Delta's jars, and whether they are for this Spark.
+
+    The settings of an Airflow connection are not seen from here.
+    """
+    series = ".".join(spark.split(".")[:2])
+    wanted = delta_package(spark)
+    conf = spark_defaults()
+    named = [conf.get(f"spark.{key}", "") for key in ("jars", "jars.packages")]
+    folders = [os.environ.get("SPARK_HOME", "") + "/jars/*"]
+    folders += conf.get("spark.driver.extraClassPath", "").split(":")
+    for folder in folders:
+        named += map(str, Path(folder).parent.glob("delta-spark_*.jar")) if folder else []
+    found = re.findall(r"delta-spark_((?:\d\.\d_)?2\.1\d[-:][0-9.]+[0-9])", " ".join(named))
+    if not found:
+        fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"
+        return Finding("Delta's jars", Status.warning, "none in spark-defaults.conf", fix)
+    built = re.match(r"(\d\.\d)_", found[0])
+    if built and built[1] != series:
+        said = f"for Spark {built[1]}, and this is Spark {spark}"
+        return Finding("Delta's jars", Status.wrong, said, f"Use {wanted}")
+    return Finding("Delta's jars", Status.ok, f"delta-spark_{found[0]}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+def _of_series(what: str, found: str, tested: tuple[str, ...], fix: str) -> Finding:
+    if any(re.match(re.escape(series) + r"\b", found) for series in tested):
+        return Finding(what, Status.ok, found)
+    return Finding(what, Status.warning, f"{found}, tested: {', '.join(tested)}", fix)

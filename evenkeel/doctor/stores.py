@@ -1,0 +1,122 @@
+"""What a table's spec names: its input is read, its state folders and registry are written."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import fsspec
+
+from evenkeel.doctor.finding import Finding, Status
+from evenkeel.registry.store import Store
+from evenkeel.registry.store_errors import reached
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import EvenkeelError
+
+#: Folders that are followed down to the first file of an input.
+_DEPTH = 8
+#: Errors that a place gives: of its store, of its address, or for want of its client.
+_FAULTS = (EvenkeelError, ImportError, ValueError)
+#: Spark setting: only one driver ever writes to these tables, so their log needs no lock.
+ONE_DRIVER = "spark.evenkeel.oneDriver"
+
+
+def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at the places of one table.
+
+    Parameters
+    ----------
+    conf : Spark's settings
+    """
+    yield readable(f"{spec.table}: input", spec.input.path)
+    for name, state in spec.state.items():
+        yield writable(f"{spec.table}: state {name}", state.path)
+        yield log_store(f"{spec.table}: log store of {name}", state.path, conf)
+    yield exclusive(f"{spec.table}: registry", spec.registry)
+
+
+def readable(what: str, url: str) -> Finding:
+    """Read one byte of the first file of an input: a file, a folder or a pattern."""
+    try:
+        with reached("read", url):
+            return _first_byte(what, url)
+    except _FAULTS as error:
+        return _wrong(what, url, error, "Correct input.path, or let this account read it")
+
+
+def _first_byte(what: str, url: str) -> Finding:
+    fs, place = fsspec.core.url_to_fs(url)
+    if any(mark in place for mark in "*?["):
+        place = next(iter(fs.glob(place)), place)
+    for _ in range(_DEPTH):
+        if not fs.isdir(place):
+            break
+        inside = (p.rstrip("/") for p in fs.ls(place, detail=False))
+        shown = (p for p in inside if not p.rpartition("/")[2].startswith(("_", ".")))
+        if (first := next(shown, None)) is None:
+            return Finding(what, Status.warning, f"{url}: the folder is empty")
+        place = first
+    with fs.open(place, "rb") as file:
+        file.read(1)
+    return Finding(what, Status.ok, url)
+
+
+def writable(what: str, url: str) -> Finding:
+    """Write a probe file and remove it; its name is hidden from Delta and from listings."""
+    try:
+        store = Store(existing(url))
+        name = f".probe.{uuid.uuid4().hex}"
+        try:
+            store.write(name, b"probe")
+        finally:
+            store.remove(name)
+    except _FAULTS as error:
+        return _wrong(what, url, error, "Correct its path, or let this account write there")
+    return Finding(what, Status.ok, url)
+
+
+def exclusive(what: str, url: str) -> Finding:
+    """Try whether the registry's store creates a file only once."""
+    try:
+        Store(existing(url)).check_exclusive()
+    except _FAULTS as error:
+        return _wrong(what, url, error, "Correct registry, or let this account write there")
+    return Finding(what, Status.ok, url)
+
+
+def log_store(what: str, url: str, conf: Mapping[str, str]) -> Finding:
+    """Judge whether two drivers that commit to a table at once exclude each other."""
+    scheme = url.partition("://")[0] if "://" in url else "file"
+    if scheme not in ("s3", "s3a", "s3n"):
+        return Finding(what, Status.ok, f"Delta's own for {scheme}")
+    named = conf.get(f"spark.delta.logStore.{scheme}.impl") or conf.get(
+        "spark.delta.logStore.class"
+    )
+    if named:
+        return Finding(what, Status.ok, named)
+    if conf.get(ONE_DRIVER) == "true":
+        return Finding(what, Status.ok, f"{ONE_DRIVER}=true: one writer at a time")
+    fix = (
+        f"Set spark.delta.logStore.{scheme}.impl to io.delta.storage.S3DynamoDBLogStore, or "
+        f"{ONE_DRIVER}=true if no two programs ever write at once"
+    )
+    return Finding(what, Status.warning, "none in spark-defaults.conf: jobs will refuse", fix)
+
+
+def existing(url: str) -> str:
+    """Return the place itself, or the nearest folder over it that is there on a local disk."""
+    scheme, found, rest = url.partition("://")
+    if found and scheme != "file":
+        return url
+    place = Path(rest if found else url)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return str(place)
+
+
+def _wrong(what: str, url: str, error: Exception, fix: str) -> Finding:
+    said = str(error).strip().splitlines() or [type(error).__name__]
+    if not isinstance(error, EvenkeelError) and url not in said[0]:
+        said[0] = f"{url}: {said[0]}"
+    return Finding(what, Status.wrong, said[0], fix)

@@ -1,0 +1,97 @@
+"""The optional parts of an installation: tested versions, and the command that installs one."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from partitioning.errors import MissingExtraError, SetupError
+
+#: Release series that tests have run on: see docs/COMPATIBILITY.md before adding one.
+TESTED_PYTHON = ("3.11", "3.12", "3.13")
+TESTED_SPARK = ("4.1", "4.2")
+TESTED_DELTA = ("4.4",)
+TESTED_AIRFLOW = ("3.2", "3.3")
+
+#: The first release of Airflow that has what the DAGs need.
+LEAST_AIRFLOW = (3, 1)
+
+
+def installed(name: str) -> str | None:
+    """Return the version of an installed distribution; None if there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_airflow(found: str | None) -> None:
+    """Refuse an Airflow that is too old.
+
+    Raises
+    ------
+    SetupError : names the version found and the least one
+    """
+    least = ".".join(map(str, LEAST_AIRFLOW))
+    if found and tuple(int(part) for part in found.split(".")[:2]) < LEAST_AIRFLOW:
+        raise SetupError(
+            f"Airflow {found} is too old: expected Airflow {least} or newer",
+            fix=f"Install it with: pip install 'apache-airflow>={least}'",
+        )
+
+
+def check_one_pyspark(file: str) -> None:
+    """Refuse a PySpark whose files are of two versions, from pyspark and from pyspark-client.
+
+    A PySpark that spark-submit brings from elsewhere has files of its own, and passes.
+
+    Parameters
+    ----------
+    file : path of the imported package's `__init__.py`
+
+    Raises
+    ------
+    SetupError : names both versions
+    """
+    spark, client = installed("pyspark"), installed("pyspark-client")
+    if spark is None or client in (None, spark):
+        return
+    if Path(str(metadata.distribution("pyspark").locate_file("pyspark"))) == Path(file).parent:
+        both = f"pyspark=={spark} pyspark-client=={spark}"
+        raise SetupError(
+            f"expected one version of PySpark, found pyspark {spark} and pyspark-client {client}, "
+            "which write the same files",
+            str(Path(file).parent),
+            f"Run: pip install --force-reinstall --no-deps {both}",
+        )
+
+
+def delta_package(spark: str) -> str:
+    """Return the Maven coordinates of Delta's jars for a version of Spark."""
+    series = ".".join(spark.split(".")[:2])
+    return f"io.delta:delta-spark_{series}_2.13:{TESTED_DELTA[-1]}.0"
+
+
+def require(extra: str, *modules: str) -> None:
+    """Check that modules can be imported, without importing the last part of their names.
+
+    Parameters
+    ----------
+    extra : the extra of this package that installs them
+    modules : their dotted names
+
+    Raises
+    ------
+    MissingExtraError : one is not installed
+    """
+    for module in modules:
+        try:
+            found = find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise MissingExtraError(
+                f"{module} is not installed",
+                fix=f"Install it with: pip install 'evenkeel[{extra}]'",
+            )

@@ -1,0 +1,178 @@
+"""The files of a run, of an epoch and of the registry itself: the only place that names them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import date
+from functools import cached_property
+
+from evenkeel.registry.files.folder import Folder
+from evenkeel.registry.files.migration_records import (
+    AttemptNumber,
+    MigrationRecord,
+    PlanSummary,
+    Prediction,
+    Progress,
+    RolledBack,
+    Verdict,
+    VerifyRecord,
+)
+from evenkeel.registry.files.records import (
+    Approval,
+    Asked,
+    BootstrapRecord,
+    ChannelRecord,
+    EpochRecord,
+    GateRecord,
+    Html,
+    JobError,
+    LearningMark,
+    Manifest,
+    ParamsRecord,
+    ProfileRecord,
+    SpecChannels,
+    WatchDecision,
+    WindowRecord,
+)
+from evenkeel.registry.files.stored_file import FileOf, StoredFile
+from evenkeel.registry.store import RESTORE, Store
+from partitioning.errors import DamagedError
+from partitioning.planning.decide import Decision
+from partitioning.planning.plan import Plan
+from partitioning.workload.profile import Profile
+
+
+class KeptFiles(Folder):
+    """Files that a run leaves, and that the epoch to which it led keeps."""
+
+    #: What the run was asked for.
+    params = FileOf("params.json", ParamsRecord)
+    profile = FileOf("profile.npz", Profile)
+    #: What the profile was learned from.
+    learned = FileOf("profile.json", ProfileRecord)
+    decision = FileOf("decision.json", Decision)
+    watch_decision = FileOf("watched.json", WatchDecision)
+    plan = FileOf("plan.json", Plan)
+    gate_plan = FileOf("gate_plan.json", GateRecord)
+    #: The answer, of a person or of the spec's limit.
+    approval = FileOf("approval.json", Approval)
+    migration = FileOf("migration.json", MigrationRecord)
+    gate_tables = FileOf("gate_tables.json", GateRecord)
+    verify = FileOf("verify.json", VerifyRecord)
+    report = FileOf("report.html", Html)
+
+
+#: Names of the files that an epoch keeps, and of the one of them that is made again later.
+_KEPT = [file.name for file in vars(KeptFiles).values() if isinstance(file, FileOf)]
+_REMADE = "report.html"
+
+
+class RunFiles(KeptFiles):
+    """The folder of one run: files that its steps leave for each other and for people."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.name = name
+        super().__init__(store, f"runs/{name}")
+
+    learning = FileOf("learning.json", LearningMark)
+    #: The plan that a person was asked about.
+    asked = FileOf("asked.json", Asked)
+    progress = FileOf("progress.json", Progress)
+    #: Progress of a rollback.
+    rolled_back = FileOf("rolled_back.json", RolledBack)
+    error = FileOf("error.json", JobError)
+
+    def prediction(self, digest: str) -> StoredFile[Prediction]:
+        """Return the file with the predicted cost of the plan of that digest."""
+        return StoredFile(self, f"prediction_{digest[:12]}.json", Prediction)
+
+    def attempt(self, digest: str) -> StoredFile[AttemptNumber]:
+        """Return the file with the number of the newest attempt at the plan of that digest."""
+        return StoredFile(self, f"attempt_{digest[:12]}.json", AttemptNumber)
+
+    def verdict(self, digest: str, attempt: int) -> StoredFile[Verdict]:
+        """Return the file that decides an attempt at the plan of that digest."""
+        return StoredFile(self, f"verdict_{digest[:12]}_{attempt}.json", Verdict)
+
+
+class EpochFiles(KeptFiles):
+    """The files that an epoch keeps of the run that led to it, beside its epoch.json.
+
+    A manifest holds the digest of every file that no longer changes. If the copying was killed
+    half-way there is no manifest, and the files are read unchecked.
+    """
+
+    def __init__(self, store: Store, number: int) -> None:
+        super().__init__(store, f"epochs/{number:08d}")
+
+    epoch = FileOf("epoch.json", EpochRecord)
+    manifest = FileOf("kept.json", Manifest)
+    prediction = FileOf("prediction.json", Prediction)
+    plan_summary = FileOf("plan.json", PlanSummary)
+
+    def keep(self, run: RunFiles, digest: str) -> None:
+        """Copy the files of the run that has carried out the plan of that digest.
+
+        The epoch is complete without them.
+        """
+        names = {name: name for name in _KEPT} | {run.prediction(digest).name: self.prediction.name}
+        files = {kept: run.read(name) for name, kept in names.items() if run.exists(name)}
+        for name, data in files.items():
+            self.write(name, data)
+        files.pop(_REMADE, None)
+        self.manifest.write(
+            Manifest(sha256={n: hashlib.sha256(data).hexdigest() for n, data in files.items()})
+        )
+
+    def find(self, file: str) -> bytes | None:
+        """Return the file's bytes; None: it is missing.
+
+        Raises
+        ------
+        DamagedError : it is not the file that was kept
+        """
+        data = super().find(file)
+        if data is None or file == self.manifest.name:
+            return data
+        known = self._digests.get(file)
+        if known is not None and hashlib.sha256(data).hexdigest() != known:
+            raise DamagedError(
+                "torn or edited: not the file that was kept", self.path(file), RESTORE
+            )
+        return data
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        found = self.manifest.find()
+        return {} if found is None else found.sha256
+
+
+class RegistryFiles(Folder):
+    """The files of a table that belong to no run and to no epoch."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, "")
+
+    bootstrap = FileOf("bootstrap.json", BootstrapRecord)
+
+    def window(self, end: date | str) -> StoredFile[WindowRecord]:
+        """Return the record of the window that ends before that day."""
+        return StoredFile(self, f"windows/{end}.json", WindowRecord)
+
+    def window_ends(self) -> list[date]:
+        """List the ends of the windows that have a record, ascending."""
+        names = (n.removesuffix(".json") for n in self._store.names("windows"))
+        return [date.fromisoformat(n) for n in names if re.fullmatch(r"\d{4}-\d{2}-\d{2}", n)]
+
+    def spec_channels(self, digest: str) -> StoredFile[list[ChannelRecord]]:
+        """Return the file with the spec's channels when the plan of that digest was published.
+
+        It is not in the epoch's folder, because it is written before the epoch. So every epoch has
+        it.
+        """
+        return StoredFile(self, f"spec_channels/{digest}.json", SpecChannels)
+
+    def error(self, job: str) -> StoredFile[JobError]:
+        """Return the file with the newest error of a job without a run."""
+        return StoredFile(self, f"errors/{job}.json", JobError)

@@ -1,0 +1,100 @@
+"""Removal of old files, so that a registry stops growing. The job maintain calls it.
+
+Epochs stay for ever, with their plans: they are small, and a table may go back to any of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import date, datetime, timedelta
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.profiles import run_names
+from evenkeel.registry.store import Store
+from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
+from partitioning.errors import EvenkeelError
+
+#: Runs that stay however old they are: status pages and forecasts of time ask the newest ones.
+NEWEST_RUNS = 20
+
+
+def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
+    """Remove files of the registry that are older than a moment; return how many of each kind.
+
+    A run stays while its plan starts from the current epoch: it may still move state, and
+    `repair` reads its plan. A run that a person refused, or that is rolled back, has ended: it
+    goes. A file that is removed half-way is removed by the next call.
+
+    Parameters
+    ----------
+    since : nothing that was written from then on is removed
+    days : days of events, before the newest, whose sketches and window records stay
+
+    Raises
+    ------
+    StoreError : the store cannot be reached
+    """
+    store, gone = registry.store, Counter[str]()
+    if not registry.numbers():
+        return {}
+    current, newest = registry.current(), set(run_names(registry)[:NEWEST_RUNS])
+    for name in store.unchanged("runs", since):
+        if name not in newest and not _may_move(registry, name, current.number):
+            store.remove_folder(f"runs/{name}")
+            gone["runs"] += 1
+    for number in registry.numbers()[:-1]:
+        kept = registry.archive(number)
+        if kept.profile.exists():
+            # The largest files, and those that are drawn from them.
+            heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
+            gone["files of epochs"] += _prune_files(store, f"epochs/{number:08d}", since, heavy)
+    docs = set(store.names("data_docs")) - {"index.html"}
+    gone["Data Docs"] = _prune_files(store, "data_docs", since, docs)
+    lists = set(store.names("spec_channels")) - {f"{current.plan_digest}.json"}
+    gone["lists of channels"] = _prune_files(store, "spec_channels", since, lists)
+    gone["windows"] = _prune_days(store, "windows", since, days)
+    for made in store.names("sketches"):
+        gone["sketches"] += _prune_days(store, f"sketches/{made}", since, days)
+    return {kind: count for kind, count in gone.items() if count}
+
+
+def _may_move(registry: Registry, name: str, current: int) -> bool:
+    """Whether a run has a plan that starts from the current epoch, or one that cannot be read."""
+    run = registry.run(name)
+    try:
+        plan = run.plan.find()
+        if plan is None or plan.parent_epoch < current:
+            return False
+        # Its migrate leaves this file before it changes the first table.
+        if run.migration.exists():
+            newest = newest_attempt(run, plan.digest)
+            return not (newest.verdict == ROLL_BACK and newest.ended)
+        answer = run.approval.find()
+    except EvenkeelError:
+        return True
+    return answer is None or answer.approved or answer.digest != plan.digest
+
+
+def _prune_days(store: Store, folder: str, since: datetime, days: int) -> int:
+    """Remove files named by a day that is so many days before the newest; return how many."""
+    found = {name: day for name in store.names(folder) if (day := _day(name)) is not None}
+    if not found:
+        return 0
+    first = max(found.values()) - timedelta(days=days)
+    return _prune_files(store, folder, since, {n for n, day in found.items() if day < first})
+
+
+def _prune_files(store: Store, folder: str, since: datetime, names: Collection[str]) -> int:
+    """Remove those of a folder's files that are older than a moment; return how many."""
+    old = [name for name in store.unchanged(folder, since) if name in names] if names else []
+    for name in old:
+        store.remove(f"{folder}/{name}")
+    return len(old)
+
+
+def _day(name: str) -> date | None:
+    try:
+        return date.fromisoformat(name.rpartition(".")[0])
+    except ValueError:
+        return None

@@ -1,0 +1,80 @@
+"""Errors of a store: it is unreachable, or it refuses. Every other error is a fault of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from partitioning.errors import DOCTOR, EvenkeelError, UnreachableError
+
+#: Base classes of what clients of remote stores raise, beside OSError. They are named, because a
+#: client is imported only where it is used.
+_CLIENT_ERRORS = {
+    "aiohttp.client_exceptions.ClientError",
+    "azure.core.exceptions.AzureError",
+    "botocore.exceptions.BotoCoreError",
+    "botocore.exceptions.ClientError",
+    "fsspec.exceptions.FSTimeoutError",
+    "gcsfs.retry.HttpError",
+    "google.auth.exceptions.GoogleAuthError",
+    "http.client.HTTPException",
+    "paramiko.ssh_exception.SSHException",
+    "urllib3.exceptions.HTTPError",
+}
+
+
+class StoreError(UnreachableError):
+    """A store is down, full, or lets us do less than we must: nothing is known of its files."""
+
+
+class DeniedError(StoreError):
+    """A store is there and refuses, for want of rights: trying again is no use.
+
+    Parameters
+    ----------
+    cannot : what then could not be done
+    why : what the store says
+    where : to which file or folder
+    """
+
+    #: EX_NOPERM of sysexits.h.
+    exit_code = 77
+    retry = False
+
+    def __init__(self, cannot: str, why: str, where: str) -> None:
+        super().__init__(
+            f"may not be {cannot} ({why})",
+            where,
+            f"Give the account that runs this the rights to read, write and delete there; {DOCTOR}",
+        )
+
+
+def _is_store_error(error: Exception) -> bool:
+    """Return whether a client of a store raised this about the store."""
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
+    return isinstance(error, OSError) or not _CLIENT_ERRORS.isdisjoint(names)
+
+
+@contextmanager
+def reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
+    """Turn what a store raises into a StoreError, but for the errors that are `asked` for.
+
+    Parameters
+    ----------
+    cannot : what then could not be done
+    where : to which file
+    """
+    try:
+        yield
+    except (*asked, EvenkeelError):
+        raise
+    except Exception as error:
+        if not _is_store_error(error):
+            # A fault of ours. Nobody should try it again, and take the store for down.
+            raise
+        why = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, PermissionError):
+            raise DeniedError(cannot, why, where) from error
+        raise StoreError(
+            f"cannot be {cannot} ({why})", where, "Look at the store, then run this again"
+        ) from error

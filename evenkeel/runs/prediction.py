@@ -1,0 +1,144 @@
+"""Predictions of what a migration costs, kept as the approver saw them.
+
+The prediction is one file for each plan of a run, created exclusively. No later measurement and no
+later attempt rewrites it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import inf
+
+from evenkeel.quality.tables_suite import FILE_OVERHEAD
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.migration_records import Batch, Prediction
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.runs.params import Throttling
+from evenkeel.runs.timings import Measured, migrations, seconds_per_load
+from partitioning.errors import EvenkeelError
+from partitioning.moves.moves import Move
+from partitioning.planning.batches import Most, batches
+from partitioning.planning.plan import Plan
+from partitioning.workload.profile import Profile
+
+#: Seconds of a rate that make a batch if none is given. More: fewer commits, longer bursts.
+RATE_SECONDS = 60
+#: Part of a budget that makes a batch at most. Each batch shows how much the next will write, so a
+#: smaller part holds the budget more exactly, with more commits.
+SHARE = 1 / 4
+
+
+def batch_limits(plan: Plan, limits: Throttling) -> Most:
+    """Return what one batch of a migration may be at most."""
+    sizes = [limits.batch] if limits.batch is not None else []
+    by_rate = limits.batch is None
+    if by_rate and limits.rate is not None:
+        sizes.append(limits.rate * RATE_SECONDS)
+    # Even without a batch in the spec: a batch's prediction is scaled by the one before it.
+    if plan.budget is not None:
+        sizes.append(plan.budget * SHARE)
+    return Most(
+        bytes=float(min(sizes, default=inf)),
+        rows=float(
+            limits.rate_rows * RATE_SECONDS if by_rate and limits.rate_rows is not None else inf
+        ),
+        files=float(limits.batch_files if limits.batch_files is not None else inf),
+    )
+
+
+def predict(
+    registry: Registry,
+    plan: Plan,
+    profile: Profile | None,
+    limits: Throttling | None = None,
+) -> Prediction:
+    """Predict the cost of a plan from the migrations before it, and what it saves.
+
+    Parameters
+    ----------
+    profile : weighs what a window waits less; None: not known
+    limits : what the migration is held to; None: nothing
+
+    Raises
+    ------
+    DamagedError : a record of an earlier migration or window is torn
+    """
+    limits = limits or Throttling()
+    measured = migrations(registry, plan.function.epoch)
+    tables = max(1, len(plan.tables))
+    parts = _batches(plan, batch_limits(plan, limits), tables)
+    rows = sum(m.rows for m in plan.moves)
+    files = sum(b.files for b in parts)
+    written = plan.bytes + _footer(measured) * files
+    limit = max(limits.seconds(rows, written))
+    seconds = rate = None
+    if measured:
+        rate = sum(m.moved for m in measured) / sum(m.seconds for m in measured)
+        least = min(m.seconds / max(1, m.commits) for m in measured)
+        seconds = sum(max(b.bytes / rate, tables * least) for b in parts)
+    if limit:
+        seconds = max(seconds or 0.0, limit)
+    per_load = seconds_per_load(registry, profile) if profile is not None else None
+    saved = None
+    if per_load is not None:
+        fair = sum(plan.loads_before) / len(plan.function.channels)
+        saved = (plan.imbalance_before - plan.imbalance_after) * fair * per_load
+    return Prediction(
+        digest=plan.digest,
+        rows=rows,
+        bytes=plan.bytes,
+        written=written,
+        tables=tables,
+        batches=parts,
+        seconds=seconds,
+        limit=limit,
+        rate=rate,
+        saved=saved,
+    )
+
+
+def freeze(
+    registry: Registry, run: RunFiles, plan: Plan, profile: Profile, limits: Throttling
+) -> None:
+    """Keep the prediction of a run's plan; one that is kept already stays as it is."""
+    file = run.prediction(plan.digest)
+    if file.exists():
+        return
+    try:
+        made = predict(registry, plan, profile, limits)
+    except EvenkeelError:
+        # A torn record of the past must not stop a plan, above all one that goes back.
+        return
+    with suppress(FileExistsError):
+        file.create(made)
+
+
+def _batches(plan: Plan, most: Most, tables: int) -> tuple[Batch, ...]:
+    """Return the batches of a plan; the rows of split keys follow in one of their own."""
+    whole = [m for m in plan.moves if m.kind != "share"]
+    shares = [m for m in plan.moves if m.kind == "share"]
+    if most == Most():
+        parts: list[list[Move]] = [whole]
+    else:
+        parts = [[m for m in part if m.kind != "share"] for part in batches(plan, most)]
+    return tuple(
+        Batch(
+            rows=sum(m.rows for m in part),
+            bytes=sum(m.bytes for m in part),
+            # Each task reads one channel, and writes one file for each channel that its rows go to.
+            files=len({(m.source, m.target) for m in part}) * tables,
+        )
+        for part in (*parts, shares)
+        if sum(m.rows for m in part)
+    )
+
+
+def _footer(measured: list[Measured]) -> float:
+    """Return the bytes of a file that hold no state, by earlier migrations, or the most there are.
+
+    Files of few rows are mostly footer, so a small move writes far more than it moves.
+    """
+    files = sum(m.files for m in measured)
+    if not files:
+        return float(FILE_OVERHEAD)
+    return max(0.0, sum(m.written - m.moved for m in measured)) / files

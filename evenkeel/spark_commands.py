@@ -1,0 +1,79 @@
+"""Commands of the console that start Spark."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evenkeel.local_env import environment
+from evenkeel.submit import job_names, submit
+from evenkeel.table import open_table
+
+TableName = Annotated[
+    str, typer.Argument(help="a table's name (spec in $EVENKEEL_TABLES or ./tables) or spec file")
+]
+
+
+def repair(
+    table: TableName,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what is wrong and would be done, and end there")
+    ] = False,
+) -> None:
+    """Bring a table's state to its current epoch.
+
+    Finish or undo what was broken off or done by hand. Starts Spark; with --dry-run changes
+    nothing.
+    """
+    open_table(table)
+    asked = ["--spec", table, *(["--dry-run"] if dry_run else [])]
+    raise typer.Exit(submit("repair", asked, environment()))
+
+
+def adopt(
+    table: TableName,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what was found and would be done, and end there")
+    ] = False,
+) -> None:
+    """Take tables that you made yourself under Evenkeel.
+
+    Rewrites each once, in one commit, with the columns slot and channel. Starts Spark; with
+    --dry-run changes nothing.
+    """
+    open_table(table)
+    asked = ["--spec", table, *(["--dry-run"] if dry_run else [])]
+    raise typer.Exit(submit("adopt", asked, environment()))
+
+
+def release(
+    table: TableName,
+    drop_columns: Annotated[
+        bool,
+        typer.Option("--drop-columns", help="rewrite the tables without slot and channel, too"),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done, and end there")
+    ] = False,
+) -> None:
+    """Take Evenkeel out of a table again: its fence and its properties go. Starts Spark."""
+    open_table(table)
+    flags = {"--drop-columns": drop_columns, "--dry-run": dry_run}
+    asked = ["--spec", table, "--release", *(name for name, given in flags.items() if given)]
+    raise typer.Exit(submit("adopt", asked, environment()))
+
+
+def job(
+    name: Annotated[str, typer.Argument(help=f"one of: {', '.join(job_names())}")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="options of the job")] = None,
+    submit_options: Annotated[
+        str,
+        typer.Option("--submit", help="options of spark-submit, in quotes: '--master yarn'"),
+    ] = "",
+) -> None:
+    """Run a job by spark-submit: `evenkeel job bootstrap --spec sales.yaml --end 2026-01-01`.
+
+    For the job's own options: `evenkeel job bootstrap -- --help`.
+    """
+    raise typer.Exit(submit(name, arguments or [], environment(), submit_options))

@@ -1,0 +1,84 @@
+"""Start a job of Evenkeel by spark-submit, wherever the package is installed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from evenkeel.extras import require
+from partitioning.errors import InputError, SetupError
+
+
+def jobs_folder() -> Path:
+    """Return the folder of the jobs, without importing them.
+
+    Raises
+    ------
+    SetupError : the package `evenkeel_spark` is not on the Python path
+    """
+    package = find_spec("evenkeel_spark")
+    if package is None or not package.submodule_search_locations:
+        raise SetupError(
+            "expected the package evenkeel_spark on the Python path, found none",
+            fix="Install the evenkeel wheel, or put the folder spark_jobs/ on PYTHONPATH",
+        )
+    return Path(package.submodule_search_locations[0]) / "jobs"
+
+
+def job_file(job: str) -> str:
+    """Return the path of a job's file, without importing the job."""
+    return str(jobs_folder() / f"{job}.py")
+
+
+def job_names() -> list[str]:
+    """List the names of the jobs."""
+    return sorted(p.stem for p in jobs_folder().glob("*.py") if p.stem != "__init__")
+
+
+def spark_submit() -> str | None:
+    """Return the path of spark-submit: of `SPARK_HOME`, on PATH, or of this Python's PySpark."""
+    home = os.environ.get("SPARK_HOME")
+    places = [
+        *([str(Path(home) / "bin")] if home else []),
+        *os.get_exec_path(),
+        str(Path(sys.executable).parent),
+    ]
+    return shutil.which("spark-submit", path=os.pathsep.join(places))
+
+
+def submit(
+    job: str, arguments: Sequence[str], variables: Mapping[str, str], options: str = ""
+) -> int:
+    """Run a job by spark-submit and wait for it; return its exit code.
+
+    Parameters
+    ----------
+    arguments : of the job
+    variables : what the environment has beside or instead
+    options : of spark-submit, as a shell splits them
+
+    Raises
+    ------
+    InputError : there is no such job
+    SetupError : there is no spark-submit
+    MissingExtraError : PySpark or Delta is not installed
+    """
+    if job not in job_names():
+        raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
+    require("spark", "pyspark", "delta")
+    command = spark_submit()
+    if command is None:
+        raise SetupError(
+            "expected spark-submit in $SPARK_HOME/bin or on PATH, found none",
+            fix="Set SPARK_HOME, or install Spark with: pip install 'evenkeel[spark]'",
+        )
+    # The driver needs this package, so it runs this Python; so do workers on this machine.
+    here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+    env = {**here, **os.environ, **variables}
+    return subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)

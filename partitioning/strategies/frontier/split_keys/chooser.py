@@ -1,0 +1,136 @@
+"""The choice between plans that split keys, plans of whole keys, and no change at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
+from partitioning.strategies.frontier.problem import Problem
+from partitioning.strategies.frontier.request import Candidate, Request
+from partitioning.strategies.frontier.split_keys.splitting import shared_plan
+from partitioning.strategies.frontier.tradeoff import CLOSE, lowest
+from partitioning.strategies.frontier.whole_keys import plan_whole_keys
+from partitioning.workload.metrics import channel_loads, imbalance
+
+#: Relative margin below the goal when planning split keys, because shares are rounded to whole
+#: parts of `split.PARTS`.
+SHARE_ROUNDING = 2e-6
+
+
+def choose_plan(request: Request, task: Problem) -> PartitioningFunction:
+    """Return the function that splits keys only where whole keys do not do.
+
+    Examples
+    --------
+    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.strategies.frontier.options import FrontierOptions
+    >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
+    >>> from partitioning.workload.profile import profile_of_keys
+    >>> load = np.append(np.ones(99), 99.0)  # one key has half of the load
+    >>> profile = profile_of_keys(KEY, hashed_keys(100, 0), load, 64, threshold=2.0)
+    >>> options = FrontierOptions(max_imbalance=1.01, splitting=True)
+    >>> request = Request.of(profile, None, numbered_channels(4), options)
+    >>> len(choose_plan(request, request.problem(profile, None)).split)
+    1
+
+    Raises
+    ------
+    InputError : several resources, or a budget that does not empty the channels that close
+    """
+    if len(set(request.options.resources)) > 1:
+        raise InputError("splitting evens out one resource", "resources", "Give one, say L")
+    whole = _whole_keys_suffice(request, task)
+    return request.function(_best_split(request, task)) if whole is None else whole
+
+
+def _whole_keys_suffice(request: Request, task: Problem) -> PartitioningFunction | None:
+    """Return the function of whole keys if it is good enough, else None."""
+    goal = request.options.max_imbalance
+    if goal is None:
+        return None
+    if task.forced > request.budget:
+        return None
+    function = request.function(plan_whole_keys(request, task))
+    reached = imbalance(channel_loads(function, request.profile), function.capacities)
+    affordable = reached <= goal and request.bytes_to_join(task, function) <= request.budget
+    return function if affordable else None
+
+
+@dataclass
+class _SplitPlanner:
+    """Plan split keys for one goal after another, and keep every candidate in `tried`."""
+
+    request: Request
+    task: Problem
+    tried: list[Candidate] = field(default_factory=list)
+
+    @property
+    def reached(self) -> float:
+        """Least imbalance of all candidates."""
+        return min(c.imbalance for c in self.tried)
+
+    def plan(self, goal: float) -> tuple[float, Candidate] | None:
+        """Return the imbalance reached and its candidate; None where the goal is missed."""
+        options = self.request.options
+        found = shared_plan(
+            self.task,
+            self.request.previous,
+            goal,
+            self.request.budget,
+            options.copies,
+            options.worth,
+        )
+        self.tried.append(found)
+        return (found.imbalance, found) if found.imbalance <= _rounded(goal) else None
+
+
+def _rounded(goal: float) -> float:
+    """Return the most imbalance that counts as the goal."""
+    return goal * (1 + SHARE_ROUNDING)
+
+
+def _best_split(request: Request, task: Problem) -> Candidate:
+    """Return the best of several plans with split keys, or the unchanged state."""
+    aim, copies = request.options.max_imbalance, request.options.copies
+    goal = 1 + CLOSE if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
+    level, unchanged = _unchanged(request, task)
+    if unchanged is not None and copies is not None and unchanged.most_copies > copies:
+        # Too many copies may stay only where the budget does not allow the way to fewer.
+        unchanged = unchanged if request.budget < np.inf else None
+    elif unchanged is not None and unchanged.imbalance <= _rounded(goal):
+        return unchanged
+    planner = _SplitPlanner(request, task)
+    found = planner.plan(goal)
+    if unchanged is not None:
+        fewer = found is not None and found[1].copies < unchanged.copies
+        if unchanged.imbalance <= _rounded(goal) and not fewer:
+            return unchanged
+        if found is None:
+            planner.tried.append(unchanged)
+    if request.budget < np.inf and planner.reached > _rounded(goal):
+        # A budget too small for the goal would be spent on the first channels only.
+        if level < planner.tried[0].imbalance:
+            planner.plan(_rounded(level))
+        lowest(goal, planner.reached, planner.plan, request.deadline)
+    # A candidate that missed its own goal may still be the most even.
+    return min(planner.tried, key=lambda c: c.imbalance)
+
+
+def _unchanged(request: Request, task: Problem) -> tuple[float, Candidate | None]:
+    """Return the imbalance of the previous function, and its state if that may stay.
+
+    The imbalance is infinite where the channels change. The state may not stay where channels
+    close, where a key was put elsewhere by hand, or where a named key is split.
+    """
+    previous = request.previous
+    if previous is None or previous.channels != request.channels:
+        return np.inf, None
+    level = imbalance(channel_loads(previous, request.profile), previous.capacities)
+    fixed = task.profile.heavy[task.fixed[task.profile.slots :]]
+    named_is_split = (previous.split.find(fixed) >= 0).any()
+    if named_is_split or (task.start != task.home).any():
+        return level, None
+    return level, Candidate(task, task.home, level, previous.split.weights)

@@ -1,0 +1,1 @@
+"""What Airflow knows of a table's runs: their states, what they wait for, what blocks them."""

@@ -1,0 +1,144 @@
+"""Half-moved and misplaced tables: what blocks a run, and who may recover or repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.jobs.job import Job, most_recent_job
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from evenkeel.inspect.half_moved import HalfMoved, half_moved
+from evenkeel.inspect.status import TableStatus
+from evenkeel.registry.profiles import run_names
+from evenkeel.registry.run_folder import folder_name, safe_name
+from evenkeel.table import Table
+from evenkeel_ui.access import REBALANCE, REPAIR, ROLL_BACK, WATCH, DagAccessEntity, may
+from evenkeel_ui.airflow_runs.runs import ENDED
+from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow
+from partitioning.errors import EvenkeelError
+
+
+def blocked(
+    session: Session, user: BaseUser, table: str, dag: str, half: HalfMoved | None
+) -> list[str]:
+    """Return why a run of the DAG cannot start now, one sentence each; empty if it can."""
+    why = []
+    if half is not None:
+        why.append(
+            f"The table is half moved by run {half.run}. Let that run go on, or undo it, first."
+        )
+    seen = session.scalar(select(DagModel).where(DagModel.dag_id == dag))
+    if seen is None or seen.is_stale:
+        why.append(
+            f"Airflow does not know the DAG {dag}. It reads the DAGs folder every few minutes; if "
+            "the DAG stays away, look at Airflow's import errors."
+        )
+    movers = [f"{kind}{table}" for kind in MOVERS]
+    query = select(DagRun).where(DagRun.dag_id.in_(movers), DagRun.state.not_in(ENDED))
+    for run in session.scalars(query):
+        readable = may(user, "GET", run.dag_id)
+        name = folder_name(run.dag_id, run.run_id)
+        which = f"Run {name}" if readable else "A run that you may not read"
+        why.append(f"{which} is under way. Wait for its end, or stop it.")
+    if not scheduler_alive(session):
+        why.append("Airflow's scheduler does not run, so nothing would start. Start it first.")
+    return why
+
+
+def why_not(session: Session, user: BaseUser, found: Table, dag: str) -> list[str]:
+    """Return why a run cannot start now; damaged files are reported where they are read."""
+    registry = found.registry
+    try:
+        half = half_moved(registry, run_names(registry))
+    except EvenkeelError:
+        half = None
+    return blocked(session, user, found.spec.table, dag, half)
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A half-moved table, and the user's rights to recover it.
+
+    Parameters
+    ----------
+    dag, run : ids of the run in Airflow; None if Airflow has forgotten it
+    visible : the user may read that run
+    may : the user may let it go on, or undo it
+    paused : its DAG is paused, so no task starts
+    may_repair : the user may start the repair DAG
+    since : when its run ended; None if Airflow has forgotten it
+    """
+
+    table: str
+    half: HalfMoved
+    dag: str | None
+    run: str | None
+    visible: bool
+    may: bool
+    paused: bool
+    may_repair: bool = False
+    since: datetime | None = None
+
+
+def stuck_table(
+    session: Session, user: BaseUser, table: str, half: HalfMoved | None
+) -> Stuck | None:
+    """Return the state of a half-moved table that no run works on.
+
+    None: the table is not half moved, or its run or a repair is active.
+    """
+    if half is None:
+        return None
+    repair = may_repair(user, table)
+    dags = [f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH)]
+    repairs = select(DagRun.id).where(
+        DagRun.dag_id == f"{REPAIR}{table}", DagRun.state.not_in(ENDED)
+    )
+    query = select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date)
+    query = query.where(DagRun.dag_id.in_(dags))
+    for dag, run, state, end in session.execute(query.order_by(DagRun.id.desc())):
+        if half.run not in (folder_name(dag, run), safe_name(run)):
+            continue
+        if str(state) not in ENDED or session.scalars(repairs).first() is not None:
+            return None
+        visible = may(user, "GET", dag)
+        allowed = visible and may(user, "PUT", dag, DagAccessEntity.TASK_INSTANCE)
+        paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
+        return Stuck(table, half, dag, run, visible, allowed, bool(paused), repair, end)
+    readable = may(user, "GET", f"{ROLL_BACK}{table}")
+    return Stuck(table, half, None, None, readable, False, False, repair)
+
+
+def may_repair(user: BaseUser, table: str) -> bool:
+    """Return whether the user may start the table's repair DAG."""
+    return may(user, "POST", f"{REPAIR}{table}", DagAccessEntity.RUN)
+
+
+def misplaced(now: TableStatus, rows: Iterable[RunRow], errors: Iterable[str | None]) -> str | None:
+    """Return why rows of a table may stand where its epoch does not put them; None: they do not.
+
+    Parameters
+    ----------
+    rows : newest runs of the table; while one of its movers runs, rows may be anywhere
+    errors : error lines of the newest failed runs
+    """
+    if any(r.goes_on and r.dag.startswith(MOVERS) for r in rows):
+        return None
+    table = now.table.spec.table
+    if any(error and f"{REPAIR}{table}" in error for error in errors):
+        return "the newest failed run found rows that its epoch does not put there"
+    if any(gate.suite == "after" and not gate.passed for gate in now.gates):
+        return "the tables did not pass their newest check"
+    return None
+
+
+def scheduler_alive(session: Session) -> bool:
+    """Return whether a scheduler has sent a heartbeat recently."""
+    job: Job | None = most_recent_job("SchedulerJob", session=session)
+    return job is not None and job.is_alive()

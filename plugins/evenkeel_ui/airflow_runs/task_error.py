@@ -1,0 +1,76 @@
+"""Say why a task failed, in one line: from the file that its job left, else from its log."""
+
+from __future__ import annotations
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.log.log_reader import TaskLogReader
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.job_error import error_left
+from evenkeel.registry.run_folder import find_folder
+from evenkeel_ui.access import DagAccessEntity, may
+from evenkeel_ui.airflow_runs.windows import OPERATOR
+from partitioning.errors import EvenkeelError
+
+#: Messages of a log that are read for the error line: enough for hours of a Spark job.
+MESSAGES = 50_000
+#: Task -> its job, where their names differ.
+JOBS = {"release": "adopt"}
+#: Jobs that leave their errors beside the runs, because they have none.
+WITHOUT_RUN = ("maintain", "repair", "apply_window", "adopt")
+_MARK = "evenkeel: error: "
+
+
+def error_line(
+    session: Session, user: BaseUser, found: Registry, dag: str, run: str, task: str | None
+) -> str | None:
+    """Return the error of a failed task: from the job's error file, else from the task's log.
+
+    The steps between the jobs leave their errors in the log alone. None: there is no error line, or
+    the user may not read it.
+    """
+    if task is None or not may(user, "GET", dag, DagAccessEntity.TASK_LOGS):
+        return None
+    query = (
+        select(TaskInstance)
+        .where(TaskInstance.dag_id == dag, TaskInstance.run_id == run)
+        .where(TaskInstance.task_id == task)
+        .options(joinedload(TaskInstance.dag_model), joinedload(TaskInstance.trigger))
+    )
+    instance = session.scalar(query)
+    if instance is None:
+        return None
+    job = "apply_window" if instance.operator == OPERATOR else JOBS.get(task, task)
+    try:
+        name = None if job in WITHOUT_RUN else find_folder(found.store, dag, run)
+        left = error_left(found, job, name, str(instance.id))
+    except EvenkeelError:
+        left = None  # a store that is down has a line of its own on the page
+    return _first_line(left.message) if left is not None else _logged(instance)
+
+
+def _first_line(text: str | None) -> str | None:
+    text = (text or "").strip()
+    return text.splitlines()[0][:500] if text else None
+
+
+def _logged(instance: TaskInstance) -> str | None:
+    """Return the error line in the log of a task."""
+    said = last = None
+    try:
+        stream, _ = TaskLogReader().read_log_chunks(instance, instance.try_number, {})
+        for count, message in enumerate(stream):
+            text = str(getattr(message, "event", message))
+            if _MARK in text:
+                said = text.split(_MARK, 1)[1]
+            elif (getattr(message, "level", None) or "") in ("error", "critical"):
+                detail = getattr(message, "error_detail", None) or []
+                last = str(detail[0].get("exc_value") or text) if detail else text
+            if count >= MESSAGES:
+                break
+    except Exception as error:  # a log may be on any store, and no error of it may break the page
+        return f"the log cannot be read ({type(error).__name__})"
+    return _first_line(said or last)

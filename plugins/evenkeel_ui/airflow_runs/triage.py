@@ -1,0 +1,194 @@
+"""Sort a table's runs: failed, waiting for a person, under way, others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote, urlsplit
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.configuration import conf
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from evenkeel.registry.run_folder import folder_name, safe_name
+from evenkeel.render.formatting import seconds_text
+from evenkeel_ui.access import (
+    ADOPT,
+    KINDS,
+    REBALANCE,
+    RELEASE,
+    REPAIR,
+    ROLL_BACK,
+    WATCH,
+    readable_dags,
+)
+from evenkeel_ui.airflow_runs.runs import ENDED, ORDER, AirflowRun
+from evenkeel_ui.airflow_runs.windows import failed_windows
+from evenkeel_ui.airflow_versions import WAITING
+
+#: Kinds of runs that move state: while one goes on, no other can start.
+MOVERS = (REBALANCE, ROLL_BACK, REPAIR, ADOPT, RELEASE)
+#: Runs of each DAG that a table's page lists; of every table, the overview asks for the newest.
+LISTED = 5
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run in Airflow; `tasks` maps each task's id to its state."""
+
+    dag: str
+    table: str
+    run: str
+    state: str
+    started: datetime | None
+    ended: datetime | None
+    by: str | None
+    tasks: Mapping[str, str | None]
+
+    @property
+    def name(self) -> str:
+        """Name of the run's folder."""
+        return folder_name(self.dag, self.run)
+
+    @property
+    def names(self) -> set[str]:
+        """Names that the folder may have: release 0.1.0 named it by the run alone."""
+        return {self.name, safe_name(self.run)}
+
+    @property
+    def ours(self) -> bool:
+        """Whether Evenkeel has a page for the run."""
+        return self.dag.startswith((REBALANCE, ROLL_BACK, WATCH))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run has not ended."""
+        return self.state not in ENDED
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run waits for a person's approval."""
+        return self.goes_on and self.tasks.get("approve") in WAITING
+
+    @property
+    def failed_task(self) -> str | None:
+        """The task that failed first; `report` fails because another one did."""
+        order = [*ORDER, *(t for t in self.tasks if t not in ORDER)]
+        return next((t for t in order if self.tasks.get(t) == "failed"), None)
+
+    @property
+    def took(self) -> str:
+        """Time that the run took so far, as text."""
+        if self.started is None:
+            return "–"
+        return seconds_text(((self.ended or datetime.now(UTC)) - self.started).total_seconds())
+
+    @property
+    def result(self) -> str:
+        """Result of the run by the states of its tasks, as text."""
+        if self.waits:
+            return "waits for approval"
+        if self.goes_on:
+            now = [t for t, state in self.tasks.items() if state == "running"]
+            return f"at {now[0]}" if now else "waits for its turn"
+        if self.state == "failed":
+            at = f"failed at {self.failed_task}" if self.failed_task else "was stopped"
+            return at + (", rolled back" if self.tasks.get("roll_back") == "success" else "")
+        if self.tasks.get("publish") == "success":
+            return "published an epoch"
+        if self.tasks.get("publish") == "skipped":
+            return "nothing moved"
+        return "done"
+
+    @property
+    def links(self) -> tuple[str, str | None]:
+        """URLs of Airflow's page of the run, and of the log of the failed task."""
+        run = f"{airflow_home()}/dags/{quote(self.dag)}/runs/{quote(self.run, safe='')}"
+        return run, self.failed_task and f"{run}/tasks/{self.failed_task}"
+
+
+def airflow_home() -> str:
+    """Return the path prefix of Airflow's own pages."""
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+
+
+def recent(
+    session: Session, user: BaseUser, tables: Iterable[str], count: int = LISTED
+) -> list[RunRow]:
+    """Return the newest `count` runs of each DAG that the user may read, and all active ones.
+
+    Runs of the team's own DAGs are among them if a window of one of the tables failed there.
+    Failed runs come first, then waiting ones, active ones and others; the newest first in each.
+    """
+    tables = [*tables]
+    dags = {f"{kind}{table}": table for table in tables for kind in KINDS}
+    windows = failed_windows(session, tables)
+    readable = readable_dags(user, [*dags, *{dag for dag, _, _ in windows}])
+    dags = {dag: table for dag, table in dags.items() if dag in readable}
+    place = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
+    ranked = select(DagRun.id, place.label("place")).where(DagRun.dag_id.in_(dags)).subquery()
+    newest = or_(ranked.c.place <= count, DagRun.state.not_in(ENDED))
+    query = select(DagRun).join(ranked, ranked.c.id == DagRun.id).where(newest)
+    found = session.scalars(query.order_by(DagRun.id.desc())).all()
+    states: dict[tuple[str, str], dict[str, str | None]] = {}
+    if found:
+        asked = select(
+            TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state
+        ).where(
+            TaskInstance.dag_id.in_({r.dag_id for r in found}),
+            TaskInstance.run_id.in_({r.run_id for r in found}),
+        )
+        for dag, run, task, state in session.execute(asked):
+            states.setdefault((dag, run), {})[task] = str(state) if state else None
+    rows = [_window(session, *window) for window in windows.items() if window[0][0] in readable]
+    rows += [
+        RunRow(
+            r.dag_id,
+            dags[r.dag_id],
+            r.run_id,
+            str(r.state),
+            r.start_date,
+            r.end_date,
+            r.triggering_user_name,
+            states.get((r.dag_id, r.run_id), {}),
+        )
+        for r in found
+    ]
+    return sorted(rows, key=lambda r: (r.state != "failed", not r.waits, not r.goes_on))
+
+
+def _window(session: Session, window: tuple[str, str, str], table: str) -> RunRow:
+    """Return the row of a failed window in a DAG of the team, without other tasks of the run."""
+    dag, run, task = window
+    known = session.scalars(select(DagRun).where(DagRun.dag_id == dag, DagRun.run_id == run)).one()
+    when = known.start_date, known.end_date
+    by = known.triggering_user_name
+    return RunRow(dag, table, run, "failed", *when, by, {task: "failed"})
+
+
+def row_of(table: str, known: AirflowRun | None) -> RunRow | None:
+    """Return the row of one run of the table; None if Airflow does not know it."""
+    if known is None:
+        return None
+    when = known.started, known.ended
+    return RunRow(known.dag, table, known.run, known.state, *when, known.by, known.tasks)
+
+
+def pressing(rows: list[RunRow]) -> list[RunRow]:
+    """Return the runs that need attention.
+
+    These are all active runs, and the newest run of each DAG if it failed.
+    """
+    newest: dict[tuple[str, str], RunRow] = {}
+    for row in rows:
+        best = newest.get((row.table, row.dag))
+        if best is None or (row.started or _NEVER) > (best.started or _NEVER):
+            newest[row.table, row.dag] = row
+    return [r for r in rows if r.goes_on or (r.state == "failed" and newest[r.table, r.dag] is r)]
+
+
+_NEVER = datetime.min.replace(tzinfo=UTC)

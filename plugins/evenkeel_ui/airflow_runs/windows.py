@@ -1,0 +1,73 @@
+"""Find the failed windows of a table in the DAGs of its team, by the operator `ApplyWindow`.
+
+`apply_TABLE` is for windows by hand. The daily window is a task in a DAG that has any name, so it
+is found by its operator. The spec among its rendered arguments says which table it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+from airflow.models.taskinstance import TaskInstance
+from sqlalchemy import exists, select
+from sqlalchemy.orm import Session, aliased
+
+from evenkeel.spec.loading import load_spec
+from evenkeel_ui.access import APPLY
+from partitioning.errors import EvenkeelError
+
+OPERATOR = "ApplyWindow"
+#: Failed windows that one page looks at. Each costs a read of its spec.
+MOST = 100
+
+
+def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, str, str], str]:
+    """Return (DAG, run, task) -> table of each window that failed, and that no later one passed.
+
+    Airflow has an index on the state of tasks, so this costs little however many tasks there are.
+    """
+    later = aliased(TaskInstance)
+    followed = exists().where(
+        later.dag_id == TaskInstance.dag_id,
+        later.task_id == TaskInstance.task_id,
+        later.state.in_(("success", "failed")),
+        later.end_date > TaskInstance.end_date,
+    )
+    query = (
+        select(
+            TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, Rendered.rendered_fields
+        )
+        .join(
+            Rendered,
+            (Rendered.dag_id == TaskInstance.dag_id)
+            & (Rendered.run_id == TaskInstance.run_id)
+            & (Rendered.task_id == TaskInstance.task_id)
+            & (Rendered.map_index == TaskInstance.map_index),
+        )
+        .where(TaskInstance.state == "failed", TaskInstance.operator == OPERATOR, ~followed)
+        .where(TaskInstance.dag_id.not_like(f"{APPLY.rstrip('_')}\\_%", escape="\\"))
+        .order_by(TaskInstance.end_date.desc())
+        .limit(MOST)
+    )
+    known = {*tables}
+    found = {}
+    for dag, run, task, fields in session.execute(query):
+        table = _table_of(fields or {})
+        if table in known:
+            found[dag, run, task] = table
+    return found
+
+
+def _table_of(fields: dict[str, object]) -> str | None:
+    """Return the name of the table that a task's rendered arguments are about."""
+    arguments = fields.get("application_args")
+    if not isinstance(arguments, list) or "--spec" not in arguments[:-1]:
+        return None
+    spec = str(arguments[arguments.index("--spec") + 1])
+    try:
+        return load_spec(spec).table
+    except (EvenkeelError, OSError):
+        # The file may be on the worker alone.
+        return Path(spec).stem

@@ -1,0 +1,167 @@
+"""Show one channel: what it carries, its load over windows, what came and went, its seconds."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from evenkeel.inspect.epoch_diff import compare
+from evenkeel.inspect.load_charts import windows_svg
+from evenkeel.inspect.load_history import PastWindow, channel_seconds, past_windows
+from evenkeel.inspect.status import TableStatus, table_status
+from evenkeel.render.charts import NARROW, WIDE
+from evenkeel_ui.access import ReadableTable
+from evenkeel_ui.web import page, sort
+from partitioning.errors import EvenkeelError
+from partitioning.function.hashing import slot_of
+
+#: Rows of each table at first, most rows of a page, and newest epochs whose moves are listed.
+FIRST, MOST, EPOCHS = 20, 10_000, 6
+router = APIRouter(prefix="/tables/{table}", tags=["pages"])
+PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
+MOVED = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
+
+
+@router.get("/channels/{number}", response_class=HTMLResponse)
+def channel_page(
+    request: Request, found: ReadableTable, number: int, every: bool = False
+) -> HTMLResponse:
+    """Show a channel's keys and slots by load, its load over windows, moves and seconds."""
+    now = table_status(found)
+    channels = now.epoch.function.channels if now.epoch else ()
+    if not 0 <= number < len(channels):
+        span = f"0 to {len(channels) - 1}" if channels else "none yet"
+        raise HTTPException(404, f"There is no channel {number} of {found.spec.table}: {span}.")
+    problems = [*now.problems]
+    name, most = channels[number].name, MOST if every else FIRST
+    parts = sort(request, _parts(now, number), PARTS, "-load", "parts")
+    moves = sort(request, _moves(now, number, problems), MOVED, "-epoch", "moves")
+    windows = past_windows(found.registry, problems)
+    try:
+        seconds = channel_seconds(found.registry, number)
+    except EvenkeelError as error:
+        seconds = []
+        problems.append(str(error))
+    shares = [w.share(name) for w in windows]
+    return page(
+        request,
+        "channel.html.j2",
+        table=found.spec.table,
+        spec=found.spec,
+        now=now,
+        number=number,
+        channel=name,
+        share=now.shares[number] if now.shares else None,
+        load=float(now.loads[number]) if now.loads is not None else None,
+        capacity=channels[number].capacity,
+        count=len(channels),
+        parts=parts[:most],
+        parts_count=len(parts),
+        moves=moves[:most],
+        moves_count=len(moves),
+        windows=list(zip(windows, shares, strict=True))[::-1],
+        picture=drawn(windows, shares, f"Load of channel {name} over windows"),
+        seconds=seconds[::-1],
+        epochs=EPOCHS,
+        problems=list(dict.fromkeys(problems)),
+    )
+
+
+def drawn(
+    windows: list[PastWindow],
+    values: list[float | None],
+    label: str,
+    trigger: float | None = None,
+) -> dict[str, Markup] | None:
+    """Draw a value over windows, `wide` and `narrow`; None: there is no window with a value."""
+    if not any(v is not None for v in values):
+        return None
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    return {
+        size: Markup(windows_svg(windows, values, label, trigger, width=width))
+        for size, width in sizes
+    }
+
+
+def _parts(now: TableStatus, number: int) -> list[dict[str, Any]]:
+    """Return the heavy keys and slots of a channel; a slot without its keys that are listed."""
+    if now.epoch is None:
+        return []
+    function = now.epoch.function
+    own = np.flatnonzero(function.slots == number)
+    if now.learned is None:
+        return [
+            {"name": f"slot {s}", "kind": "slot", "load": None, "bytes": None, "key": False}
+            for s in own.tolist()
+        ]
+    profile = now.learned.profile
+    slot_load, slot_bytes = profile.load.copy(), profile.bytes.copy()
+    places = slot_of(profile.heavy, len(function.slots))
+    np.subtract.at(slot_load, places, profile.heavy_load)
+    np.subtract.at(slot_bytes, places, profile.heavy_bytes)
+    found: list[dict[str, Any]] = [
+        {
+            "name": f"slot {s}",
+            "kind": "slot",
+            "load": max(float(slot_load[s]), 0.0),
+            "bytes": max(float(slot_bytes[s]), 0.0),
+            "key": False,
+        }
+        for s in own.tolist()
+    ]
+    split = function.split.find(profile.heavy)
+    owner = function.lookup_hashes(profile.heavy)
+    item, channels, weights = function.split.owners(split[split >= 0])
+    shared = np.flatnonzero(split >= 0)[item]
+    part = np.where((owner == number) & (split < 0), 1.0, 0.0)
+    np.add.at(part, shared, np.where(channels == number, weights, 0.0))
+    pinned = np.isin(profile.heavy, function.explicit_keys)
+    for i in np.flatnonzero(part > 0).tolist():
+        kind = "split key" if split[i] >= 0 else "pinned key" if pinned[i] else "key, by its slot"
+        found.append(
+            {
+                "name": profile.heavy_names[i],
+                "kind": f"{kind} ({part[i]:.0%})" if split[i] >= 0 else kind,
+                "load": float(profile.heavy_load[i] * part[i]),
+                "bytes": float(profile.heavy_bytes[i] * part[i]),
+                "key": True,
+            }
+        )
+    return found
+
+
+def _moves(now: TableStatus, number: int, problems: list[str]) -> list[dict[str, Any]]:
+    """Return what came to the channel and what left it, in the newest epochs."""
+    if now.epoch is None:
+        return []
+    registry, profile = now.table.registry, now.learned and now.learned.profile
+    found = []
+    for epoch in range(max(1, now.epoch.number - EPOCHS + 1), now.epoch.number + 1):
+        try:
+            between = compare(registry, epoch - 1, epoch, profile)
+        except EvenkeelError as error:
+            problems.append(str(error))
+            continue
+        problems += between.problems
+        longer = max(between.old.function.channels, between.new.function.channels, key=len)
+        for move in between.moves:
+            if number not in (move.source, move.target):
+                continue
+            comes = move.target == number
+            found.append(
+                {
+                    "epoch": epoch,
+                    "way": "in" if comes else "out",
+                    "name": move.name,
+                    "other": longer[move.source if comes else move.target].name,
+                    "load": move.load if profile is not None else None,
+                    "bytes": move.bytes if profile is not None else None,
+                    "reason": move.reason,
+                }
+            )
+    return found

@@ -1,0 +1,152 @@
+"""Status of every table for the overview, read again as far as time allows.
+
+To read a table's files takes milliseconds, so to read a thousand tables takes seconds. Each request
+reads tables for a limited time, and shows all of them. First come those that may stand half moved:
+a run of theirs goes on or has failed. Then come those that were read longest ago. So a few tables
+are always read anew, and the page says how old each table's figures are.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+
+from evenkeel.inspect.half_moved import HalfMoved
+from evenkeel.inspect.status import table_status
+from evenkeel.quality.data_docs import Page
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+
+#: Tables that each request reads at least, whatever the time.
+LEAST = 8
+#: Seconds of reading, first of urgent tables and then of others, after which a request shows the
+#: rest as they were read before.
+SECONDS = 0.3
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)[-:](\d\d)[-:](\d\d)")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """Figures of a table that the overview shows; None: there is none.
+
+    Parameters
+    ----------
+    share : load of the hottest channel over its fair share
+    planned : bytes that the plan of the epoch moves
+    learned : when the newest profile was learned
+    read : when the files were read, UTC
+    """
+
+    spec: TableSpec
+    epoch: int | None = None
+    published: str | None = None
+    imbalance: float | None = None
+    floor: float | None = None
+    hottest: str | None = None
+    share: float | None = None
+    planned: float | None = None
+    state: float | None = None
+    learned: datetime | None = None
+    gates: tuple[Page, ...] = ()
+    problems: tuple[str, ...] = ()
+    half: HalfMoved | None = None
+    read: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.spec.table
+
+    @property
+    def updated(self) -> datetime | str | None:
+        """When its figures came up: with the newest profile, else with the epoch."""
+        return self.learned or self.published
+
+    @property
+    def measured(self) -> bool:
+        """Whether the imbalance is known."""
+        return self.imbalance is not None
+
+
+class Statuses:
+    """The newest rows of all tables, kept in this process."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, TableRow] = {}
+        self._lock = Lock()
+
+    def rows(
+        self,
+        specs: Sequence[TableSpec],
+        seconds: float = SECONDS,
+        urgent: Collection[str] = (),
+    ) -> list[TableRow]:
+        """Return a row of each table; those not read yet have no figures.
+
+        Parameters
+        ----------
+        seconds : of reading, for urgent tables and again for others; then older rows are shown
+        urgent : tables that are read before the others, as are those that were half moved
+        """
+        with self._lock:
+            known = dict(self._rows)
+        # The same name in an edited spec is another table.
+        known = {s.table: r for s in specs if (r := known.get(s.table)) and r.spec == s}
+        urgent = {*urgent, *(name for name, row in known.items() if row.half)}
+        oldest = sorted(specs, key=lambda s: _read(known.get(s.table)))
+        for group in (
+            [s for s in oldest if s.table in urgent],
+            [s for s in oldest if s.table not in urgent],
+        ):
+            until = time.monotonic() + seconds
+            for count, spec in enumerate(group):
+                if count >= LEAST and time.monotonic() > until:
+                    break
+                known[spec.table] = _row(spec)
+        with self._lock:
+            self._rows |= known
+        return [known.get(spec.table) or TableRow(spec) for spec in specs]
+
+
+def _read(row: TableRow | None) -> datetime:
+    return _NEVER if row is None or row.read is None else row.read
+
+
+def _row(spec: TableSpec) -> TableRow:
+    """Read a table's files."""
+    now = table_status(Table(spec))
+    epoch, learned, hottest = now.epoch, now.learned, now.hottest
+    return TableRow(
+        spec,
+        epoch=epoch.number if epoch else None,
+        published=epoch.published if epoch else None,
+        imbalance=now.imbalance,
+        floor=now.floor,
+        hottest=epoch.function.channels[hottest].name if epoch and hottest is not None else None,
+        share=now.shares[hottest] if now.shares and hottest is not None else None,
+        planned=now.plan.bytes if now.plan else None,
+        state=float(learned.profile.bytes.sum()) if learned else None,
+        learned=_moment(learned.source) if learned else None,
+        gates=now.gates,
+        problems=now.problems,
+        half=now.half,
+        read=datetime.now(UTC),
+    )
+
+
+def _moment(run: str) -> datetime | None:
+    """Return the moment in a run's name, which Airflow gives in UTC."""
+    found = _MOMENT.search(run)
+    if found is None:
+        return None
+    day, *clock = found.groups()
+    return datetime.fromisoformat(f"{day}T{':'.join(clock)}").replace(tzinfo=UTC)
+
+
+#: Those of this process.
+STATUSES = Statuses()

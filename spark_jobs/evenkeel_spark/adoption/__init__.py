@@ -1,0 +1,1 @@
+"""Take tables that a team made itself under Evenkeel, and out again."""

@@ -1,0 +1,47 @@
+"""Adopt: take tables that a team made itself under Evenkeel, or release them again.
+
+Adopting rewrites each table once, in one commit, with the columns slot and channel, and publishes
+epoch 0. With --dry-run it says what it found and would do. With --release it takes Evenkeel out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from evenkeel_spark.adoption.adopt import adopt
+from evenkeel_spark.adoption.release import release
+from evenkeel_spark.runtime.command import parser, run_job, say
+from partitioning.errors import InputError
+
+
+def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    dry_run = options.dry_run is not None
+    if options.drop_columns is not None and options.release is None:
+        raise InputError("is for --release only", "--drop-columns", "Give --release, too")
+    if options.release is not None:
+        names = release(spark, table, options.drop_columns is not None, dry_run)
+        say(f"{len(names)} tables {'would be ' if dry_run else ''}released")
+    else:
+        adopt(spark, table, dry_run)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    arguments = parser(__doc__ or "")
+    # Airflow passes an empty value where a Param is off, so these take one.
+    for name, told in (
+        ("--dry-run", "say what was found and would be done; change nothing"),
+        ("--release", "take Evenkeel out again"),
+        ("--drop-columns", "with --release: rewrite the tables without slot and channel"),
+    ):
+        arguments.add_argument(name, nargs="?", const="yes", help=told)
+    return run_job(arguments, _body, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Windows of events: which are in the state, and how one gets in."""

@@ -1,0 +1,292 @@
+"""The windows that are in a state table, and the one that may come next.
+
+The table's commits say it, from the newest one back, through each RESTORE and CLONE. If they do
+not, a person must say up to which day the table has all events. Delta's transaction id keeps a
+window from being added to another state than the one that was seen: app
+`evenkeel/TABLE/windows/count`, and as the version one more than the number that was seen. So of all
+windows that have seen one state, only one is added, and Delta skips the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.windows import window_commits
+from evenkeel_spark.windows.ancestry import UnknownError
+from partitioning.errors import InputError
+
+#: Seconds of a day.
+DAY = 86_400
+#: Part of `keep` after which `renew` notes again, and number of commits since. Lower: more commits
+#: without rows. The part must be well below 1, because Delta cleans the log up after `keep` days.
+RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
+_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The windows in a state table.
+
+    Parameters
+    ----------
+    until : all events before this day are in; None: no window is, and bootstrap made it empty
+    version : of the table, when this was found
+    count : number of the newest window or note, by Delta's transaction id; 0: none
+    """
+
+    until: date | None
+    version: int
+    count: int
+
+
+def waiting(
+    spark: SparkSession, table: Table, start: date, end: date, allow_gap: bool
+) -> dict[str, Applied]:
+    """Find the state tables that the window [start, end) is not in yet, and what is in them.
+
+    A table that was brought back gets the windows that it lacks, in order; the others have them.
+
+    Raises
+    ------
+    InputError : the window overlaps one that is in, and is not that very one; or it leaves out
+        days, which could never be applied later; or nothing tells what is in a table
+    """
+    spec = table.spec
+    found = {name: applied(spark, table, name) for name in spec.state}
+    newest = max((a.until for a in found.values() if a.until is not None), default=None)
+    missing, same, until = {}, False, None
+    for name, there in found.items():
+        until, path = there.until, spec.state[name].path
+        if until != newest and newest is not None and start >= newest:
+            ahead = next(n for n, a in found.items() if a.until == newest)
+            raise InputError(
+                f"the window that ends at {newest} is in {ahead} and not in {name}: a run was "
+                f"broken off, or {name} was brought back",
+                f"{name} ({path})",
+                f"Run this first: {_missed(spark, spec.state[ahead].path, until, newest)}",
+            )
+        if until is not None and until < start and not allow_gap:
+            raise InputError(
+                f"windows are applied up to {until}: the one from {start} to {end} would leave "
+                "out the days between for ever",
+                f"{name} ({path})",
+                f"Go on with --start {until}, or give --allow-gap",
+            )
+        if until is None or until <= start:
+            missing[name] = there
+        elif until < end:
+            raise _twice(until, start, end, f"{name} ({path})")
+        elif until == end:
+            same = same or start == (
+                window_commits.started(spark, path, end) or _recorded_start(table, end)
+            )
+    if until is not None and not missing and not same:
+        raise _twice(until, start, end, f"{name} ({path})")
+    return missing
+
+
+def applied(spark: SparkSession, table: Table, name: str) -> Applied:
+    """Find out which windows are in a state table.
+
+    Raises
+    ------
+    InputError : no commit tells; or Delta would forget transaction ids while a window is applied
+    """
+    path, whose = table.spec.state[name].path, table.spec.table
+    _check_remembers(spark, path, name)
+    # The number first: a window that comes between spends it, so this one is not added.
+    count, day = commits.windows_count(spark, path, whose), commits.day_id(spark, path, whose)
+    version = state.table_version(spark, path)
+    try:
+        found = window_commits.told(spark, path, version)
+        unheard = not count and day is None and found.back is None
+        if found.until is None and unheard and table.registry.files.window_ends():
+            raise UnknownError("its commits name no window")
+    except UnknownError as unknown:
+        recorded = max(table.registry.files.window_ends(), default=None)
+        known = "" if recorded is None else f"; the registry has a window that ends at {recorded}"
+        raise InputError(
+            f"expected a commit that tells which windows are in, found none ({unknown}){known}",
+            f"{name} ({path})",
+            "Find out before which day its rows hold all events, then say so with "
+            f"apply_window.py --holds-until DAY --of {name}",
+        ) from None
+    if found.back is not None:
+        until = found.until
+        say(f"{name}: version {found.back} brought rows back; commits tell: windows up to {until}")
+    return Applied(found.until, version, count)
+
+
+def check_applied(
+    spark: SparkSession, table: Table, name: str, start: date, end: date, seen: Applied
+) -> Applied | None:
+    """Ask whether a window's MERGE was skipped, because another window or note has come first.
+
+    Parameters
+    ----------
+    seen : what the window had found in the table
+
+    Returns
+    -------
+    None if the window is in. If nothing but a note has come first, what is in the table now: the
+    window may be applied to that.
+
+    Raises
+    ------
+    InputError : another window is in the table; or rows were brought back meanwhile
+    """
+    path = table.spec.state[name].path
+    now, newest = applied(spark, table, name), next(window_commits.windows(spark, path), None)
+    if now.until == end and newest == (start, end):
+        return None
+    if now.until == seen.until and now.count > seen.count and now.until != end:
+        return now
+    if now.until is None or now.until <= start or newest is None:
+        raise InputError(
+            f"the window from {start} to {end} was applied, and is in the table no more: its rows "
+            "were brought back meanwhile",
+            f"{name} ({path})",
+            "Run it again",
+        )
+    there, until = newest
+    raise InputError(
+        f"another run has applied the window from {there} to {until} meanwhile: the one from "
+        f"{start} to {end} was not applied",
+        f"{name} ({path})",
+        f"Go on with --start {until}; to complete the other window in all tables, run it again: "
+        f"--start {there} --end {until}",
+    )
+
+
+def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
+    """Note that state tables hold all events before a day, and none after, as a person says.
+
+    Records of later windows are removed from the registry: these are in the tables no more.
+
+    Raises
+    ------
+    InputError : no such state table; or a table whose commits tell otherwise, also if a window
+        comes between
+    """
+    spec = table.spec
+    for name in names:
+        if name not in spec.state:
+            raise InputError(f"no state table {name!r}", "--of", f"Known: {', '.join(spec.state)}")
+        path = spec.state[name].path
+        count = commits.windows_count(spark, path, spec.table)
+        version = state.table_version(spark, path)
+        known = window_commits.sure(spark, path, version)
+        _check_same(known, day, name, path)
+        if known is None or known.back is not None:
+            note(spark, spec, name, day, version, count)
+            known = window_commits.sure(spark, path, state.table_version(spark, path))
+            _check_same(known, day, name, path)
+            say(f"{name}: holds all events before {day}")
+    for end in table.registry.files.window_ends():
+        if end > day:
+            table.registry.files.window(end).remove()
+
+
+def renew(spark: SparkSession, table: Table, now: float) -> str:
+    """Note again what the state tables hold, before Delta cleans up the commit that tells it.
+
+    The note makes the next window's look at the commits short, too. A table whose commits do not
+    tell is left as it is.
+
+    Parameters
+    ----------
+    now : seconds since 1970
+
+    Returns
+    -------
+    What was done, in words.
+    """
+    spec, done = table.spec, []
+    for name, part in spec.state.items():
+        count = commits.windows_count(spark, part.path, spec.table)
+        version = state.table_version(spark, part.path)
+        known = window_commits.sure(spark, part.path, version)
+        if known is None:
+            done.append(f"the commits of {name} do not tell which are in")
+        elif known.commits > RENEW_COMMITS or now - known.moment > RENEW_SHARE * spec.keep * DAY:
+            note(spark, spec, name, known.until, version, count)
+            done.append(f"noted again that {name} has those up to {known.until}")
+    return "; ".join(done) or "the commits tell which are in"
+
+
+def note(
+    spark: SparkSession, spec: TableSpec, name: str, day: date | None, version: int, count: int
+) -> None:
+    """Commit, without rows, that a state table holds all events before a day.
+
+    Delta skips it if a window has come since.
+
+    Parameters
+    ----------
+    day : None: no window is in
+    version, count : of the table and of its windows, as they were seen
+    """
+    path = spec.state[name].path
+    meta = {"step": "holds_until", "end": None if day is None else f"{day}", "seen": version}
+    app = commits.windows_app(spec.table)
+    with commits.commit_session(spark, app, count + 1, meta) as own:
+        nothing = own.createDataFrame([], state.schema(spark, path))
+        nothing.write.format("delta").mode("append").save(path)
+
+
+def _check_same(known: window_commits.Told | None, day: date, name: str, path: str) -> None:
+    if known is not None and known.until != day:
+        raise InputError(
+            f"its commits tell that windows are applied up to {known.until}, not {day}",
+            f"{name} ({path})",
+            f"Go on with --start {known.until}",
+        )
+
+
+def _check_remembers(spark: SparkSession, path: str, name: str) -> None:
+    """Refuse a table that forgets transaction ids while a window may still be under way."""
+    set_to = state.properties(spark, path).get(_RETENTION)
+    if set_to is None:
+        return
+    later = f"timestamp '2000-01-01 00:00:00' + CAST('{set_to}' AS INTERVAL)"
+    kept = spark.sql(f"SELECT {later} < timestamp '2000-01-02 00:00:00'").first()
+    if kept is None or kept[0]:
+        raise InputError(
+            f"expected {_RETENTION} to be at least 1 day, found {set_to!r}: two windows at once "
+            "could both be counted",
+            f"{name} ({path})",
+            f"ALTER TABLE {state.sql_name(path)} UNSET TBLPROPERTIES ('{_RETENTION}')",
+        )
+
+
+def _missed(spark: SparkSession, path: str, until: date | None, newest: date) -> str:
+    """Return the arguments for the first window after `until` that another table already has."""
+    known = [w for w in window_commits.windows(spark, path) if until is None or w[1] > until]
+    start, end = min(known, default=(until, newest))
+    if until is None or start is None:
+        return f"--start {start or 'its first day'} --end {end}"
+    more = " --allow-gap" if start > until else ""
+    return f"--start {max(start, until)} --end {end}{more}"
+
+
+def _twice(until: date, start: date, end: date, where: str) -> InputError:
+    return InputError(
+        f"windows are applied up to {until}: the one from {start} to {end} would count events "
+        "twice",
+        where,
+        f"Go on with --start {until}",
+    )
+
+
+def _recorded_start(table: Table, end: date) -> date | None:
+    """Return the first day of the window that ends at `end`, by the registry; None: no record."""
+    found = table.registry.files.window(end).find()
+    return None if found is None else found.start

@@ -1,0 +1,111 @@
+"""The windows in a state table, as read from its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.windows.ancestry import UnknownError, ancestors, replaces
+
+#: Steps of our commits that add or record events.
+_STEPS = ("apply_window", "bootstrap", "holds_until")
+
+
+class Told(NamedTuple):
+    """What the commits of a table tell of its windows.
+
+    Parameters
+    ----------
+    until : all events before this day are in; None: no window is
+    back : newest version that brought other rows back since; None: none has
+    commits : how many were read
+    moment : when the commit that tells `until` was made, in seconds since 1970
+    """
+
+    until: date | None
+    back: int | None
+    commits: int
+    moment: float
+
+
+def told(spark: SparkSession, path: str, version: int) -> Told:
+    """Read from the commits up to a version which windows are in the table.
+
+    Delta's transaction ids do not count: they survive a RESTORE that the log has forgotten.
+
+    Raises
+    ------
+    UnknownError : the commits do not say it
+    """
+    back = None
+    for read, (where, commit) in enumerate(ancestors(spark, path, version), 1):
+        if commit.meta.get("step") in _STEPS:
+            _check_undisturbed(spark, where, commit)
+            if "end" not in commit.meta:
+                raise UnknownError(f"version {commit.version} of {where} does not say its end")
+            end = commit.meta["end"]
+            until = None if end is None else date.fromisoformat(end)
+            return Told(until, back, read, commit.timestamp)
+        if back is None and replaces(commit):
+            back = commit.version
+    raise AssertionError
+
+
+def sure(spark: SparkSession, path: str, version: int) -> Told | None:
+    """Read the same as `told`; None if the commits do not say it."""
+    try:
+        return told(spark, path, version)
+    except UnknownError:
+        return None
+
+
+def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -> None:
+    """Refuse a window that was added to other rows than those that were asked.
+
+    Raises
+    ------
+    UnknownError : rows were brought back between the look at the table and the commit, another
+        window was applied, or the table is another one
+    """
+    seen = commit.meta.get("seen", commit.version - 1)
+    if seen >= commit.version:
+        raise UnknownError(
+            f"version {commit.version} applied a window that had seen version {seen}, so that of "
+            f"another table in this place: RESTORE the table to version {commit.version - 1}, and "
+            "run this again; or"
+        )
+    for other in commits.newest_first(spark, path, commit.version - 1):
+        if other.version <= seen:
+            return
+        if replaces(other) or other.meta.get("step") in _STEPS:
+            what = other.meta.get("step", other.operation)
+            raise UnknownError(
+                f"version {other.version} is {what}, made while version {commit.version} "
+                f"applied a window: RESTORE the table to version {other.version}, and run this "
+                "again; or"
+            )
+
+
+def windows(spark: SparkSession, path: str) -> Iterator[tuple[date, date]]:
+    """Yield first day and end of the windows that are in, newest first, as far as commits tell."""
+    try:
+        for _, commit in ancestors(spark, path, state.table_version(spark, path)):
+            if commit.meta.get("step") == "apply_window":
+                yield (
+                    date.fromisoformat(commit.meta["start"]),
+                    date.fromisoformat(commit.meta["end"]),
+                )
+    except UnknownError:
+        return
+
+
+def started(spark: SparkSession, path: str, end: date) -> date | None:
+    """Return the first day of the newest window applied, which ends at `end`.
+
+    None: the history no longer reaches back that far.
+    """
+    return next((s for s, e in windows(spark, path) if e == end), None)

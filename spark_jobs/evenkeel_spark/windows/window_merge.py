@@ -1,0 +1,166 @@
+"""The MERGE of a folded window into one state table, in which each event counts once."""
+
+from __future__ import annotations
+
+import numpy as np
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.state_view import joined
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
+from evenkeel_spark.events.reader import col
+from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_lost
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.function.sql import hash_sql, quoted
+from partitioning.moves.partial_rows import owners_sql
+
+#: Columns of a folded row: whether its key is split, and the key's owners.
+_SPLIT, _OWNERS = "_split", "_owners"
+#: Error text of a MERGE that would add the window to each of several rows.
+_SEVERAL = "evenkeel: a key has several rows on one channel"
+#: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
+MOST_KEYS = 10_000
+
+
+class SeveralRowsError(FenceError):
+    """A key of the window has several rows on one channel. Nothing was merged."""
+
+
+def merge_window(
+    spark: SparkSession,
+    spec: TableSpec,
+    name: str,
+    window: DataFrame,
+    function: PartitioningFunction,
+) -> None:
+    """MERGE a folded window into one state table.
+
+    Rows meet by slot and key. Those of keys that the window's function splits meet by channel, too.
+    A row keeps its channel. A new key, or a new owner's partial, starts at the channel that the
+    function gave it. A copy goes to every owner.
+
+    Raises
+    ------
+    SeveralRowsError : a key has several rows on one channel: the window would be added to each
+    FenceError : the table stands under another function by now, or a migration is under way
+    """
+    equal = "<=>" if spec.null_keys == "keep" else "="
+    same = [f"s.{state.SLOT} = w.{state.SLOT}"]
+    same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
+    table, rows = spec.state[name], of_table(window, spec, name)
+    several = _several(spark, spec, name, rows, " AND ".join(same))
+    starts = {quoted(c): f"w.{quoted(c)}" for c in rows.columns}
+    types = {c.name: c.dataType.simpleString() for c in rows.schema}
+    here, new = f"s.{state.CHANNEL} = w.{state.CHANNEL}", "true"
+    if len(function.split):
+        split = F.expr(of_keys_sql(function, function.split.keys))
+        if table.copied:
+            every = joined(rows.where(split), table, spec.key)
+            its = F.expr(owners_sql(function, state.SLOT))
+            # One more row meets copies of channels that were no owners then, but are now.
+            every = every.withColumn(_OWNERS, its).withColumn(
+                state.CHANNEL, F.explode(F.concat(its, F.array(F.lit(constraints.NOWHERE))))
+            )
+            rows = rows.where(~split).unionByName(every, allowMissingColumns=True)
+            new = f"w.{state.CHANNEL} <> {constraints.NOWHERE}"
+            here = f"{here} OR NOT ({new} OR array_contains(w.{_OWNERS}, s.{state.CHANNEL}))"
+        # Only split keys meet by channel: a whole key that has moved since would seem new.
+        rows = rows.withColumn(_SPLIT, split)
+        same.append(f"(NOT w.{_SPLIT} OR {here})")
+    rows = rows.unionByName(several, allowMissingColumns=True)
+    merge = (
+        DeltaTable.forPath(spark, table.path)
+        .alias("s")
+        .merge(rows.alias("w"), " AND ".join(same))
+        # The key has moved since, or has other owners. The constraint refuses the whole MERGE.
+        # Otherwise a sum could be added to each partial row, or a copy could miss the events.
+        .whenMatchedUpdate(
+            f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NOWHERE)}
+        )
+        .whenMatchedUpdate(
+            set={quoted(c): v for c, v in merged_sql(table, "s", "w", types).items()}
+        )
+        .whenNotMatchedInsert(new, starts)
+    )
+    # A later change is a conflict, unless it comes before Delta reads the table.
+    constraints.check_unchanged(spark, table.path, function)
+    where = f"{name} ({table.path})"
+    with exact(where), constraints.refusing(table.path, function.epoch):
+        try:
+            merge.execute()
+        except (PySparkException, Py4JJavaError) as error:
+            if _SEVERAL not in str(error):
+                raise
+            raise SeveralRowsError(
+                "a key of the window has several rows on one channel: the window would be added "
+                "to each",
+                where,
+                "Run it again; or pause the writer that appends rows of keys that are there",
+            ) from error
+
+
+def gather(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> None:
+    """Merge several rows of a key on one channel, which appending writers leave.
+
+    A window would be added to each of them.
+
+    Raises
+    ------
+    InputError : a column has no merge, so its values would be lost
+    FenceError : the table has another epoch's constraint by now, or a migration is under way
+    """
+    path = spec.state[name].path
+    keys = _keys(spark, spec, name, function)
+    if not len(keys):
+        return
+    shared = keys if len(keys) <= MOST_KEYS else None
+    check_nothing_lost(spark, spec, name)
+    constraints.check_unchanged(spark, path, function)
+    with (
+        constraints.refusing(path, function.epoch),
+        exact(f"{name} ({path})"),
+        commits.commit_session(spark, None, None, {"step": "gather"}) as own,
+    ):
+        own.sql(PartialMerge(spec, name, function, shared).merge())
+    say(f"{name}: several rows of a key became one, of {len(keys):,} keys or more")
+
+
+def _several(
+    spark: SparkSession, spec: TableSpec, name: str, window: DataFrame, same: str
+) -> DataFrame:
+    """Make a part of the MERGE's source that fails if a key has several rows on one channel.
+
+    Otherwise the part has no rows. Delta reads it as of the MERGE's own transaction, so a row that
+    is appended later is a conflict.
+    """
+    by = [state.SLOT, *spec.key, state.CHANNEL]
+    there = spark.read.format("delta").load(spec.state[name].path).select(*(col(c) for c in by))
+    met = there.alias("s").join(
+        window.select(state.SLOT, *(col(c) for c in spec.key)).alias("w"),
+        F.expr(same),
+        "left_semi",
+    )
+    several = met.groupBy(*(col(c) for c in by)).count().where("count > 1")
+    fails = F.raise_error(F.lit(_SEVERAL)).cast("int").alias(state.SLOT)
+    return several.select(fails)
+
+
+def _keys(
+    spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
+) -> Hashes:
+    """List the keys that have several rows on one channel, at most one more than MOST_KEYS."""
+    by = ", ".join([state.SLOT, *(quoted(c) for c in spec.key)])
+    found = spark.sql(
+        f"SELECT DISTINCT {hash_sql(function.key)} FROM {state.sql_name(spec.state[name].path)} "
+        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MOST_KEYS + 1}"
+    )
+    return np.sort(np.array([row[0] for row in found.collect()], dtype=np.int64))

@@ -1,0 +1,177 @@
+"""Each row of the doctor, right and wrong, and the command as a whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenkeel import extras
+from evenkeel.doctor import airflow_setup, packages, stores
+from evenkeel.doctor.finding import Finding, Status
+from tests.conftest import World
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_the_version_of_a_package() -> None:
+    spark = lambda found: packages.package("pyspark", found, "spark", extras.TESTED_SPARK)  # noqa: E731
+    assert spark("4.1.4").status is Status.ok
+    absent = spark(None)
+    assert absent.status is Status.absent and "pip install 'evenkeel[spark]'" in absent.fix
+    old = spark("3.5.9")
+    assert old.status is Status.wrong and "expected 4.0 or newer" in old.found
+    untested = spark("4.9.0")
+    assert untested.status is Status.warning and "4.1, 4.2" in untested.found
+    airflow = packages.package("apache-airflow", "2.11.0", "airflow", extras.TESTED_AIRFLOW)
+    assert airflow.status is Status.wrong and "evenkeel[airflow]" in airflow.fix
+
+
+def test_two_versions_of_pyspark_break_each_other() -> None:
+    assert packages.one_pyspark("4.1.4", None).status is Status.ok
+    assert packages.one_pyspark("4.1.4", "4.1.4").status is Status.ok
+    both = packages.one_pyspark("4.1.4", "4.2.0")
+    assert both.status is Status.wrong and "pyspark-client==4.1.4" in both.fix
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ('openjdk version "17.0.12" 2024-07-16', Status.ok),
+        ('openjdk version "21" 2023-09-19', Status.ok),
+        ('java version "1.8.0_392"', Status.wrong),
+        ("not a Java", Status.wrong),
+    ],
+)
+def test_java_is_17_or_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: Status
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert packages.java().status is status
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    gone = packages.java()
+    assert gone.status is Status.wrong and "Install Java 17" in gone.fix
+
+
+def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert packages.submit_program().status is Status.wrong
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "spark-submit"
+    program.touch(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert packages.submit_program() == Finding("spark-submit", Status.ok, str(program))
+
+
+@pytest.mark.parametrize(
+    ("conf", "status"),
+    [
+        ("spark.jars.packages  io.delta:delta-spark_4.1_2.13:4.4.0", Status.ok),
+        ("spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0", Status.wrong),
+        ("spark.driver.extraClassPath {folder}/*", Status.ok),
+        ("# spark.jars.packages io.delta:delta-spark_4.1_2.13:4.4.0", Status.warning),
+    ],
+)
+def test_the_jars_of_delta_are_for_this_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: str, status: Status
+) -> None:
+    (tmp_path / "delta-spark_4.1_2.13-4.4.0.jar").touch()
+    (tmp_path / "spark-defaults.conf").write_text(conf.format(folder=tmp_path))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    found = packages.delta_jars("4.1.4")
+    assert found.status is status
+    if status is not Status.ok:
+        assert "io.delta:delta-spark_4.1_2.13:4.4.0" in found.fix
+
+
+def test_an_input_is_read(world: World, tmp_path: Path) -> None:
+    events = str(tmp_path / "events.parquet")
+    day = tmp_path / "input" / "day=1"
+    day.mkdir(parents=True)
+    assert stores.readable("input", str(tmp_path / "input")).status is Status.warning
+    (day / "part.parquet").write_bytes(b"rows")
+    for good in (events, str(tmp_path / "input"), str(tmp_path / "*.parquet")):
+        assert stores.readable("input", good).status is Status.ok, good
+    gone = stores.readable("input", str(tmp_path / "gone"))
+    assert gone.status is Status.wrong and "gone" in gone.found and "input.path" in gone.fix
+
+
+def test_a_state_folder_and_a_registry_are_tried_and_left_clean(tmp_path: Path) -> None:
+    for look in (stores.writable, stores.exclusive):
+        assert look("place", str(tmp_path / "not" / "yet")).status is Status.ok
+        (tmp_path / "file").write_text("a file, and no folder")
+        wrong = look("place", str(tmp_path / "file"))
+        assert wrong.status is Status.wrong and "file" in wrong.found and wrong.fix
+        assert look("place", "no-such-store://x").status is Status.wrong
+        (tmp_path / "file").unlink()
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_on_s3_needs_a_log_store() -> None:
+    look = lambda conf: stores.log_store("log", "s3a://lake/state", conf)  # noqa: E731
+    assert stores.log_store("log", "/data/state", {}).status is Status.ok
+    assert look({}).status is Status.warning and "S3DynamoDBLogStore" in look({}).fix
+    assert look({"spark.delta.logStore.s3a.impl": "x.Y"}).found == "x.Y"
+    assert look({"spark.evenkeel.oneDriver": "true"}).status is Status.ok
+
+
+def test_a_dags_folder_loads_the_tables(tmp_path: Path) -> None:
+    folder = airflow_setup.dags_folder
+    assert folder(None).status is Status.wrong
+    assert folder(str(tmp_path / "gone")).status is Status.wrong
+    (tmp_path / "mine.py").write_text("# load_tables(globals(), '/opt/tables')\n")
+    none = folder(str(tmp_path))
+    assert none.status is Status.warning and "load_tables" in none.fix
+    (tmp_path / "mine.py").write_text("load_tables(globals(), '/opt/tables')\n")
+    assert folder(str(tmp_path)).status is Status.ok
+
+
+def test_the_plugin_and_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_setup, "entry_points", lambda group: [])
+    assert airflow_setup.plugin().status is Status.warning
+    airflow = tmp_path / "airflow"
+    monkeypatch.setattr(airflow_setup, "airflow_program", lambda: str(airflow))
+    for code, status in ((0, Status.ok), (1, Status.wrong)):
+        airflow.write_text(f"#!/bin/sh\necho /opt/dags\nexit {code}\n")
+        airflow.chmod(0o755)
+        assert airflow_setup.connection().status is status
+        assert airflow_setup.setting("core", "dags_folder") == (None if code else "/opt/dags")
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user does, without an Airflow on PATH."""
+    code = (
+        "from evenkeel.doctor import command; command.look_at_airflow = lambda: []; "
+        "from evenkeel.cli import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        env={"PATH": "", "COLUMNS": "150", **variables},
+        timeout=120,
+    )
+
+
+def test_the_command_fails_if_something_is_wrong(world: World, tmp_path: Path) -> None:
+    good = run(world.spec_path, "--format", "json")
+    rows = {row["what"]: row for row in json.loads(good.stdout)}
+    assert rows["trips: input"]["status"] == "ok", good.stdout
+    (tmp_path / "events.parquet").unlink()
+    (tmp_path / "wrong.yaml").write_text("table: wrong\n")
+    bad = run(EVENKEEL_TABLES=str(tmp_path))
+    assert bad.returncode == 1
+    assert "trips: input" in bad.stdout and "wrong" in bad.stdout
+    assert "Correct input.path" in bad.stdout and "Correct the spec" in bad.stdout
+    nowhere = run("--format", "json", EVENKEEL_TABLES=str(tmp_path / "none"))
+    assert "Set EVENKEEL_TABLES" in nowhere.stdout

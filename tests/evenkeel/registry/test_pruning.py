@@ -1,0 +1,155 @@
+"""Pruning: what is old goes, whatever a later run, repair or page asks for stays."""
+
+import os
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from evenkeel.inspect.status import table_status
+from evenkeel.pipeline import steps
+from evenkeel.registry import pruning
+from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel.registry.files.records import Approval
+from evenkeel.registry.profiles import epoch_plan, newest_profile
+from evenkeel.registry.pruning import prune
+from evenkeel.table import Table
+from tests.evenkeel.registry.test_stored_formats import old, spec_path
+
+__all__ = ["old", "spec_path"]
+
+DAYS = 86400
+SINCE = datetime.now(UTC) - timedelta(days=30)
+
+
+@pytest.fixture
+def aged(old: Table, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A registry of two epochs and four runs, of which the last two plan from the newest epoch;
+    all of it 60 days old, and no run stays only because it is new."""
+    monkeypatch.setattr(pruning, "NEWEST_RUNS", 0)
+    age(Path(old.registry.url))
+    return old
+
+
+def age(folder: Path, days: float = 60) -> None:
+    then = time.time() - days * DAYS
+    for file in folder.rglob("*"):
+        os.utime(file, (then, then))
+
+
+def files(table: Table) -> set[str]:
+    root = Path(table.registry.url)
+    return {str(f.relative_to(root)) for f in root.rglob("*") if f.is_file()}
+
+
+def test_runs_before_the_epoch_go_and_those_that_may_still_move_state_stay(aged: Table) -> None:
+    # The third is rolled back.
+    assert prune(aged.registry, SINCE, 0)["runs"] == 3
+    assert aged.registry.store.names("runs") == ["fourth"]
+    assert steps.read_plan(aged.registry.run("fourth")).parent_epoch == 2
+
+
+def test_a_year_of_refused_plans_stays_below_a_stated_size(
+    aged: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan a day from one epoch, each refused: what stays is the newest runs, not the year's."""
+    monkeypatch.setattr(pruning, "NEWEST_RUNS", 20)
+    root, before = Path(aged.registry.url), len(aged.registry.numbers())
+    (root / "runs/fourth/migration.json").unlink(missing_ok=True)
+    digest = steps.read_plan(aged.registry.run("fourth")).digest
+    for day in range(365):
+        shutil.copytree(root / "runs/fourth", root / f"runs/day-{day:03}")
+        answer = Approval(approved=False, by="op", when="2013-01-01T00:00:00Z", digest=digest)
+        aged.registry.run(f"day-{day:03}").approval.write(answer)
+        age(root / f"runs/day-{day:03}", 400 - day)
+    one = sum(f.stat().st_size for f in (root / "runs/fourth").rglob("*"))
+    prune(aged.registry, SINCE, 0)
+    left = sum(f.stat().st_size for f in (root / "runs").rglob("*") if f.is_file())
+    # `keep` is 30 days; a run of 60 days ago may still move state.
+    assert left < 40 * (one + 1_000), f"{left:,} bytes of runs"
+    assert "fourth" in aged.registry.store.names("runs")
+    assert len(aged.registry.numbers()) == before
+
+
+@pytest.mark.parametrize("touched", [True, False])
+def test_a_refused_run_that_has_touched_a_table_stays(aged: Table, touched: bool) -> None:
+    run = aged.registry.run("fourth")
+    digest = steps.read_plan(run).digest
+    run.migration.remove()
+    if touched:
+        run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
+    run.approval.write(
+        Approval(approved=False, by="op", when="2013-01-01T00:00:00Z", digest=digest)
+    )
+    age(Path(aged.registry.url, "runs/fourth"))
+    prune(aged.registry, SINCE, 0)
+    assert ("fourth" in aged.registry.store.names("runs")) is touched
+
+
+def test_a_run_whose_plan_cannot_be_read_stays(aged: Table) -> None:
+    plan = Path(aged.registry.url, "runs/first/plan.json")
+    plan.write_text("{")
+    age(plan.parent)
+    prune(aged.registry, SINCE, 0)
+    assert "first" in aged.registry.store.names("runs")
+
+
+def test_the_newest_runs_stay(aged: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "NEWEST_RUNS", 4)
+    assert "runs" not in prune(aged.registry, SINCE, 0)
+
+
+def test_a_run_with_one_new_file_stays(aged: Table) -> None:
+    aged.registry.run("first").write("report.html", b"")
+    prune(aged.registry, SINCE, 0)
+    assert "first" in aged.registry.store.names("runs")
+
+
+def test_epochs_and_their_plans_stay_without_their_profiles(aged: Table) -> None:
+    before = files(aged)
+    prune(aged.registry, SINCE, 0)
+    gone = {f for f in before - files(aged) if f.startswith("epochs/")}
+    assert gone == {f"epochs/00000001/{name}" for name in ("profile.npz", "profile.json")}
+    assert [aged.registry.epoch(n).number for n in aged.registry.numbers()] == [0, 1, 2]
+    assert epoch_plan(aged.registry, 1) is not None
+
+
+def test_days_before_the_window_go(aged: Table) -> None:
+    windows = aged.registry.store.names("windows")
+    sketches = [f for f in files(aged) if f.startswith("sketches/")]
+    assert len(windows) >= 1 and len(sketches) > 5
+    prune(aged.registry, SINCE, 3)
+    kept = sorted(f for f in files(aged) if f.startswith("sketches/"))
+    assert kept == sorted(sketches)[-4:]
+    assert aged.registry.store.names("windows")[-1] == windows[-1]
+
+
+def test_what_is_new_stays_whatever_its_day(old: Table) -> None:
+    before = files(old)
+    age(Path(old.registry.url), 1)
+    assert prune(old.registry, SINCE, 0) == {}
+    assert files(old) == before
+
+
+def test_pruned_it_still_opens_and_pruning_again_does_nothing(aged: Table) -> None:
+    prune(aged.registry, SINCE, 7)
+    assert prune(aged.registry, SINCE, 7) == {}
+    assert newest_profile(aged.registry).profile.events == 1510
+    found = table_status(aged)
+    assert found.problems == ()
+    assert found.imbalance == pytest.approx(1.0781456953642383)
+
+
+def test_a_folder_that_was_removed_half_way_is_removed_next_time(aged: Table) -> None:
+    Path(aged.registry.url, "runs/first/plan.json").unlink()
+    age(Path(aged.registry.url, "runs/first"))
+    assert prune(aged.registry, SINCE, 0)["runs"] == 3
+
+
+def test_a_registry_without_an_epoch_is_left_alone(aged: Table) -> None:
+    shutil.rmtree(Path(aged.registry.url, "epochs"))
+    before = files(aged)
+    assert prune(aged.registry, SINCE, 0) == {}
+    assert files(aged) == before

@@ -1,0 +1,126 @@
+"""`load_tables` in a user's own DAG file: what it loads, what it refuses, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
+
+# Only now: the environment above must be set before Airflow is first imported.
+# isort: off
+import evenkeel_airflow
+from evenkeel_airflow import loading
+from evenkeel_airflow.provider import get_provider_info
+# isort: on
+
+if TYPE_CHECKING:
+    from tests.conftest import World
+
+pytestmark = pytest.mark.airflow
+
+LINES = """# Airflow: the DAGs of every table.
+from evenkeel_airflow import load_tables
+
+load_tables(globals(), {folder!r})
+"""
+OTHER = """from airflow.sdk import DAG
+
+dag = DAG("mine", schedule=None)
+"""
+
+
+@pytest.fixture
+def dags(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """A user's own DAGs folder, with a DAG of theirs."""
+    folder = tmp_path_factory.mktemp("dags")
+    (folder / "mine.py").write_text(OTHER)
+    return folder
+
+
+def test_three_lines_load_every_table(dags: Path, world: World) -> None:
+    (dags / "tables.py").write_text(LINES.format(folder=str(world.folder)))
+    bag = dag_bag(dags)
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {
+        "mine", "rebalance_trips", "roll_back_trips", "maintain_trips", "repair_trips",
+        "apply_trips",
+    }  # fmt: skip
+    dag = bag.dags["apply_trips"]
+    assert set(dag.params) == {"start", "end"}
+    arguments = dag.get_task("apply_window").application_args
+    assert arguments[:2] == ["--spec", world.spec_path] and "{{ params.start }}" in arguments
+
+
+def test_a_folder_that_is_not_there_is_one_line_and_others_load(dags: Path, world: World) -> None:
+    gone = str(world.folder / "gone")
+    (dags / "tables.py").write_text(LINES.format(folder=gone))
+    bag = dag_bag(dags)
+    assert set(bag.dags) == {"mine"}
+    (error,) = bag.import_errors.values()
+    last = error.strip().splitlines()[-1]
+    assert f"{gone}: there is no such folder of table specs. Create it" in last
+
+
+def test_a_wrong_spec_is_an_import_error_where_it_is_asked_for(dags: Path, world: World) -> None:
+    (world.folder / "broken.yaml").write_text("table: broken\nkee: [a]\n")
+    lines = LINES.format(folder=str(world.folder))
+    (dags / "tables.py").write_text(lines)
+    (dags / "problems.py").write_text(lines.replace("load_tables", "report_problems").replace(
+        "globals(), ", ""
+    ))  # fmt: skip
+    bag = dag_bag(dags)
+    assert {"mine", "rebalance_trips"} <= set(bag.dags)
+    ((file, error),) = bag.import_errors.items()
+    assert Path(file).name == "problems.py"
+    assert "broken.yaml" in error.strip().splitlines()[-1]
+
+
+def test_no_folder_at_all_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENKEEL_TABLES")
+    with pytest.raises(loading.InputError, match=r"got none\. Name it there, or set EVENKEEL_T"):
+        evenkeel_airflow.load_tables({})
+
+
+def test_the_folder_may_stand_in_airflows_configuration(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVENKEEL_TABLES")
+    monkeypatch.setenv("AIRFLOW__EVENKEEL__TABLES", str(world.folder))
+    namespace: dict[str, object] = {}
+    evenkeel_airflow.load_tables(namespace)
+    assert "rebalance_trips" in namespace
+
+
+@pytest.mark.parametrize("wanted", ["rebalance_trips", "apply_trips", "mine", "rebalance_none"])
+def test_a_task_builds_only_the_dag_that_it_needs(
+    world: World, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    with Path(world.spec_path).open() as file:
+        spec = yaml.safe_load(file)
+    for i in range(3):
+        other = {**spec, "table": f"t{i}", "registry": f"r{i}"}
+        (world.folder / f"t{i}.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
+    (world.folder / "broken.yaml").write_text("table: broken\nkee: [a]\n")
+    read = []
+    real = loading.load_spec
+    monkeypatch.setattr(loading, "load_spec", lambda file: read.append(file.name) or real(file))
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
+    namespace: dict[str, object] = {}
+    evenkeel_airflow.load_tables(namespace, world.folder)
+    ours = wanted.endswith("_trips")
+    assert set(namespace) == ({wanted} if ours else set())
+    assert read == (["trips.yaml"] if ours else [])
+
+
+def test_airflow_is_told_what_this_package_brings() -> None:
+    from airflow.providers_manager import _create_provider_info_schema_validator
+
+    info = get_provider_info()
+    _create_provider_info_schema_validator().validate(info)
+    assert info["versions"][0] == evenkeel_airflow.provider.__version__
+    for module in info["operators"][0]["python-modules"]:
+        __import__(module)

@@ -1,0 +1,84 @@
+"""A real migrate does only what the model of the protocol allows, at each point it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, newest_attempt, read_rolled_back
+from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.tables.delta import constraints, state
+from tests.chaos.points import watched
+from tests.model.protocols.now import NOW
+from tests.model.protocols.protocol import Scenario
+from tests.model.protocols.scenarios import LONE, SPLITTING
+from tests.model.rows import Function
+from tests.model.trace import Seen, Trace
+from tests.support.placed import Placed, copied, placed, planned
+
+pytestmark = pytest.mark.spark
+
+#: A whole key moves, as in the plans of `planned`.
+MOVING: Scenario = SPLITTING._replace(functions=(LONE, Function(1, (0,))))
+JOBS = {"migrate": migrate}
+_VERDICTS = {None: 0, PUBLISH: 1, ROLL_BACK: 2}
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    made = placed(spark, tmp_path_factory.mktemp("placed"))
+    planned(spark, made)
+    return made
+
+
+class World:
+    """The table and the run of a plan, as the model can see them."""
+
+    def __init__(self, spark: SparkSession, home: Placed) -> None:
+        self.spark, self.home, self.migration = spark, home, home.migration("r1")
+        self.trace = Trace(NOW, MOVING, self.look)
+
+    def look(self) -> Seen:
+        run, digest = self.migration.run, self.migration.plan.digest
+        path = self.home.path()
+        stands = constraints.our_constraints(self.spark, path)
+        epochs = [self.migration.before, self.migration.after]
+        known = {constraints.epoch_name(e): e for e in (0, 1)}
+        assert stands <= {*known, self.migration.moving}
+        rows = self.spark.read.format("delta").load(path).select("key", state.CHANNEL).toPandas()
+        newest, back = newest_attempt(run, digest), read_rolled_back(run, digest)
+        return Seen(
+            self.home.table.registry.numbers()[-1],
+            tuple(sorted(known[n] for n in stands if n in known)),
+            self.migration.moving in stands,
+            tuple(
+                e
+                for e, function in enumerate(epochs)
+                if np.array_equal(function.lookup(list(rows["key"])), rows[state.CHANNEL])
+            ),
+            newest.number,
+            _VERDICTS[newest.verdict],
+            0 if back is None else 1 + back.done,
+            run.exists("verify.json"),
+        )
+
+    def run(self, job: str) -> None:
+        """Run a job, and look at each point that it passes."""
+        work: Callable[[SparkSession, Migration], object] = JOBS[job]
+        with self.trace.job(job) as look, watched(look):
+            work(self.spark, self.home.migration("r1"))
+
+
+def test_migrate_does_what_the_model_allows(
+    spark: SparkSession, home: Placed, tmp_path: Path
+) -> None:
+    world = World(spark, copied(home, tmp_path))
+    world.run("migrate")
+    # The moving constraint, epoch 0's drop, the rows.
+    assert world.trace.changes == 3
+    assert world.trace.now == Seen(0, (), True, (1,), 1, 0, 0, False)

@@ -1,0 +1,141 @@
+"""Of two windows that have seen one state, only one follows it, whatever their days are."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.jobs import apply_window as job
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta.write_session import APP_ID
+from evenkeel_spark.windows import applied_windows
+from partitioning.errors import InputError
+from tests.conftest import World
+from tests.evenkeel_spark.jobs.test_apply_window import day, versions
+from tests.evenkeel_spark.windows.test_applied_windows import trips, until
+
+pytestmark = pytest.mark.spark
+
+
+def between(monkeypatch: pytest.MonkeyPatch, other: Callable[[], object]) -> None:
+    """Run `other` once, between the next window's look at a table and its MERGE."""
+    real = job.merge_window
+
+    def merging(*args: object) -> None:
+        monkeypatch.setattr(job, "merge_window", real)
+        other()
+        real(*args)
+
+    monkeypatch.setattr(job, "merge_window", merging)
+
+
+@pytest.mark.parametrize(("first", "second"), [(10, 11), (11, 10)], ids=["longer", "shorter"])
+def test_windows_with_different_ends_count_once(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch, first: int, second: int
+) -> None:
+    between(monkeypatch, lambda: apply_window(spark, ready.table, day(8), day(first)))
+    with pytest.raises(InputError, match=f"to 2013-01-{first} meanwhile.*start 2013-01-{first}"):
+        apply_window(spark, ready.table, day(8), day(second))
+    assert trips(spark, ready) == until(ready, f"2013-01-{first}")
+    assert not (ready.folder / f"registry/windows/2013-01-{second}.json").exists()
+    # Neither is the table stuck.
+    apply_window(spark, ready.table, day(first), day(12))
+    assert trips(spark, ready) == until(ready, "2013-01-12")
+
+
+@pytest.mark.parametrize(("first", "second"), [(10, 11), (11, 10)], ids=["longer", "shorter"])
+def test_the_first_windows_of_an_empty_state_count_once(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, first: int, second: int
+) -> None:
+    bootstrap(spark, world.table)
+    between(monkeypatch, lambda: apply_window(spark, world.table, day(8), day(first)))
+    with pytest.raises(InputError, match=f"to 2013-01-{first} meanwhile"):
+        apply_window(spark, world.table, day(9), day(second))
+    assert trips(spark, world) == until(world, f"2013-01-{first}") - until(world, "2013-01-08")
+
+
+def test_the_loser_of_two_tables_leaves_both_alone_after_a_kill_between_them(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.with_seen().table
+    bootstrap(spark, table, day(8))
+    real = job.merge_window
+
+    def first_only(spark: SparkSession, spec: object, name: str, *window: object) -> None:
+        if name == "seen":
+            raise KeyboardInterrupt
+        real(spark, spec, name, *window)
+
+    def killed() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "merge_window", first_only)
+            with pytest.raises(KeyboardInterrupt):
+                apply_window(spark, table, day(8), day(10))
+
+    before = versions(spark, world)
+    between(monkeypatch, killed)
+    with pytest.raises(InputError, match="run it again: --start 2013-01-08 --end 2013-01-10"):
+        apply_window(spark, table, day(8), day(11))
+    assert versions(spark, world)["seen"] == before["seen"]
+    apply_window(spark, table, day(8), day(10))
+    apply_window(spark, table, day(10), day(11))
+    assert trips(spark, world) == until(world, "2013-01-11")
+    names = sorted((world.folder / "registry/windows").iterdir())
+    assert [json.loads(n.read_text())["end"] for n in names] == ["2013-01-10", "2013-01-11"]
+
+
+def test_a_note_that_comes_first_lets_the_window_look_again(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = time.time() + 365 * applied_windows.DAY
+    between(monkeypatch, lambda: applied_windows.renew(spark, ready.table, far))
+    before = versions(spark, ready)["totals"]
+    apply_window(spark, ready.table, day(8), day(10))
+    assert trips(spark, ready) == until(ready, "2013-01-10")
+    assert versions(spark, ready)["totals"] == before + 2
+    applied_windows.renew(spark, ready.table, time.time())
+    assert versions(spark, ready)["totals"] == before + 2
+
+
+def test_a_table_that_forgets_ids_at_once_takes_no_window(
+    spark: SparkSession, ready: World
+) -> None:
+    name = state.sql_name(ready.table.spec.state["totals"].path)
+    setting = "delta.setTransactionRetentionDuration"
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{setting}' = 'interval 1 hour')")
+    with pytest.raises(InputError, match="at least 1 day, found 'interval 1 hour'.*ALTER TABLE"):
+        apply_window(spark, ready.table, day(8), day(10))
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{setting}' = 'interval 2 days')")
+    apply_window(spark, ready.table, day(8), day(10))
+    assert trips(spark, ready) == until(ready, "2013-01-10")
+
+
+def test_windows_of_one_state_that_are_both_there_are_told(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 0.1.0 could add both. Whoever runs it beside this one is told by the next window."""
+    real = job.merge_window
+
+    def as_older(own: SparkSession, *args: object) -> None:
+        monkeypatch.setattr(job, "merge_window", real)
+        apply_window(spark, ready.table, day(8), day(10))
+        own.conf.set(APP_ID, "evenkeel/trips/windows")
+        real(own, *args)
+
+    monkeypatch.setattr(job, "merge_window", as_older)
+    with pytest.raises(InputError, match=r"is apply_window, made while .* RESTORE the table"):
+        apply_window(spark, ready.table, day(8), day(11))
+    with pytest.raises(InputError, match="made while"):
+        apply_window(spark, ready.table, day(11), day(12))
+    spark.sql(
+        f"RESTORE TABLE {state.sql_name(ready.table.spec.state['totals'].path)} "
+        f"TO VERSION AS OF {versions(spark, ready)['totals'] - 1}"
+    )
+    apply_window(spark, ready.table, day(10), day(11))
+    assert trips(spark, ready) == until(ready, "2013-01-11")

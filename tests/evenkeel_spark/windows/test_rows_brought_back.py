@@ -1,0 +1,268 @@
+"""Windows that a RESTORE or a CLONE takes away are applied again, exactly once, and no others."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.jobs import apply_window as job
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.windows import applied_windows
+from partitioning.errors import InputError
+from tests.conftest import SPEC, World, some_events
+from tests.evenkeel_spark.jobs.test_apply_window import day, rows, versions
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def _two(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two state tables, with the events before January 8."""
+    made = World(tmp_path_factory.mktemp("two"))
+    Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    made.write_events(some_events()).with_seen()
+    bootstrap(spark, made.table, day(8))
+    return made.folder
+
+
+@pytest.fixture
+def both(_two: Path, tmp_path: Path) -> World:
+    shutil.copytree(_two, tmp_path, dirs_exist_ok=True)
+    return World(tmp_path)
+
+
+def sql_name(world: World, name: str = "totals") -> str:
+    return state.sql_name(world.table.spec.state[name].path)
+
+
+def restore(spark: SparkSession, world: World, version: int, name: str = "totals") -> None:
+    spark.sql(f"RESTORE TABLE {sql_name(world, name)} TO VERSION AS OF {version}")
+
+
+def exact(spark: SparkSession, world: World, until: str) -> None:
+    """Each state table is what pandas makes of the events before a day."""
+    events = world.events[world.events["at"] < until]
+    by = events.assign(at=events["at"].dt.tz_localize(None)).groupby("dest")
+    wanted = by.agg(trips=("at", "size"), miles=("miles", "sum"), last=("at", "max"))
+    found = rows(spark, world, "totals")
+    assert found.index.is_unique
+    for column in ("trips", "miles", "last"):
+        pd.testing.assert_series_equal(
+            found[column], wanted[column], check_dtype=False, check_names=False
+        )
+    if "seen" in world.table.spec.state:
+        latest = rows(spark, world, "seen")["latest"]
+        assert latest.to_dict() == wanted["last"].to_dict()
+
+
+def applied_twice(spark: SparkSession, world: World, start: int, end: int) -> None:
+    """Apply a window; the second run of it changes nothing."""
+    apply_window(spark, world.table, day(start), day(end))
+    before = versions(spark, world)
+    apply_window(spark, world.table, day(start), day(end))
+    assert versions(spark, world) == before
+
+
+def test_a_window_that_a_restore_took_away_is_applied_again(
+    spark: SparkSession, ready: World
+) -> None:
+    before = versions(spark, ready)["totals"]
+    apply_window(spark, ready.table, day(8), day(10))
+    after = versions(spark, ready)["totals"]
+    restore(spark, ready, before)
+    with pytest.raises(InputError, match="applied up to 2013-01-08: the one .* would leave out"):
+        apply_window(spark, ready.table, day(10), day(12))
+    applied_twice(spark, ready, 8, 10)
+    exact(spark, ready, "2013-01-10")
+    applied_twice(spark, ready, 10, 12)
+    exact(spark, ready, "2013-01-12")
+    # Forward again to the first time that the window was applied: it is in, and comes no more.
+    restore(spark, ready, after)
+    applied_twice(spark, ready, 8, 10)
+    exact(spark, ready, "2013-01-10")
+    applied_twice(spark, ready, 10, 11)
+    exact(spark, ready, "2013-01-11")
+    # Back to where it all began, past the RESTOREs.
+    restore(spark, ready, before)
+    applied_twice(spark, ready, 8, 11)
+    exact(spark, ready, "2013-01-11")
+
+
+def test_two_windows_of_one_table_are_applied_again_in_order(
+    spark: SparkSession, both: World
+) -> None:
+    before = versions(spark, both)
+    for start, end in ((8, 9), (9, 11)):
+        apply_window(spark, both.table, day(start), day(end))
+    seen = versions(spark, both)["seen"]
+    restore(spark, both, before["totals"])
+    with pytest.raises(InputError, match="Run this first: --start 2013-01-08 --end 2013-01-09"):
+        apply_window(spark, both.table, day(11), day(12))
+    with pytest.raises(InputError, match="applied up to 2013-01-08: .*leave out"):
+        apply_window(spark, both.table, day(9), day(11))
+    applied_twice(spark, both, 8, 9)
+    with pytest.raises(InputError, match="Run this first: --start 2013-01-09 --end 2013-01-11"):
+        apply_window(spark, both.table, day(11), day(12))
+    applied_twice(spark, both, 9, 11)
+    # The table that was not brought back is left alone.
+    assert versions(spark, both)["seen"] == seen
+    exact(spark, both, "2013-01-11")
+    with pytest.raises(InputError, match="would count events twice"):
+        apply_window(spark, both.table, day(8), day(9))
+    applied_twice(spark, both, 11, 13)
+    exact(spark, both, "2013-01-13")
+
+
+def test_a_kill_between_tables_that_were_both_brought_back(
+    spark: SparkSession, both: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, real = versions(spark, both), job.merge_window
+    for start, end in ((8, 9), (9, 11)):
+        apply_window(spark, both.table, day(start), day(end))
+    for name in before:
+        restore(spark, both, before[name], name)
+
+    def first_only(spark: SparkSession, spec: object, name: str, *window: object) -> None:
+        if name == "seen":
+            raise KeyboardInterrupt
+        real(spark, spec, name, *window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", first_only)
+        with pytest.raises(KeyboardInterrupt):
+            apply_window(spark, both.table, day(8), day(9))
+    with pytest.raises(InputError, match="Run this first: --start 2013-01-08 --end 2013-01-09"):
+        apply_window(spark, both.table, day(9), day(11))
+    applied_twice(spark, both, 8, 9)
+    exact(spark, both, "2013-01-09")
+    applied_twice(spark, both, 9, 11)
+    exact(spark, both, "2013-01-11")
+
+
+def test_a_clone_into_the_emptied_table(spark: SparkSession, ready: World) -> None:
+    """Delta clones over no table that has rows, and keeps the log with its ids."""
+    apply_window(spark, ready.table, day(8), day(9))
+    backup = ready.folder / "backup"
+    spark.sql(f"CREATE TABLE delta.`{backup}` SHALLOW CLONE {sql_name(ready)}")
+    apply_window(spark, ready.table, day(9), day(11))
+    spark.sql(f"DELETE FROM {sql_name(ready)}")
+    with pytest.raises(InputError, match="DELETE of all rows.*--holds-until DAY --of totals"):
+        apply_window(spark, ready.table, day(11), day(12))
+    spark.sql(f"CREATE OR REPLACE TABLE {sql_name(ready)} SHALLOW CLONE delta.`{backup}`")
+    assert commits.windows_count(spark, ready.table.spec.state["totals"].path, "trips") == 2
+    applied_twice(spark, ready, 9, 11)
+    exact(spark, ready, "2013-01-11")
+
+
+def test_a_person_says_that_a_table_holds_less_than_its_ids(
+    spark: SparkSession, ready: World
+) -> None:
+    """Rows from a backup leave no trace of where they come from."""
+    path = ready.table.spec.state["totals"].path
+    apply_window(spark, ready.table, day(8), day(9))
+    kept = spark.read.format("delta").load(path).toPandas()
+    apply_window(spark, ready.table, day(9), day(11))
+    back = spark.createDataFrame(kept, spark.read.format("delta").load(path).schema)
+    back.write.format("delta").mode("overwrite").save(path)
+    with pytest.raises(InputError, match="WRITE of all rows"):
+        apply_window(spark, ready.table, day(9), day(11))
+    arguments = ["--spec", ready.spec_path, "--holds-until", "2013-01-09"]
+    assert job.main(arguments) == 0
+    before = versions(spark, ready)
+    assert job.main(arguments) == 0
+    assert versions(spark, ready) == before
+    applied_twice(spark, ready, 9, 11)
+    exact(spark, ready, "2013-01-11")
+
+
+def test_a_restore_to_a_moment(spark: SparkSession, ready: World) -> None:
+    apply_window(spark, ready.table, day(8), day(9))
+    time.sleep(1.1)
+    moment = datetime.now(UTC)
+    time.sleep(1.1)
+    apply_window(spark, ready.table, day(9), day(11))
+    spark.sql(f"RESTORE TABLE {sql_name(ready)} TO TIMESTAMP AS OF '{moment:%F %T}'")
+    applied_twice(spark, ready, 9, 11)
+    exact(spark, ready, "2013-01-11")
+
+
+def test_a_restore_while_a_window_is_applied_is_told(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the table and the MERGE, Delta sees no conflict."""
+    before, real = versions(spark, ready)["totals"], job.merge_window
+    apply_window(spark, ready.table, day(8), day(10))
+
+    def later(*args: object) -> None:
+        restore(spark, ready, before)
+        real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", later)
+        with pytest.raises(InputError, match=r"is RESTORE, made while .*RESTORE the table"):
+            apply_window(spark, ready.table, day(10), day(12))
+    with pytest.raises(InputError, match="made while"):
+        apply_window(spark, ready.table, day(12), day(13))
+    restore(spark, ready, versions(spark, ready)["totals"] - 1)
+    applied_twice(spark, ready, 8, 10)
+    applied_twice(spark, ready, 10, 12)
+    exact(spark, ready, "2013-01-12")
+
+
+def forget_history(spark: SparkSession, path: Path) -> None:
+    """Leave of the log what Delta's clean-up leaves: a checkpoint and the newest commit."""
+    jvm = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
+    log.checkpoint(
+        log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty()),
+        jvm.scala.Option.empty(),
+    )
+    for file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
+        file.unlink()
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def test_a_restore_that_the_log_has_forgotten_is_not_taken_for_none(
+    spark: SparkSession, ready: World
+) -> None:
+    """The transaction ids survive both the RESTORE and the log."""
+    before = versions(spark, ready)["totals"]
+    apply_window(spark, ready.table, day(8), day(10))
+    restore(spark, ready, before)
+    spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ('later' = 'yes')")
+    forget_history(spark, Path(ready.table.spec.state["totals"].path))
+    with pytest.raises(InputError, match="reaches back to version .* only.*--holds-until DAY"):
+        apply_window(spark, ready.table, day(10), day(12))
+    assert job.main(["--spec", ready.spec_path, "--holds-until", "2013-01-08"]) == 0
+    applied_twice(spark, ready, 8, 12)
+    exact(spark, ready, "2013-01-12")
+
+
+def test_a_note_of_maintain_outlives_the_history_before_it(
+    spark: SparkSession, ready: World
+) -> None:
+    apply_window(spark, ready.table, day(8), day(10))
+    far = time.time() + ready.table.spec.keep * 0.6 * applied_windows.DAY
+    applied_windows.renew(spark, ready.table, far)
+    spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ('later' = 'yes')")
+    path = Path(ready.table.spec.state["totals"].path)
+    noted = versions(spark, ready)["totals"] - 1
+    logs = sorted((path / "_delta_log").glob("*.json"))
+    assert [int(f.stem) for f in logs[-2:]] == [noted, noted + 1]
+    kept = {f.name: f.read_text() for f in logs[-2:]}
+    forget_history(spark, path)
+    for name, text in kept.items():
+        (path / "_delta_log" / name).write_text(text)
+    with pytest.raises(InputError, match="would count events twice"):
+        apply_window(spark, ready.table, day(9), day(11))
+    applied_twice(spark, ready, 10, 12)
+    exact(spark, ready, "2013-01-12")

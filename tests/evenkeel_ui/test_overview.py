@@ -1,0 +1,149 @@
+"""The overview: what needs somebody first, found by name and state, of any number of tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evenkeel.table import open_table
+from tests.evenkeel.pipeline.test_steps import SPEC
+from tests.evenkeel_ui.test_triage import broken, failed_at  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.airflow
+
+
+def lines(text: str) -> dict[str, str]:
+    """Name -> state of each line of the overview, in order."""
+    body = text.split('aria-label="Tables"')[1].split("<tbody>")[1].split("</tbody>")[0]
+    rows = [r for r in body.split("<tr>") if r.strip()]
+    told = [re.findall(r"<(?:td|th)[^>]*>(.*?)(?:<p|</t[dh]>)", row, re.S) for row in rows]
+    return {re.sub("<[^>]*>", "", t[1]).strip(): t[0] for t in told}
+
+
+@pytest.fixture
+def others(site: Site) -> Iterator[Path]:
+    """A spec that is wrong, and two tables that nobody has bootstrapped."""
+    folder = Path(site.shop.spec).parent
+    made = [folder / f"{name}.yaml" for name in ("wrong", "another", "zebra")]
+    made[0].write_text("table: wrong\nkye: word\n")
+    for file in made[1:]:
+        place = {"registry": str(folder / file.stem), "table": file.stem}
+        state = {"counts": {**SPEC["state"]["counts"], "path": str(folder / f"s{file.stem}")}}
+        file.write_text(yaml.safe_dump({**SPEC, **place, "state": state}))
+    yield folder
+    for file in made:
+        file.unlink()
+
+
+def test_what_needs_somebody_comes_first(site: Site, others: Path, broken: str) -> None:  # noqa: F811
+    ada, vic = site.client("ada"), site.client("vic")
+    found = lines(ada.get("/evenkeel/").text)
+    assert list(found.items()) == [
+        ("words", "half-moved"),
+        ("wrong.yaml", "spec wrong"),
+        ("another", "not measured"),
+        ("zebra", "not measured"),
+    ]
+    folder = site.registry.run(broken)
+    folder.remove("migration.json")
+    assert lines(ada.get("/evenkeel/").text)["words"] == "failed"
+    end_runs()
+    # The newest run of the DAG ended well: what failed before it is history.
+    start(site.client("uma"), "/evenkeel/tables/words/rebalance", {})
+    assert lines(ada.get("/evenkeel/").text)["words"] == "moving"
+    end_runs()
+    table = open_table(site.shop.spec)
+    site.shop.respec(trigger=1.0001, max_imbalance=1.0)
+    assert lines(vic.get("/evenkeel/").text)["words"] == "over trigger"
+    site.shop.respec(trigger=90.0)
+    assert lines(vic.get("/evenkeel/").text)["words"] == "fine"
+    site.shop.respec()
+    assert table.registry.url == site.registry.url
+
+
+def test_who_is_asked_is_told_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenkeel_ui.airflow_runs.triage import RunRow
+    from evenkeel_ui.pages import overview
+
+    asked = RunRow(
+        "rebalance_words", "words", "r", "running", datetime.now(UTC), None, None,
+        {"approve": "awaiting_input"},
+    )  # fmt: skip
+    monkeypatch.setattr(overview.triage, "recent", lambda *_: [asked])
+    assert lines(site.client("uma").get("/evenkeel/").text)["words"] == "waits for you"
+    assert lines(site.client("vic").get("/evenkeel/").text)["words"] == "waits for somebody"
+
+
+def test_a_problem_stands_in_the_tables_own_row(site: Site, others: Path) -> None:
+    text = site.client("ada").get("/evenkeel/").text
+    row = next(r for r in text.split("<tr>") if ">wrong.yaml" in r)
+    assert "kye" in row and "spec wrong" in row
+    row = next(r for r in text.split("<tr>") if ">another<" in r)
+    assert "Bootstrap the table first" in unescape(row)
+
+
+def test_tables_without_a_value_come_last_in_every_order(site: Site, others: Path) -> None:
+    for column in ("imbalance", "epoch", "floor", "rebalanced", "moved", "size", "updated"):
+        for order in (column, f"-{column}"):
+            found = lines(site.client("ada").get("/evenkeel/", params={"sort": order}).text)
+            assert next(iter(found)) == "words", order
+
+
+def test_tables_are_found_by_name_and_state(site: Site, others: Path) -> None:
+    def found(**asked: str) -> list[str]:
+        text = site.client("ada").get("/evenkeel/", params=asked).text
+        return [*lines(text)] if 'aria-label="Tables"' in text else []
+
+    assert found(q="ZEB") == ["zebra"]
+    assert found(state="not measured") == ["another", "zebra"]
+    assert found(state="not measured", q="an") == ["another"]
+    assert found(q="none") == []
+    text = site.client("ada").get("/evenkeel/", params={"q": "none"}).text
+    assert "No table is like that" in text
+    assert site.client("ada").get("/evenkeel/", params={"state": "odd"}).status_code == 200
+
+
+def test_of_many_tables_those_read_longest_ago_are_read_again(
+    site: Site, others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_ui import statuses
+    from evenkeel_ui.access import catalog
+
+    monkeypatch.setattr(statuses, "LEAST", 1)
+    read: list[str] = []
+    real: Any = statuses._row
+    monkeypatch.setattr(statuses, "_row", lambda spec: (read.append(spec.table), real(spec))[1])
+    kept, specs = statuses.Statuses(), [*catalog().specs.values()]
+    assert len(specs) == 3
+    for count in range(1, 4):
+        rows = kept.rows(specs, seconds=0)
+        assert sum(row.read is not None for row in rows) == count
+    assert len({*read}) == 3
+    kept.rows(specs, seconds=0)
+    assert read[3] == read[0]
+    # An edited spec is another table; with time, every table is read.
+    edited = [specs[0].model_copy(update={"trigger": 7.0}), *specs[1:]]
+    assert kept.rows(edited, seconds=0)[0].spec.trigger == 7.0 and read[4] == specs[0].table
+    assert len(kept.rows(specs, seconds=60)) == 3 and len(read) == 8
+
+
+def test_a_spec_is_read_again_once_it_changed(site: Site, others: Path) -> None:
+    from evenkeel.spec import catalog
+
+    first = catalog.load_catalog(others)
+    again = catalog.load_catalog(others)
+    assert [a is b for a, b in zip(first.specs.values(), again.specs.values(), strict=True)] == [
+        True
+    ] * 3
+    file = others / "zebra.yaml"
+    file.write_text(file.read_text().replace("zebra", "zebu"))
+    assert "zebu" in {s.table for s in catalog.load_catalog(others).specs.values()}

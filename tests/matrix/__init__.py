@@ -1,0 +1,1 @@
+"""Run chosen tests on each version of Spark, Airflow and Python that Evenkeel claims."""

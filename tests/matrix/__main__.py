@@ -1,0 +1,172 @@
+"""Run the matrix: `make matrix`, or `python -m tests.matrix [CELL ...] [--group NAME]`.
+
+Each cell is a copy of this checkout in `.run/matrix`, with a `.venv` and `.jars` of its own, where
+pytest runs as it does here. It prints a table and writes it into docs/COMPATIBILITY.md with
+`--write`; exit code 1 where a cell fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.matrix.cells import CELLS, GROUPS, Cell
+from tests.support.wheel import ROOT, Venv, tracked
+
+FOLDER = ROOT / ".run" / "matrix"
+PAGE = ROOT / "docs" / "COMPATIBILITY.md"
+#: Lines of the page between which the table stands.
+BEGIN, END = "<!-- make matrix -->", "<!-- end of make matrix -->"
+HEAD = ["Python", "Spark", "Delta", "Airflow", *GROUPS, "run on"]
+#: Seconds that one group of one cell may take.
+LONGEST = 5400
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one cell is made of, and what came of each group."""
+
+    versions: dict[str, str]
+    outcomes: dict[str, str]
+    passed: bool
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
+    names = [cell.name for cell in CELLS]
+    parser.add_argument("cells", nargs="*", metavar="CELL", help=", ".join(names))
+    parser.add_argument("--group", action="append", choices=list(GROUPS))
+    parser.add_argument("--write", action="store_true", help="put the table into the docs")
+    asked = parser.parse_args(argv)
+    if unknown := set(asked.cells) - set(names):
+        parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    results = [
+        run(cell, asked.group or list(GROUPS))
+        for cell in CELLS
+        if cell.name in (asked.cells or names)
+    ]
+    table = table_of(results)
+    print(table)
+    if asked.write:
+        PAGE.write_text(with_table(PAGE.read_text(), table))
+    return 0 if all(result.passed for result in results) else 1
+
+
+def run(cell: Cell, groups: Sequence[str]) -> Result:
+    """Bring a cell's copy and environment up to date, and run groups of tests there."""
+    home = FOLDER / cell.name
+    copy_checkout(home)
+    outcomes = dict.fromkeys(GROUPS, "not run")
+    try:
+        prepare(cell, home)
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout or str(error)).strip().splitlines()[-1]
+        return Result(versions(cell, home), {**outcomes, groups[0]: f"set-up: {said}"}, False)
+    passed = True
+    for group in groups:
+        began = time.monotonic()
+        code, summary = pytest(home, group)
+        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s"
+        print(f"{cell.name}: {group}: {outcomes[group]}", flush=True)
+        passed &= code == 0
+    return Result(versions(cell, home), outcomes, passed)
+
+
+def copy_checkout(home: Path) -> None:
+    """Copy the checkout's files into a cell, and remove there what the checkout no longer has."""
+    for folder in {file.parts[0] for file in tracked()}:
+        if (home / folder).is_dir():
+            shutil.rmtree(home / folder)
+    for file in tracked():
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / file, home / file)
+
+
+def prepare(cell: Cell, home: Path) -> None:
+    """Make a cell's `.venv` and `.jars`, unless they are those of its requirements."""
+    made = home / ".venv" / ".matrix"
+    wanted = "\n".join([*cell.requirements, (home / "pyproject.toml").read_text()])
+    if made.is_file() and made.read_text() == wanted:
+        return
+    print(f"{cell.name}: set-up", flush=True)
+    shutil.rmtree(home / ".jars", ignore_errors=True)
+    venv = Venv(home / ".venv", find_python(cell.python)).create()
+    checkout = f"{home}[airflow,quality,spark]"
+    install = [str(ROOT / ".venv/bin/uv"), "pip", "install", "-q", "--python"]
+    call([*install, str(venv.bin / "python"), *cell.requirements, "-e", checkout], home)
+    call([str(home / "setup" / "spark.sh")], home)
+    made.write_text(wanted)
+
+
+def find_python(series: str) -> str:
+    """Return the path of a Python of a series: on PATH, or one of pyenv's."""
+    own = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for python in (f"python{series}", *map(str, own.glob(f"{series}.*/bin/python{series}"))):
+        try:
+            return call([python, "-c", "import sys; print(sys.executable)"], ROOT).strip()
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    raise subprocess.CalledProcessError(1, "python", f"there is no Python {series} here")
+
+
+def call(command: Sequence[str], home: Path) -> str:
+    """Run a command in a cell and return what it prints."""
+    return subprocess.run(command, cwd=home, capture_output=True, text=True, check=True).stdout
+
+
+def pytest(home: Path, group: str) -> tuple[int, str]:
+    """Run a group of tests in a cell; return the exit code and pytest's last line."""
+    log = home / f"{group}.log"
+    venv = Venv(home / ".venv")
+    with log.open("w") as out:
+        done = subprocess.run(
+            [str(venv.bin / "python"), "-m", "pytest", "-q", "-n", "0", *GROUPS[group]],
+            cwd=home,
+            env={**venv.environment(), "PYTHONPATH": "."},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            timeout=LONGEST,
+        )
+    last = log.read_text().strip().splitlines()[-1]
+    return done.returncode, re.sub(r" in [0-9.]+s.*", "", last)
+
+
+def versions(cell: Cell, home: Path) -> dict[str, str]:
+    """Tell what pip has installed in a cell."""
+    code = (
+        "import platform, importlib.metadata as m; print(platform.python_version(), "
+        "m.version('pyspark'), m.version('apache-airflow'))"
+    )
+    try:
+        python, spark, airflow = call([str(home / ".venv/bin/python"), "-c", code], home).split()
+    except (OSError, subprocess.CalledProcessError):
+        python, spark, airflow = cell.python, cell.spark, cell.airflow
+    return {"Python": python, "Spark": spark, "Delta": cell.delta, "Airflow": airflow}
+
+
+def table_of(results: Sequence[Result]) -> str:
+    """Return the results as a table in Markdown."""
+    today = datetime.now(UTC).date().isoformat()
+    rows = [[*r.versions.values(), *r.outcomes.values(), today] for r in results]
+    lines = [HEAD, ["---"] * len(HEAD), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def with_table(page: str, table: str) -> str:
+    """Return the page with the table between its two marks."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

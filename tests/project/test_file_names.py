@@ -1,0 +1,74 @@
+"""Files of runs and epochs have one door: no other module of the product quotes their names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from evenkeel.registry.files.run_files import EpochFiles, RegistryFiles, RunFiles
+from evenkeel.registry.files.stored_file import FileOf
+
+ROOT = Path(__file__).resolve().parents[2]
+DOOR = "evenkeel/registry/files/run_files.py"
+#: Folders of the registry whose files are named by a digest, a day, a run or a job.
+FOLDERS = ("spec_channels", "windows", "errors")
+
+
+def names() -> set[str]:
+    """The names that the door declares."""
+    doors = (*EpochFiles.__mro__, *RunFiles.__mro__, *RegistryFiles.__mro__)
+    return {f.name for door in doors for f in vars(door).values() if isinstance(f, FileOf)}
+
+
+def quoted(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of each string of a module, but for docstrings; parts of an f-string joined."""
+    documented = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in node.values),
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documented
+        ):
+            yield node.lineno, node.value
+
+
+def is_named(text: str, known: set[str]) -> bool:
+    """Whether a string of the product names such a file, alone or in a path."""
+    folder, _, file = text.rpartition("/")
+    return file in known or (folder.rpartition("/")[2] in FOLDERS and file.endswith(".json"))
+
+
+def test_only_the_door_names_files_of_runs_and_epochs() -> None:
+    known = names()
+    assert len(known) >= 20 and {"plan.json", "profile.npz", "report.html", "kept.json"} <= known
+    folders = ("evenkeel", "partitioning", "spark_jobs", "dags", "plugins")
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 200
+    found = {
+        path.relative_to(ROOT).as_posix(): [
+            (line, text)
+            for line, text in quoted(ast.parse(path.read_text(encoding="utf-8")))
+            if is_named(text, known)
+        ]
+        for path in files
+    }
+    assert len(found.pop(DOOR)) >= len(known)
+    assert {path: there for path, there in found.items() if there} == {}
+
+
+def test_a_name_is_seen_however_it_is_quoted() -> None:
+    source = 'x = f"{run.url}/plan.json"\ny = ("plan.json",)\nz = f"windows/{end}.json"\n'
+    seen = [line for line, text in quoted(ast.parse(source)) if is_named(text, {"plan.json"})]
+    assert sorted(set(seen)) == [1, 2, 3]

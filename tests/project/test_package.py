@@ -1,0 +1,218 @@
+"""The wheel: which packages it installs, and what works with its base dependencies alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import evenkeel
+from evenkeel.registry.epochs import Registry, TableVersion
+from partitioning.errors import MissingExtraError, SetupError
+from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from tests.matrix.cells import CELLS
+from tests.support.wheel import ROOT, Venv, build_wheel
+
+PACKAGES = {"partitioning", "evenkeel", "evenkeel_spark", "evenkeel_airflow", "evenkeel_ui"}
+#: What only an extra installs, and the extra.
+HEAVY = {
+    "pyspark": "spark",
+    "delta": "spark",
+    "pandas": "spark",
+    "airflow": "airflow",
+    "great_expectations": "quality",
+    "s3fs": "s3",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Venv:
+    """An environment with the wheel and no extra."""
+    venv = Venv(tmp_path_factory.mktemp("bare") / "venv").create()
+    venv.install(str(wheel))
+    return venv
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """What a console command answered; it must have succeeded."""
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_wheel_installs_five_packages_alone(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (about,) = [n for n in names if n.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(archive.read(about).decode())
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == PACKAGES
+    for needed in ("evenkeel/render/templates/page.css", "evenkeel_ui/templates/assets/ui.css"):
+        assert needed in names
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    assert metadata["Version"] == evenkeel.__version__
+    assert {"spark", "airflow", "quality", "s3", "all"} <= set(metadata.get_all("Provides-Extra"))
+    required = metadata.get_all("Requires-Dist")
+    # A pin in the metadata would take the user's own versions away.
+    pinned = [r for r in required if "==" in r.split(";")[0]]
+    assert [r for r in pinned if not re.search(r'extra == "(demo|dev)"', r)] == []
+
+
+@pytest.mark.slow
+def test_the_library_needs_no_extra(bare: Venv) -> None:
+    found = json.loads(
+        said(
+            bare.run(
+                "python",
+                "-c",
+                "import json, sys, evenkeel, importlib.util as u\n"
+                f"there = [m for m in {sorted(HEAVY)} if u.find_spec(m)]\n"
+                "light = 'numpy' not in sys.modules\n"
+                "names = [getattr(evenkeel, n) is not None for n in evenkeel.__all__]\n"
+                "print(json.dumps([there, light, all(names), evenkeel.__version__]))",
+            )
+        )
+    )
+    assert found == [[], True, True, evenkeel.__version__]
+
+
+@pytest.mark.slow
+def test_the_console_reads_a_registry(bare: Venv, tmp_path: Path) -> None:
+    said(bare.run("evenkeel", "--help"))
+    spec = {
+        "table": "trips",
+        "key": ["dest"],
+        "input": {"path": "in.parquet"},
+        "state": {"trips": {"path": "state", "columns": {"n": {"merge": "count"}}}},
+        "registry": "registry",
+        "channels": 3,
+    }
+    (tmp_path / "trips.yaml").write_text(yaml.safe_dump(spec))
+    function = PartitioningFunction(
+        (KeyColumn("dest", "string"),),
+        numbered_channels(3),
+        np.arange(64) % 3,
+        strategy="uniform",
+    )
+    Registry(str(tmp_path / "registry")).publish(function, {"trips": TableVersion("state", 1)})
+    ask = {"EVENKEEL_TABLES": str(tmp_path)}
+    assert "uniform" in said(bare.run("evenkeel", "epochs", "trips", **ask))
+    assert function.digest in said(bare.run("evenkeel", "show", "trips", **ask))
+    located = said(bare.run("evenkeel", "locate", "trips", "JFK", "--format", "json", **ask))
+    assert json.loads(located)[0]["number"] == function.lookup(["JFK"])[0]
+    said(bare.run("evenkeel", "check", "trips", **ask))
+
+
+@pytest.mark.slow
+def test_a_backtest_of_a_csv_needs_no_extra(bare: Venv, tmp_path: Path) -> None:
+    rows = [f"2026-01-{1 + i % 20:02d},K{i * i % 37}" for i in range(2000)]
+    (tmp_path / "sales.csv").write_text("\n".join(["day,product", *rows]))
+    page = tmp_path / "page.html"
+    done = bare.run(
+        "evenkeel", "backtest", str(tmp_path / "sales.csv"), "--key", "product", "--time", "day",
+        "--every", "5d", "--channels", "4", "--strategy", "frontier,uniform", "--html", str(page),
+    )  # fmt: skip
+    assert "frontier" in said(done) and "<svg" in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("import evenkeel_spark", "spark"),
+        ("from evenkeel.table import _session; _session()", "spark"),
+        ("from evenkeel.quality.gates import plan_gate; plan_gate(None, None)", "quality"),
+        ("import evenkeel_airflow", "airflow"),
+        ("from evenkeel.registry.store import Store; Store('s3://b/x')", "s3"),
+    ],
+)
+def test_a_missing_extra_is_one_line_with_its_command(bare: Venv, code: str, extra: str) -> None:
+    done = bare.run("python", "-c", code)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and f"pip install 'evenkeel[{extra}]'" in last
+
+
+@pytest.mark.slow
+def test_the_console_and_spark_submit_say_what_is_missing(bare: Venv) -> None:
+    done = bare.run("evenkeel", "job", "learn", "--spec", "x.yaml", "--run", "r")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "evenkeel: error: pyspark is not installed. "
+        "Install it with: pip install 'evenkeel[spark]'; "
+        "`evenkeel doctor` looks at the whole set-up\n"
+    )
+    # As spark-submit starts it: no traceback.
+    job = bare.run("python", "-c", "import evenkeel_spark", PYSPARK_GATEWAY_PORT="1")
+    assert job.returncode == 1 and len(job.stderr.splitlines()) == 1
+
+
+def test_workflows_run_targets_and_cells_that_are_there() -> None:
+    folder, makefile = ROOT / ".github" / "workflows", (ROOT / "Makefile").read_text()
+    flows = {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yml")}
+    assert set(flows) == {"test", "matrix", "release", "soak"}
+    steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
+    targets = [step["run"].split()[1] for step in steps if "run" in step]
+    assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
+    cells = flows["matrix"]["jobs"]["matrix"]["strategy"]["matrix"]["cell"]
+    assert cells == [cell.name for cell in CELLS]
+
+
+def test_the_changelog_knows_this_version() -> None:
+    assert f"## [{evenkeel.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_public_names_are_imported_on_use() -> None:
+    code = (
+        "import sys, evenkeel; assert 'numpy' not in sys.modules; evenkeel.Epoch; "
+        "assert 'numpy' in sys.modules; assert set(evenkeel.__all__) <= set(dir(evenkeel))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'Tabel'"):
+        _ = evenkeel.Tabel
+
+
+def test_a_missing_part_names_its_command() -> None:
+    from evenkeel.extras import require
+
+    require("spark", "pyspark", "delta")
+    with pytest.raises(MissingExtraError) as caught:
+        require("quality", "great_expectations", "no_such_package.part")
+    assert str(caught.value) == (
+        "no_such_package.part is not installed. Install it with: pip install 'evenkeel[quality]'; "
+        "`evenkeel doctor` looks at the whole set-up"
+    )
+
+
+def test_an_airflow_that_is_too_old_is_one_line() -> None:
+    from evenkeel.extras import check_airflow
+
+    for fine in (None, "3.1.0", "3.10.2", "4.0.0rc1"):
+        check_airflow(fine)
+    with pytest.raises(SetupError, match=r"Airflow 2\.11\.0 is too old: expected Airflow 3\.1 or"):
+        check_airflow("2.11.0")
+
+
+def test_two_versions_of_pyspark_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark
+
+    from evenkeel import extras
+
+    extras.check_one_pyspark(pyspark.__file__)
+    found = {"pyspark": "4.2.0", "pyspark-client": "4.1.3"}
+    monkeypatch.setattr(extras, "installed", found.get)
+    with pytest.raises(SetupError, match=r"pyspark 4\.2\.0 and pyspark-client 4\.1\.3.*doctor"):
+        extras.check_one_pyspark(pyspark.__file__)
+    # One that spark-submit brings from elsewhere is whole.
+    extras.check_one_pyspark("/opt/spark/python/pyspark/__init__.py")

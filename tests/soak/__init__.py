@@ -1,0 +1,1 @@
+"""A year of one table in one go: `make soak`."""

@@ -1,0 +1,122 @@
+"""`make soak`: a year of a table's life in one go, held against pandas every week.
+
+make soak                                  # 365 days of seed 0; goes on where it was stopped
+make soak ARGS='--days 60 --seed 3'        # a shorter one, of another seed
+make soak ARGS='--fresh'                   # begin anew
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+from tests.chaos.faults.clock import NoCompiler, clock
+from tests.chaos.sessions import ROOT, Apart
+from tests.soak.stream import WINDOW
+
+#: One day in so many its process is killed, at any moment of it: the days before tell how long one
+#: takes.
+KILLED = 12
+
+
+class Worker(Apart):
+    """The process with Spark; see `tests.soak.worker`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The small set-up of this checkout interprets queries, which is faster on few rows.
+        small = {"SPARK_CONF_DIR": str(ROOT / ".jars/small")}
+        super().__init__(folder, "tests.soak.worker", **clock(folder), **small)
+
+    def play(self, *asked: Any, kill_after: float | None = None) -> dict[str, Any] | None:
+        """Play one day; None: it was killed before it had ended."""
+        killer = Timer(kill_after or 0.0, self.kill)
+        if kill_after is not None:
+            killer.start()
+        try:
+            return dict(self._answer(self._ask(list(asked)), "soak: "))
+        except (AssertionError, BrokenPipeError, ValueError):
+            if kill_after is None:
+                raise
+            return None
+        finally:
+            killer.cancel()
+            if killer.ident is not None:
+                killer.join()
+
+
+def main() -> int:
+    """Play the days; returns 1 at the first difference, or where a day cannot go on."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--days", type=int, default=365, help="(default: %(default)s)")
+    options.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+    options.add_argument("--folder", type=Path, default=Path(".run/soak"))
+    options.add_argument("--fresh", action="store_true", help="forget an earlier part of it")
+    asked = options.parse_args()
+    folder = (asked.folder / str(asked.seed)).resolve()
+    if asked.fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _play(folder, asked.seed, asked.days)
+    except NoCompiler:
+        sys.stderr.write("evenkeel: error: to set a clock takes a C compiler: install gcc\n")
+        return 2
+
+
+def _play(folder: Path, seed: int, days: int) -> int:
+    file, began, kills, length = folder / "day", time.monotonic(), 0, 10.0
+    first = int(file.read_text()) if file.exists() else WINDOW
+    worker = Worker(folder / "spark")
+    found: dict[str, Any] = {}
+    try:
+        for day in range(first, days):
+            rng = random.Random(f"{seed} {day} kill")
+            after = rng.uniform(0.0, length) if day > WINDOW and rng.random() < 1 / KILLED else None
+            at = time.monotonic()
+            answer = worker.play(str(folder), seed, day, False, kill_after=after)
+            if answer is None:
+                kills += 1
+                worker = Worker(folder / "spark")
+                answer = worker.play(str(folder), seed, day, rng.random() < 0.5)
+            elif day > first:
+                length = 0.7 * length + 0.3 * (time.monotonic() - at)
+            assert answer is not None
+            if wrong := answer.get("different") or answer.get("stuck"):
+                print(f"day {day} of seed {seed}: {wrong}")
+                print(f"Look at {folder}; again: make soak ARGS='--seed {seed}'")
+                return 1
+            found = answer
+            file.write_text(str(day + 1))
+            if day % 7 == 0:
+                print(_line(folder, day, kills, found, began), flush=True)
+    finally:
+        worker.kill()
+    print(_line(folder, days - 1, kills, found, began))
+    print(", ".join(f"{n} {what}" for what, n in sorted(found.get("happened", {}).items())))
+    print(f"{days} days of seed {seed}: 0 differences, {kills} kills")
+    return 0
+
+
+def _line(folder: Path, day: int, kills: int, found: dict[str, Any], began: float) -> str:
+    sizes = [
+        f"{what} {_megabytes(folder / 'table' / what):.1f} MB" for what in ("registry", "state")
+    ]
+    return (
+        f"day {day:4}  epoch {found.get('epoch', 0):4}  {kills} kills  {', '.join(sizes)}  "
+        f"{time.monotonic() - began:.0f} s"
+    )
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())
