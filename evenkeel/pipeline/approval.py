@@ -17,14 +17,14 @@ SETTLED = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
-class Request:
+class ApprovalRequest:
     """What a person is asked before state moves."""
 
     subject: str
     body: str
 
 
-def request(spec_path: str, run_id: str) -> Request | None:
+def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     """Return what a person must be asked about this run's plan; None: it passes without."""
     spec, _, run = open_run(spec_path, run_id)
     made = read_plan(run)
@@ -47,7 +47,7 @@ def request(spec_path: str, run_id: str) -> Request | None:
         ("plan", made.digest),
     ]
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return Request(
+    return ApprovalRequest(
         subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
         body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
     )

@@ -14,7 +14,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.migration_records import Batch, Prediction
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.params import Throttling
-from evenkeel.runs.timings import Measured, migrations, seconds_per_load
+from evenkeel.runs.timings import MigrationCost, migrations, seconds_per_load
 from partitioning.errors import EvenkeelError
 from partitioning.moves.moves import Move
 from partitioning.planning.batches import Most, batches
@@ -133,7 +133,7 @@ def _batches(plan: Plan, most: Most, tables: int) -> tuple[Batch, ...]:
     )
 
 
-def _footer(measured: list[Measured]) -> float:
+def _footer(measured: list[MigrationCost]) -> float:
     """Return the bytes of a file that hold no state, by earlier migrations, or the most there are.
 
     Files of few rows are mostly footer, so a small move writes far more than it moves.

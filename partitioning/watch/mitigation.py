@@ -16,7 +16,7 @@ Weights = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Batch:
+class MicroBatch:
     """What one micro-batch brought.
 
     Parameters
@@ -53,7 +53,7 @@ class Limits:
     calm : mean loads that a channel may have with a key back home, if others have less
     copies : most channels that share a key, its home included; None: as many as help
     speeds : float64 (N,): how fast each channel is, in those of the mean one; None: all alike.
-        What waits (`Batch.waiting`) is in the time that the mean channel takes for it
+        What waits (`MicroBatch.waiting`) is in the time that the mean channel takes for it
     """
 
     eta: float
@@ -145,7 +145,7 @@ class Sample:
     def __len__(self) -> int:
         return len(self.batches)
 
-    def taking(self, batch: Batch, spread: Mapping[int, Mitigation], memory: int) -> Sample:
+    def taking(self, batch: MicroBatch, spread: Mapping[int, Mitigation], memory: int) -> Sample:
         """With one batch more, which keys spread as they are have shaped."""
         loads = batch.loads.astype(np.float64)
         for key, now in spread.items():

@@ -103,7 +103,9 @@ def dump(kind: type[T], value: T) -> bytes:
     """Return the bytes of the file. Equal values give equal bytes."""
     if hasattr(value, "to_bytes"):
         return bytes(value.to_bytes())
-    return canonical_json(_adapter(kind).dump_python(value, mode="json", exclude_unset=True))
+    return canonical_json(
+        _adapter(kind).dump_python(value, mode="json", by_alias=True, exclude_unset=True)
+    )
 
 
 @cache

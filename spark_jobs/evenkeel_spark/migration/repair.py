@@ -27,7 +27,7 @@ STEP = "repair"
 
 
 @dataclass(frozen=True)
-class Finding:
+class TableFault:
     """What is wrong with a state table, and which of our constraints it has."""
 
     name: str
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class RepairTarget:
     """What a repair brings the tables to.
 
     Parameters
@@ -51,7 +51,7 @@ class Decision:
     function: PartitioningFunction
 
 
-def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Finding]:
+def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[TableFault]:
     """Bring the state tables to the current epoch. It can be killed anywhere and run again.
 
     Parameters
@@ -98,11 +98,11 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Fin
     return findings
 
 
-def _decide(spark: SparkSession, table: Table) -> Decision:
+def _decide(spark: SparkSession, table: Table) -> RepairTarget:
     current = table.epoch()
     runs = _unfinished(spark, table, current)
     forward = next((m for m in runs if _verdict(m) == PUBLISH), None)
-    return Decision(runs, forward, current.function if forward is None else forward.after)
+    return RepairTarget(runs, forward, current.function if forward is None else forward.after)
 
 
 def _check_decision(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
@@ -117,7 +117,7 @@ def _check_decision(spark: SparkSession, table: Table, function: PartitioningFun
         )
 
 
-def _tell(decided: Decision, findings: list[Finding], what: str) -> None:
+def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
     """Say what is wrong, and what is done, or would be."""
     epoch = decided.function.epoch
     if not findings and decided.forward is None:
@@ -134,7 +134,7 @@ def _tell(decided: Decision, findings: list[Finding], what: str) -> None:
         say(f"{finding.name}: {what} brought to epoch {epoch}")
 
 
-def _settle(decided: Decision) -> bool:
+def _settle(decided: RepairTarget) -> bool:
     """Have every run roll back that is not decided; False if one has been decided to publish.
 
     Two runs may be decided to publish. The one that moved rows last goes forward, and with its
@@ -151,7 +151,7 @@ def _settle(decided: Decision) -> bool:
 
 def _look(
     spark: SparkSession, table: Table, name: str, function: PartitioningFunction
-) -> Finding | None:
+) -> TableFault | None:
     """Say what is wrong with a state table; None: the function's constraint is its only one."""
     path = table.spec.state[name].path
     found = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
@@ -163,7 +163,7 @@ def _look(
         wrong = f"stands under {stand}; expected {wanted} alone"
     else:
         return None
-    return Finding(name, frozenset(found), wrong)
+    return TableFault(name, frozenset(found), wrong)
 
 
 def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migration]:

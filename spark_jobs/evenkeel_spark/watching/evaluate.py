@@ -27,12 +27,12 @@ from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.inputs import decision, profile_of, weighed
-from evenkeel_spark.watching.micro_batch import Measured, measure_batch, need_watch
+from evenkeel_spark.watching.micro_batch import MeasuredBatch, measure_batch, need_watch
 from partitioning.errors import FenceError
 from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
 from partitioning.watch.act_or_wait import bytes_back
-from partitioning.watch.mitigation import Batch, Limits
+from partitioning.watch.mitigation import Limits, MicroBatch
 from partitioning.workload.profile import Profile
 
 
@@ -119,7 +119,7 @@ def _newest(
     spark: SparkSession,
     table: Table,
     known: Watched,
-    newest: Measured,
+    newest: MeasuredBatch,
     routed: Epoch,
     limits: Limits,
     run: str,
@@ -141,7 +141,9 @@ def _newest(
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     profile, versions = profile_of(spark, table, current, newest.sketch, decided)
-    shared = {key for key in after.watch.begun(known.watch) if after.watch.spread[key].helpers}
+    shared = {
+        key for key in after.watch.keys_placed_since(known.watch) if after.watch.spread[key].helpers
+    }
     if shared:
         limits = _affordable(table, limits, profile, shared)
         seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
@@ -161,7 +163,7 @@ def _newest(
     known_of = profile.listing(np.unique(listed))
     size = float(sum(m.bytes for m in moves_between(current.function, function, known_of)))
     # Only a mitigation that begins now is weighed, and it must be able to go back later.
-    begins = bool(after.watch.begun(known.watch))
+    begins = bool(after.watch.keys_placed_since(known.watch))
     back = bytes_back(current.function, function, known_of) if begins else 0.0
     waiting = None
     if begins:
@@ -188,11 +190,11 @@ def _newest(
     return replace(seen, decided=done, outcome=why)
 
 
-def _batch(measured: Measured, routed: Epoch) -> Batch:
+def _batch(measured: MeasuredBatch, routed: Epoch) -> MicroBatch:
     sketch = measured.sketch
     keys = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
     none = np.zeros(len(measured.loads))
-    return Batch(measured.number, routed.number, measured.loads, none, keys)
+    return MicroBatch(measured.number, routed.number, measured.loads, none, keys)
 
 
 def _limits(table: Table, now: datetime) -> Limits:

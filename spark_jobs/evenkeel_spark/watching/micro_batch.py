@@ -33,7 +33,7 @@ HEAVY_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredBatch:
     """A micro-batch: its number, its sketch, and the load of each channel, float64 (N,)."""
 
     number: int
@@ -43,7 +43,7 @@ class Measured:
 
 def measure_batch(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, number: Column
-) -> list[Measured]:
+) -> list[MeasuredBatch]:
     """Measure the micro-batches in `events`, in order, as `function` routes them.
 
     Parameters
@@ -75,7 +75,7 @@ def measure_batch(
     loads = {n: np.zeros(len(function.channels)) for n in sketches}
     for n, c, value in zip(numbers.tolist(), channels.tolist(), came.tolist(), strict=True):
         loads[n][c] += value
-    return [Measured(n, sketches[n], loads[n]) for n in sorted(sketches)]
+    return [MeasuredBatch(n, sketches[n], loads[n]) for n in sorted(sketches)]
 
 
 def need_watch(spec: TableSpec) -> Watching:
