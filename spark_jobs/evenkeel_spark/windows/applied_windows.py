@@ -106,7 +106,7 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
     count, day = commits.windows_count(spark, path, whose), commits.day_id(spark, path, whose)
     version = state.table_version(spark, path)
     try:
-        found = window_commits.told(spark, path, version)
+        found = window_commits.committed_windows(spark, path, version)
         unheard = not count and day is None and found.back is None
         if found.until is None and unheard and table.registry.files.window_ends():
             raise UnknownError("its commits name no window")
@@ -183,11 +183,11 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
         path = spec.state[name].path
         count = commits.windows_count(spark, path, spec.table)
         version = state.table_version(spark, path)
-        known = window_commits.sure(spark, path, version)
+        known = window_commits.find_committed_windows(spark, path, version)
         _check_same(known, day, name, path)
         if known is None or known.back is not None:
             note(spark, spec, name, day, version, count)
-            known = window_commits.sure(spark, path, state.table_version(spark, path))
+            known = window_commits.find_committed_windows(spark, path, state.table_version(spark, path))
             _check_same(known, day, name, path)
             say(f"{name}: holds all events before {day}")
     for end in table.registry.files.window_ends():
@@ -213,7 +213,7 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
     for name, part in spec.state.items():
         count = commits.windows_count(spark, part.path, spec.table)
         version = state.table_version(spark, part.path)
-        known = window_commits.sure(spark, part.path, version)
+        known = window_commits.find_committed_windows(spark, part.path, version)
         if known is None:
             done.append(f"the commits of {name} do not tell which are in")
         elif known.commits > RENEW_COMMITS or now - known.moment > RENEW_SHARE * spec.keep * DAY:
@@ -242,7 +242,7 @@ def note(
         nothing.write.format("delta").mode("append").save(path)
 
 
-def _check_same(known: window_commits.Told | None, day: date, name: str, path: str) -> None:
+def _check_same(known: window_commits.CommittedWindows | None, day: date, name: str, path: str) -> None:
     if known is not None and known.until != day:
         raise InputError(
             f"its commits tell that windows are applied up to {known.until}, not {day}",

@@ -15,7 +15,7 @@ from evenkeel_spark.windows.ancestry import UnknownError, ancestors, replaces
 _STEPS = ("apply_window", "bootstrap", "holds_until")
 
 
-class Told(NamedTuple):
+class CommittedWindows(NamedTuple):
     """What the commits of a table tell of its windows.
 
     Parameters
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     moment: float
 
 
-def told(spark: SparkSession, path: str, version: int) -> Told:
+def committed_windows(spark: SparkSession, path: str, version: int) -> CommittedWindows:
     """Read from the commits up to a version which windows are in the table.
 
     Delta's transaction ids do not count: they survive a RESTORE that the log has forgotten.
@@ -49,16 +49,16 @@ def told(spark: SparkSession, path: str, version: int) -> Told:
                 raise UnknownError(f"version {commit.version} of {where} does not say its end")
             end = commit.meta["end"]
             until = None if end is None else date.fromisoformat(end)
-            return Told(until, back, read, commit.timestamp)
+            return CommittedWindows(until, back, read, commit.timestamp)
         if back is None and replaces(commit):
             back = commit.version
     raise AssertionError
 
 
-def sure(spark: SparkSession, path: str, version: int) -> Told | None:
-    """Read the same as `told`; None if the commits do not say it."""
+def find_committed_windows(spark: SparkSession, path: str, version: int) -> CommittedWindows | None:
+    """Read the same as `committed_windows`; None if the commits do not say it."""
     try:
-        return told(spark, path, version)
+        return committed_windows(spark, path, version)
     except UnknownError:
         return None
 
