@@ -25,7 +25,7 @@ from evenkeel_airflow import adoption_dags, table_dags
 from evenkeel_airflow.operators import schedule_problem
 
 #: Prefix of a DAG's id -> what builds it.
-KINDS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
+DAG_BUILDERS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
     "rebalance": table_dags.rebalance,
     "roll_back": table_dags.roll_back,
     "maintain": table_dags.maintain,
@@ -61,7 +61,7 @@ def load_tables(namespace: dict[str, Any], folder: str | Path | None = None) -> 
     place = _checked(folder)
     wanted = get_parsing_context().dag_id
     for path, spec in _specs(place, wanted):
-        for kind, build in KINDS.items():
+        for kind, build in DAG_BUILDERS.items():
             if wanted not in (None, name := f"{kind}_{spec.table}"):
                 continue
             if (dag := build(spec, str(path))) is not None:
@@ -84,7 +84,9 @@ def report_problems(folder: str | Path | None = None) -> None:
 def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]:
     """Yield the right specs; of a wanted DAG that of its table alone, if one file names it."""
     if wanted is not None:
-        tables = [wanted.removeprefix(f"{kind}_") for kind in KINDS if wanted.startswith(kind)]
+        tables = [
+            wanted.removeprefix(f"{kind}_") for kind in DAG_BUILDERS if wanted.startswith(kind)
+        ]
         named = [file for file in _files(folder) if _table(file) in tables]
         if not tables:
             return

@@ -30,10 +30,8 @@ from partitioning.planning.decide import aim_by_chance
 from partitioning.strategies.options import check_options
 from partitioning.workload.bounds import floor
 from partitioning.workload.forecast import forecast
-from partitioning.workload.profile import Profile, Sketch, profile_of_keys
+from partitioning.workload.profile import HEAVY_SHARE, Profile, Sketch, profile_of_keys
 
-#: Least load of a heavy key, as a share of one channel's fair load; the `learn` job uses the same.
-HEAVY_SHARE = 0.01
 #: Strategies that plan for a forecast by default.
 FORESEEING = frozenset({"frontier"})
 Options = Mapping[str, Mapping[str, Any]]

@@ -19,7 +19,7 @@ from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats
 
 #: Microseconds.
-DAY = 86_400_000_000
+DAY_MICROSECONDS = 86_400_000_000
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -148,7 +148,7 @@ def read_series(
     else:
         assert time is not None
         micros = times(table.column(time), time)
-        start = int(micros.min()) // DAY * DAY if len(micros) else 0
+        start = int(micros.min()) // DAY_MICROSECONDS * DAY_MICROSECONDS if len(micros) else 0
         at = (micros - start) // span
         order = np.argsort(micros, kind="stable")
         name = _names(start, span)
@@ -199,7 +199,7 @@ def _span(every: str) -> int:
 def _names(start: int, span: int) -> Callable[[int], str]:
     def name(number: int) -> str:
         at = datetime(1970, 1, 1) + timedelta(microseconds=start + number * span)
-        return str(at.date()) if span % DAY == 0 else at.isoformat()
+        return str(at.date()) if span % DAY_MICROSECONDS == 0 else at.isoformat()
 
     return name
 

@@ -20,7 +20,7 @@ T = TypeVar("T", Progress, RolledBack)
 
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
 #: them cost more reads.
-LOOKED_AT = 100
+SEARCHED_RUNS = 100
 #: Folder of the marks.
 MARKS = "moving"
 
@@ -88,7 +88,7 @@ def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
     if marked:
         found = (find_half_moved(registry, registry.run(name)) for name in marked)
         return next((half for half in found if half is not None), None)
-    for name in names[:LOOKED_AT]:
+    for name in names[:SEARCHED_RUNS]:
         run = registry.run(name)
         if run.migration.exists():
             return find_half_moved(registry, run)

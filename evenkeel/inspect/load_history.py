@@ -18,7 +18,7 @@ from partitioning.workload.profile import Profile
 #: Windows of a page, and newest runs to search for their profiles. More of them cost reads.
 MOST, LOOKED_AT = 24, 60
 #: Past windows cached in a process: some kilobytes each with a thousand channels.
-KEPT = 512
+CACHED_WINDOWS = 512
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _window(registry: Registry, folder: KeptFiles) -> PastWindow:
 
 
 @cached(
-    LRUCache(KEPT),
+    LRUCache(CACHED_WINDOWS),
     key=lambda digest, registry, number, data, where: (digest, registry.url, number),
     lock=Lock(),
 )

@@ -24,7 +24,7 @@ from partitioning.workload.profile import Floats
 
 T = TypeVar("T")
 #: Older epochs to try if the current one cannot be read. More of them cost one read each.
-LOOKED_AT = 64
+OLDER_EPOCHS = 64
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _readable(registry: Registry, problems: list[str]) -> Epoch | None:
     except EvenkeelError as error:
         problems.append(str(error))
         return None
-    for number in reversed(registry.numbers()[-LOOKED_AT:-1]):
+    for number in reversed(registry.numbers()[-OLDER_EPOCHS:-1]):
         try:
             epoch = registry.epoch(number)
         except EvenkeelError:

@@ -12,7 +12,7 @@ from partitioning.workload.profile import Profile
 #: Newest windows or migrations to average over. More: estimates react more slowly.
 NEWEST = 8
 #: Newest epochs to search for them. More of them cost one read each.
-LOOKED_AT = 64
+SEARCHED_EPOCHS = 64
 
 
 def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
@@ -70,7 +70,7 @@ def migrations(registry: Registry, before: int | None = None) -> list[MigrationC
     """Read what the newest migrations that moved state have cost; arguments as for `pace`."""
     found: list[MigrationCost] = []
     known = [n for n in registry.numbers() if before is None or n < before]
-    for number in reversed(known[-LOOKED_AT:]):
+    for number in reversed(known[-SEARCHED_EPOCHS:]):
         if len(found) == NEWEST:
             break
         one = _measured(registry.archive(number))

@@ -13,7 +13,7 @@ from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError, InputError
 
 #: Specs kept in a process: about 10 kB each.
-KEPT = 4096
+CACHED_SPECS = 4096
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def _unchanged(file: Path) -> TableSpec:
         stat = file.stat()
     except OSError:
         return load_spec(file)
-    merges = os.environ.get(custom_merges.VARIABLE)
-    settings = merges, merges and _changed(merges), os.environ.get(allowed_roots.VARIABLE)
+    merges = os.environ.get(custom_merges.MERGES_VARIABLE)
+    settings = merges, merges and _changed(merges), os.environ.get(allowed_roots.ROOTS_VARIABLE)
     return _loaded(file, (stat.st_mtime_ns, stat.st_size, stat.st_ino), settings)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_SPECS)
 def _loaded(file: Path, stamp: tuple[int, ...], settings: tuple[object, ...]) -> TableSpec:
     return load_spec(file)
 

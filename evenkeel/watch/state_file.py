@@ -17,7 +17,7 @@ from partitioning.strategies.skew import Threshold
 from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Mitigation, Sample
 
-FORMAT = 1
+WATCH_FORMAT = 1
 FILE = "watch.json"
 
 
@@ -106,7 +106,7 @@ def to_dict(watched: Watched) -> dict[str, Any]:
     """Convert to plain JSON values, without the digest over them."""
     done = watched.decided
     record = WatchedRecord(
-        format=FORMAT,
+        format=WATCH_FORMAT,
         source=watched.source,
         epoch=watched.epoch,
         watch=WatchRecord.of(watched.watch),

@@ -21,7 +21,7 @@ from partitioning.function.hashing import KEY_TYPES, Hashes, key_hash, slot_of
 from partitioning.function.split import Split
 
 Channels = npt.NDArray[np.int32]
-FORMAT = 1
+FUNCTION_FORMAT = 1
 #: Of functions that split keys: a reader that knows none must not take them for whole.
 SPLIT_FORMAT = 2
 #: Slots of a new table. More: finer moves of light keys, and larger plans and CHECK constraints.
@@ -168,7 +168,7 @@ class PartitioningFunction:
     def to_dict(self) -> dict[str, Any]:
         """Return the function as plain JSON values; `digest` is taken over exactly this."""
         data: dict[str, Any] = {
-            "format": SPLIT_FORMAT if len(self.split) else FORMAT,
+            "format": SPLIT_FORMAT if len(self.split) else FUNCTION_FORMAT,
             "key": [{"name": c.name, "type": c.type} for c in self.key],
             "channels": [{"name": c.name, "capacity": c.capacity} for c in self.channels],
             "slots": self.slots.tolist(),
@@ -201,8 +201,8 @@ class PartitioningFunction:
         DamagedError : fields missing, of another format, or inconsistent
         """
         try:
-            if data["format"] not in (FORMAT, SPLIT_FORMAT):
-                raise InputError(f"format {data['format']} is not {FORMAT} or {SPLIT_FORMAT}")
+            if (found := data["format"]) not in (FUNCTION_FORMAT, SPLIT_FORMAT):
+                raise InputError(f"format {found} is not {FUNCTION_FORMAT} or {SPLIT_FORMAT}")
             if ("split" in data) != (data["format"] == SPLIT_FORMAT):
                 raise InputError(f"format {data['format']} does not fit its split keys")
             return cls(

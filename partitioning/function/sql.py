@@ -17,7 +17,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
-from partitioning.function.split import CHANNEL_BITS, PARTS
+from partitioning.function.split import CHANNEL_BITS, PARTS_OF_A_KEY
 
 #: Names of our constraints begin so.
 OURS = "evenkeel_"
@@ -112,7 +112,7 @@ def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | N
     r = f"xxhash64({h}, CAST({quoted(row or function.row.name)} AS {function.row.type.upper()}))"
     at = f"CAST(~{begins} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
     cell = f"{array_sql(function.split.table, 'BIGINT')}[{at}]"
-    first = f"{r} & {PARTS - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
+    first = f"{r} & {PARTS_OF_A_KEY - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
     owner = f"shiftrightunsigned({cell}, IF({first}, 0, {CHANNEL_BITS})) & {2**CHANNEL_BITS - 1}L"
     return f"CAST({owner} AS INT)"
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, KeyColumn
 from partitioning.function.hashing import Hashes, key_hash
-from partitioning.streams.alias_table import HEAD, Alias, Ints, alias, tail_ranks, zipf_head
+from partitioning.streams.alias_table import HEAD_RANKS, Alias, Ints, alias, tail_ranks, zipf_head
 from partitioning.workload.profile import Floats, Profile, profile_of_keys
 
 KEY = (KeyColumn("key", "bigint"),)
@@ -61,7 +61,7 @@ def zipf_profile(
 
 #: The third column of a hash says what it decides: draws of one row are independent.
 DRAW, TAIL, HOT, SWAP, CENTRE, SCATTER, WANDER = range(7)
-MOST_KEYS = 2**31  # rank times multiplier must fit int64
+MOST_STREAM_KEYS = 2**31  # rank times multiplier must fit int64
 MOST_SHARES = 2**17  # keys times windows, each a number in Spark's plan
 
 
@@ -104,7 +104,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         _check("rows", self.rows, 1, 10**12)
-        _check("keys", self.keys, 1, MOST_KEYS)
+        _check("keys", self.keys, 1, MOST_STREAM_KEYS)
         _check("z", self.z, 0, 3)
         _check("windows", self.windows, 1, 1000)
         _check("seed", self.seed, 0, 2**63 - 1)
@@ -113,7 +113,7 @@ class Stream:
         if self.wander is not None:
             _check("wander's sigma", self.wander[0], 0, 3)
             _check("wander's phi", self.wander[1], 0, 1)
-            _check("keys, which wander,", self.keys, 1, HEAD)
+            _check("keys, which wander,", self.keys, 1, HEAD_RANKS)
             _check("keys times windows", self.keys * self.windows, 1, MOST_SHARES)
         if self.hot is not None:
             _check("hot window", self.hot[0], 0, self.windows - 1)
@@ -143,7 +143,9 @@ class Stream:
         if self.vanish is None:
             return None
         before = self.vanish - 1
-        shares = rank_shares(self)[before] if self.wander else zipf_head(self.keys, self.z)[:HEAD]
+        shares = (
+            rank_shares(self)[before] if self.wander else zipf_head(self.keys, self.z)[:HEAD_RANKS]
+        )
         heaviest = int(shares.argmax())
         first = int(key_of_rank(self, np.array([heaviest]), before)[0])
         if self.hot is None or before < self.hot[0]:
@@ -176,7 +178,7 @@ def key_of_rank(stream: Stream, ranks: Ints, window: int) -> Ints:
         for v in range(window, 0, -1):
             centre = int(_hash([v], stream.seed, CENTRE)[0]) % stream.keys
             partner = (centre - ranks) % stream.keys
-            pair = _hash(np.minimum(ranks, partner) + v * MOST_KEYS, stream.seed, SWAP)
+            pair = _hash(np.minimum(ranks, partner) + v * MOST_STREAM_KEYS, stream.seed, SWAP)
             ranks = np.where(unit(pair) < stream.churn, partner, ranks)
     a, b = stream.scatter
     return (ranks * a + b) % stream.keys
@@ -199,7 +201,9 @@ def rank_shares(stream: Stream) -> Floats:
     sigma, phi = stream.wander
     drift = np.zeros(stream.keys)
     for v in range(1, stream.windows):
-        drift = phi * drift + sigma * _normal(np.arange(stream.keys) + v * MOST_KEYS, stream.seed)
+        drift = phi * drift + sigma * _normal(
+            np.arange(stream.keys) + v * MOST_STREAM_KEYS, stream.seed
+        )
         shares[v] *= np.exp(drift - drift.max())  # a walk of many windows may go far
     return shares / shares.sum(axis=1, keepdims=True)
 
@@ -222,9 +226,9 @@ def tables(stream: Stream) -> tuple[Alias, ...]:
 def keys_of_window(stream: Stream, window: int) -> Ints:
     """Return the keys of a window's rows in order, int64 (n,), as Spark generates them.
 
-    n is `rows`, without the rows of a vanished key. Up to `HEAD` keys the result equals that of
-    `evenkeel_spark.jobs.generate` bit for bit. Beyond that, logarithm and exp may round the last
-    bit differently, and a few rows may be one rank off.
+    n is `rows`, without the rows of a vanished key. Up to `HEAD_RANKS` keys the result equals
+    that of `evenkeel_spark.jobs.generate` bit for bit. Beyond that, logarithm and exp may round the
+    last bit differently, and a few rows may be one rank off.
     """
     ids = np.arange(stream.rows, dtype=np.int64) + window * stream.rows
 
@@ -232,7 +236,7 @@ def keys_of_window(stream: Stream, window: int) -> Ints:
         return unit(_hash(ids, stream.seed, purpose))
 
     drawn = tables(stream)[window if stream.wander else 0].draw(uniform(DRAW))
-    beyond = drawn >= HEAD
+    beyond = drawn >= HEAD_RANKS
     if beyond.any():
         drawn[beyond] = tail_ranks(stream.keys, stream.z, uniform(TAIL)[beyond])
     keys = key_of_rank(stream, drawn, window)

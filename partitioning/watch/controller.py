@@ -18,7 +18,7 @@ from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Sample
 #: Load that is too small to matter, in a channel's mean load. A shared key with less goes home in
 #: any case. Other keys go home where their channel then exceeds the mean by no more than this. A
 #: larger value undoes mitigations earlier.
-LIGHT = 0.05
+LIGHT_LOAD = 0.05
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Controller:
             return self, decided
         speed = limits.speed(len(batch.loads))
         mean = float(self.sample.loads().sum() / speed[np.isfinite(batch.waiting)].sum())
-        light = max(limits.calm - 1, LIGHT) * mean
+        light = max(limits.calm - 1, LIGHT_LOAD) * mean
         most = mean + light
         for key, now in self.spread.items():
             if now.catching or not self._may(key, batch, limits):

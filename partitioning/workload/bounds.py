@@ -11,7 +11,7 @@ from partitioning.function.function import Channel
 from partitioning.workload.profile import Floats, Profile
 
 #: Loads that differ by this part are equal.
-ROUNDING = 1e-12
+EQUAL_LOADS_TOLERANCE = 1e-12
 
 
 def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False) -> float:
@@ -43,7 +43,7 @@ def least_copies(profile: Profile, channels: Sequence[Channel], imbalance: float
     capacities = -np.sort([-c.capacity for c in channels])
     held = np.cumsum(capacities) / capacities.sum() * float(profile.load.sum()) * imbalance
     # A sum of loads is off by rounding.
-    needed = 1 + np.searchsorted(held, profile.heavy_load * (1 - ROUNDING))
+    needed = 1 + np.searchsorted(held, profile.heavy_load * (1 - EQUAL_LOADS_TOLERANCE))
     return int((needed[profile.heavy_load > 0] - 1).sum())
 
 

@@ -20,6 +20,9 @@ from partitioning.workload.npz import freeze, pack, unpack
 
 Floats = npt.NDArray[np.float64]
 Packed = bytes  # `bytes` is a field's name below
+#: Least load of a heavy key, as a share of one channel's fair load. Lower: more keys can be placed
+#: by name, and sketches and profiles grow.
+HEAVY_SHARE = 0.01
 
 
 def sums_by(index: npt.NDArray[Any], values: Floats, count: int) -> Floats:

@@ -9,7 +9,7 @@ import evenkeel
 from evenkeel.cli import main
 from evenkeel.spec import allowed_roots
 from evenkeel.spec.catalog import load_catalog
-from evenkeel.spec.custom_merges import VARIABLE
+from evenkeel.spec.custom_merges import MERGES_VARIABLE
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import ChannelSpec, Input, Splitting, StateColumn, StateTable, Watching
 from evenkeel.spec.table_spec import TableSpec
@@ -120,7 +120,7 @@ def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
     assert [*catalog.specs] == [good]
     assert [str(p) for p in catalog.problems] == [str(caught.value)]
     # A wrong file of merges is of all specs.
-    monkeypatch.setenv(VARIABLE, str(bad))
+    monkeypatch.setenv(MERGES_VARIABLE, str(bad))
     with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}"):
         load_spec(good)
 
@@ -373,7 +373,7 @@ def test_the_docs_say_what_each_field_means():
     ],
 )
 def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
-    monkeypatch.setenv(allowed_roots.VARIABLE, f" {allowed} ,{tmp_path},")
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, f" {allowed} ,{tmp_path},")
     file = write(tmp_path, input={"path": path, "time": "day"})
     assert load_spec(file).input.path == path
 
@@ -392,7 +392,7 @@ def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
     ],
 )
 def test_a_spec_outside_of_the_roots(tmp_path, monkeypatch, allowed, path):
-    monkeypatch.setenv(allowed_roots.VARIABLE, f"{allowed},{tmp_path}")
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, f"{allowed},{tmp_path}")
     file = write(tmp_path, input={"path": path, "time": "day"})
     with pytest.raises(InputError, match=r"flights.yaml: input.path: is outside .*EVENKEEL_ROOTS"):
         load_spec(file)
@@ -418,7 +418,7 @@ def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem
     asked = {"path": f"{lake}/{place}", "time": "day"}
     file = write(tmp_path, input=asked, registry=f"{lake}/r", state=state)
     assert load_spec(file).input.path == f"{lake}/{place}"
-    monkeypatch.setenv(allowed_roots.VARIABLE, str(lake))
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, str(lake))
     if problem is None:
         assert load_spec(file).input.path == f"{lake}/{place}"
         return
@@ -429,7 +429,7 @@ def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem
 def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "out").symlink_to("/")
-    monkeypatch.setenv(allowed_roots.VARIABLE, str(tmp_path / "lake"))
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, str(tmp_path / "lake"))
     with pytest.raises(InputError, match=r"input.path: is outside"):
         load_spec(write(tmp_path))
     inside = {"input": {"path": "lake/in", "time": "day"}, "registry": "lake/registry"}
@@ -440,5 +440,5 @@ def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
     assert load_spec(write(tmp_path, **inside, state=state)).table == "flights"
     with pytest.raises(InputError, match=r"registry: is outside"):
         load_spec(write(tmp_path, **{**inside, "registry": "registry"}, state=state))
-    monkeypatch.setenv(allowed_roots.VARIABLE, " ")
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, " ")
     assert load_spec(write(tmp_path)).table == "flights"

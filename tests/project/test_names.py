@@ -1,8 +1,9 @@
-"""One name has one meaning: no two public classes of the product share a name."""
+"""One name has one meaning: no two classes, and no two constants, of the product share a name."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,3 +27,21 @@ def test_no_two_public_classes_share_a_name() -> None:
                 places[node.name].append(path)
     assert len(places) > 150, "classes are no longer found"
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+#: Constants that have a value a module; this list only shrinks.
+SEVERAL = {"MOVED", "STEP"}
+
+
+def test_a_constant_has_one_value() -> None:
+    values = defaultdict(dict)
+    for path, module in modules():
+        for node in module.body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(node, ast.AnnAssign):
+                target = node.target
+            if isinstance(target, ast.Name) and re.fullmatch("[A-Z][A-Z_]+", target.id):
+                assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+                values[target.id][path] = ast.unparse(node.value)
+    assert len(values) > 200, "constants are no longer found"
+    assert {name for name, there in values.items() if len({*there.values()}) > 1} == SEVERAL

@@ -16,7 +16,7 @@ from partitioning.workload.profile import Floats
 Ints = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 #: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
-SAME = 1e-9
+SAME_DENSITY = 1e-9
 #: What `densest` returns where no entry is allowed.
 NOTHING = -1
 
@@ -206,5 +206,5 @@ def densest(density: Floats, shed: Floats, allowed: npt.NDArray[np.bool_]) -> in
     if not allowed.any():
         return NOTHING
     most = density[allowed].max()
-    near = allowed & (density >= most * (1 - SAME))
+    near = allowed & (density >= most * (1 - SAME_DENSITY))
     return int(np.where(near, shed, -1.0).argmax())

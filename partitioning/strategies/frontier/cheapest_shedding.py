@@ -19,13 +19,13 @@ from partitioning.workload.profile import Floats, sums_by
 
 #: Steps that the load to shed is cut into. An item counts with its whole steps. A larger value is
 #: more exact, and takes time in proportion.
-STEPS = 2048
+SHEDDING_STEPS = 2048
 #: Items on either side of where most load per byte first would end that a channel chooses among.
 CHOICE = 64
 #: Rounds of packing, at most. What fits nowhere stays, or gets room made for it.
-ROUNDS = 8
+PACKING_ROUNDS = 8
 #: Channels that may make room for an item, those with most room first.
-RECEIVERS = 8
+SHEDDING_RECEIVERS = 8
 
 
 def cheaper_shedding(
@@ -108,7 +108,7 @@ class _Shedding:
     def packed(self) -> Ints | None:
         """Where each item goes, or None."""
         again = set(np.flatnonzero(self.loads > self.limit).tolist())
-        for _ in range(ROUNDS):
+        for _ in range(PACKING_ROUNDS):
             for channel in again:
                 items = self.covering(channel)
                 if items is None:
@@ -171,7 +171,9 @@ class _Shedding:
         """
         load, source = float(self.load[item]), int(self.home[item])
         ways = [(source, self.covering(source, without=item))]
-        for channel in np.argsort(self.loads - self.limit, kind="stable")[:RECEIVERS].tolist():
+        for channel in np.argsort(self.loads - self.limit, kind="stable")[
+            :SHEDDING_RECEIVERS
+        ].tolist():
             if channel not in again | {source} and self.limit[channel] > 0:
                 ways.append((channel, self.covering(channel, more=load)))
         costs = [
@@ -212,20 +214,22 @@ def _cover(load: Floats, cost: Floats, need: float, exact: bool) -> Indices | No
 
 def _knapsack(load: Floats, cost: Floats, need: float) -> Indices | None:
     """As `_cover`, of few items; None where whole steps do not suffice."""
-    steps = np.minimum(np.floor(load / need * STEPS), STEPS).astype(np.intp).tolist()
-    best = np.full(STEPS + 1, np.inf)
+    steps = (
+        np.minimum(np.floor(load / need * SHEDDING_STEPS), SHEDDING_STEPS).astype(np.intp).tolist()
+    )
+    best = np.full(SHEDDING_STEPS + 1, np.inf)
     best[0] = 0.0
-    taken = np.zeros((len(load), STEPS + 1), dtype=np.bool_)
+    taken = np.zeros((len(load), SHEDDING_STEPS + 1), dtype=np.bool_)
     for i, step in enumerate(steps):
         if step:
             # To shed j steps with this item takes j - step before it, or none.
-            before = np.concatenate([np.full(step, best[0]), best[: STEPS + 1 - step]])
+            before = np.concatenate([np.full(step, best[0]), best[: SHEDDING_STEPS + 1 - step]])
             before[0] = np.inf
             taken[i] = before + cost[i] < best
             best = np.where(taken[i], before + cost[i], best)
-    if not np.isfinite(best[STEPS]):
+    if not np.isfinite(best[SHEDDING_STEPS]):
         return None
-    shed, left = [], STEPS
+    shed, left = [], SHEDDING_STEPS
     for i in range(len(load) - 1, -1, -1):
         if left > 0 and taken[i, left]:
             shed.append(i)

@@ -10,7 +10,7 @@ import numpy as np
 
 from partitioning.strategies.frontier.assignment import (
     NOTHING,
-    SAME,
+    SAME_DENSITY,
     Assignment,
     Indices,
     densest,
@@ -22,15 +22,15 @@ from partitioning.workload.profile import Floats
 Step = list[tuple[int, int]]
 #: A step must bring the fuller channel of its pair down by this part of its fair share, or to
 #: where it shall be.
-LEAST_GAIN = 1e-5
+LEAST_STEP_GAIN = 1e-5
 #: Steps for each item, at most: far more than any search has taken.
-STEPS = 8
+STEPS_PER_ITEM = 8
 #: Shares that differ by this part are equal, and are so in whatever order they are summed.
-ROUNDING = 1e-12
+SHARE_TOLERANCE = 1e-12
 #: A donor that has this many mean items too much sheds them in one run.
 RUN = 8
 #: Decimals that logarithms of densities are told apart by.
-DIGITS = 9
+DENSITY_DECIMALS = 9
 #: Emptier channels that are looked at together where nothing fits on the emptiest.
 RECEIVERS = 8
 #: Items that are tried for an exchange against several, least load first.
@@ -59,13 +59,13 @@ def descend(
     shed_to = (aim + stop) / 2
     closed = np.where(state.fair > 0, 0.0, np.inf)
     stuck = np.zeros(len(state.fair), dtype=np.bool_)
-    for _ in range(STEPS * len(state.load)):
+    for _ in range(STEPS_PER_ITEM * len(state.load)):
         shares = np.where(stuck, 0.0, state.shares)
         donor = int(shares.argmax())
-        if shares[donor] <= stop * (1 + ROUNDING):
+        if shares[donor] <= stop * (1 + SHARE_TOLERANCE):
             return
         shares[donor] = 0.0
-        rest = max(float(shares.max()), stop * (1 + ROUNDING))
+        rest = max(float(shares.max()), stop * (1 + SHARE_TOLERANCE))
         many = False
         for step in _Giver(state, donor, shed_to, aim, budget).run(closed, rest):
             many = True
@@ -111,7 +111,7 @@ class _Giver:
         self.own = state.on(donor)
         self.load = state.load[self.own]
         self.top = float(state.loads[donor] / state.fair[donor])
-        self.least = min(LEAST_GAIN, self.top - shed_to) * (1 - SAME)
+        self.least = min(LEAST_STEP_GAIN, self.top - shed_to) * (1 - SAME_DENSITY)
 
     def run(self, closed: Floats, rest: float) -> Iterator[Step]:
         """Give the densest items to the emptiest channel while the donor has more than `rest`.
@@ -127,7 +127,7 @@ class _Giver:
         cost = state.charged[self.own] * (state.home[self.own] == donor)
         density = density_of(self.load, cost)
         # Rounded, so that sizes in proportion to load are one density.
-        dense = np.round(np.log(density), DIGITS)
+        dense = np.round(np.log(density), DENSITY_DECIMALS)
         least, spent = self.least * state.fair[donor], 0.0
         # Items passed over so far: the densest they could be alone, and the lightest of those that
         # are denser than what comes now; `same` of those that are as dense.
@@ -174,7 +174,7 @@ class _Giver:
         move = [(int(self.own[best]), receiver)]
         # Only where items too heavy to fit are denser can a swap of two be denser than this move.
         heavier = (self.load > fit) & (self.load <= self._swappable(receiver, fit))
-        denser = np.flatnonzero(heavier & (density > density[best] * (1 + SAME)))
+        denser = np.flatnonzero(heavier & (density > density[best] * (1 + SAME_DENSITY)))
         if not len(denser):
             return move
         swaps = _Swaps(self, receiver, denser, fit, above=False)
@@ -182,7 +182,7 @@ class _Giver:
         swapped = density_of(shed, swaps.cost)
         near = (swaps.shed <= fit) & (shed >= least) & (swaps.cost <= self.left)
         pick = densest(swapped, shed, near)
-        if pick == NOTHING or swapped[pick] <= density[best] * (1 + SAME):
+        if pick == NOTHING or swapped[pick] <= density[best] * (1 + SAME_DENSITY):
             return move
         return swaps.step(pick)
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.strategies.frontier.assignment import Indices, Ints
-from partitioning.strategies.frontier.local_search import LEAST_GAIN, RECEIVERS, STEPS
+from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN, RECEIVERS, STEPS_PER_ITEM
 from partitioning.workload.profile import Floats, sums_by
 
 #: Items up to which two channels can share theirs anew in about a millisecond.
@@ -50,12 +50,12 @@ def repack_pairs(
     at, loose = at.copy(), loose[load[loose] > 0]
     loads, channels = sums_by(at, load, len(fair)), np.flatnonzero(fair > 0)
     left = budget - float(charged[at != home].sum())
-    for _ in range(STEPS * len(load)):
+    for _ in range(STEPS_PER_ITEM * len(load)):
         shares = loads[channels] / fair[channels]
         if shares.max() <= stop:
             break
         *others, donor = channels[np.argsort(shares, kind="stable")].tolist()
-        best, step = float(shares.max()) * (1 - LEAST_GAIN), None
+        best, step = float(shares.max()) * (1 - LEAST_STEP_GAIN), None
         for other in others[:RECEIVERS]:
             both = np.array([donor, other], np.int32)
             items = loose[np.isin(at[loose], both)]

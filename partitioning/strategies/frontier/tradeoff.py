@@ -14,7 +14,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.cheapest_shedding import cheaper_shedding, packed
-from partitioning.strategies.frontier.local_search import ROUNDING
+from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.pair_repack import FEW, repack_pairs
 from partitioning.strategies.frontier.problem import Path, Problem, problem_of
 from partitioning.workload.bounds import least_bytes
@@ -22,7 +22,7 @@ from partitioning.workload.profile import Floats, Profile
 
 State = TypeVar("State")
 #: Part of the best imbalance that counts as equal to it. A larger value ends searches earlier.
-CLOSE = 8e-4
+GOOD_ENOUGH_PART = 8e-4
 #: Points of the lower bound. A larger value draws it finer, and takes longer.
 GRID = 64
 #: Times that the search may begin again from its own result. It ends when nothing more is found.
@@ -62,7 +62,7 @@ def whole_path(task: Problem) -> Path:
         end = path.pareto()[-1]
         at = path.at(end)
         again = _searched(replace(task, start=at, home=at))
-        if again.imbalance.min() >= path.imbalance[end] * (1 - ROUNDING):
+        if again.imbalance.min() >= path.imbalance[end] * (1 - SHARE_TOLERANCE):
             break
         path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
     return path
@@ -70,7 +70,7 @@ def whole_path(task: Problem) -> Path:
 
 def _searched(task: Problem) -> Path:
     """Search until as even as possible; pack few items at the end."""
-    path = task.search(task.floor, task.floor * (1 + CLOSE))
+    path = task.search(task.floor, task.floor * (1 + GOOD_ENOUGH_PART))
     end = path.pareto()[-1]
     at = path.at(end)
     packed = _packed(task, path, at, np.inf, task.floor)
@@ -87,7 +87,7 @@ def _packed(task: Problem, path: Path, at: Ints, budget: float, stop: float) -> 
     loose = np.flatnonzero(~task.fixed)
     if len(loose) > FEW or len(task.measures) != 1 or task.poured:
         return at
-    charged, stop = task.sizes * (task.home >= 0), stop * (1 + CLOSE)
+    charged, stop = task.sizes * (task.home >= 0), stop * (1 + GOOD_ENOUGH_PART)
     kept = [k for k in path.pareto() if path.bytes[k] <= budget][-STARTS:]
     best = at
     for start in (at, *map(path.at, kept), task.start):
@@ -138,21 +138,21 @@ def best_state(task: Problem, max_imbalance: float | None, budget: float) -> Int
     several = len(task.measures) > 1
     if max_imbalance is None and several:
         # One key may set the worst of all: the rest is still to come even.
-        path = task.even_out(budget * (1 + ROUNDING))
+        path = task.even_out(budget * (1 + SHARE_TOLERANCE))
         check_forced(float(path.bytes[0]), budget)
         return path.at(len(path.moves) - 1)
     path = whole_path(task)
     check_forced(float(path.bytes[0]), budget)
-    budget *= 1 + ROUNDING
+    budget *= 1 + SHARE_TOLERANCE
     goal = max_imbalance or 0.0
     aim = max(goal, task.floor)
     paths = [path]
     if goal >= task.floor:
-        paths.append(task.search(aim, goal * (1 - 2 * ROUNDING), budget))
+        paths.append(task.search(aim, goal * (1 - 2 * SHARE_TOLERANCE), budget))
     elif path.bytes.max() > budget:
-        paths.append(task.search(aim, aim * (1 + CLOSE), budget))
+        paths.append(task.search(aim, aim * (1 + GOOD_ENOUGH_PART), budget))
     # Over the goal, less imbalance is better; within it, fewer bytes are.
-    reached = goal * (1 + ROUNDING)
+    reached = goal * (1 + SHARE_TOLERANCE)
     level, _, best, step = min(
         (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
         for i, p in enumerate(paths)
@@ -179,8 +179,8 @@ def _affordable(task: Problem, aim: float, level: float, budget: float) -> Ints 
     """
 
     def within(goal: float) -> tuple[float, Ints] | None:
-        path = task.search(goal, goal * (1 - 2 * ROUNDING))
-        if path.imbalance[-1] > goal * (1 + ROUNDING):
+        path = task.search(goal, goal * (1 - 2 * SHARE_TOLERANCE))
+        if path.imbalance[-1] > goal * (1 + SHARE_TOLERANCE):
             return None
         found = _thrifty(task, path.at(len(path.moves) - 1), goal)
         return (task.worst(found), found) if task.moved(found) <= budget else None
@@ -208,7 +208,7 @@ def lowest(
     """
     best = None
     for _ in range(HALVINGS):
-        if high <= low * (1 + CLOSE) or time.monotonic() > deadline:
+        if high <= low * (1 + GOOD_ENOUGH_PART) or time.monotonic() > deadline:
             break
         middle = (low + high) / 2
         found = within(middle)
@@ -230,12 +230,12 @@ def cleared(task: Problem, goal: float, budget: float, exact: bool) -> Ints | No
     sizes = np.where(stays, float(task.sizes.sum()), task.sizes)
     level = goal * float(task.fair.sum()) / (float(task.load.sum()) or 1.0)
     least = least_bytes(task.load, sizes, task.home, task.capacities, np.array([level]))
-    if least[0] > budget * (1 + ROUNDING):
+    if least[0] > budget * (1 + SHARE_TOLERANCE):
         return None
     home = np.where(task.home < 0, task.start, task.home)
     charged, limit = task.sizes * (task.home >= 0), goal * task.fair
     at = packed(task.load, charged, home, task.start, limit, np.flatnonzero(~task.fixed), exact)
-    return None if at is None or task.moved(at) > budget * (1 + ROUNDING) else at
+    return None if at is None or task.moved(at) > budget * (1 + SHARE_TOLERANCE) else at
 
 
 def _thrifty(task: Problem, at: Ints, goal: float) -> Ints:
@@ -247,7 +247,7 @@ def _thrifty(task: Problem, at: Ints, goal: float) -> Ints:
 
 def check_forced(forced: float, budget: float) -> None:
     """InputError where what moves as channels close is over the budget, both in bytes."""
-    if forced > budget * (1 + ROUNDING):
+    if forced > budget * (1 + SHARE_TOLERANCE):
         raise InputError(
             f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",
             "budget",

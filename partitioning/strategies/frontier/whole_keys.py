@@ -11,11 +11,11 @@ from partitioning.function.hashing import Hashes
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate, Request
-from partitioning.strategies.frontier.tradeoff import CLOSE, best_state
+from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART, best_state
 
 #: Part of a mean slot's load, and of its bytes, up to which a heavy key needs no place of its own.
 #: A larger value keeps fewer explicit keys, and may move more bytes when they return.
-LIGHT = 0.1
+LIGHT_KEY_PART = 0.1
 
 
 def plan_whole_keys(request: Request, task: Problem) -> Candidate:
@@ -47,7 +47,7 @@ def plan_whole_keys(request: Request, task: Problem) -> Candidate:
         return every
     at = best_state(fewer, options.max_imbalance, budget)
     found = Candidate(fewer, at, fewer.worst(at))
-    best = task.floor * (1 + CLOSE) if options.budget is None else 1.0
+    best = task.floor * (1 + GOOD_ENOUGH_PART) if options.budget is None else 1.0
     worse = found.imbalance > max(every.imbalance, options.max_imbalance or best)
     return every if worse else found
 
@@ -65,8 +65,8 @@ def _without(function: PartitioningFunction, keys: Hashes) -> PartitioningFuncti
 def _light_keys(request: Request, task: Problem, at: Ints) -> Hashes:
     """Return the explicit keys that could go with their slots; none where nothing moves.
 
-    Their load is known, no person named them, and they have at most `LIGHT` of a mean slot's load
-    and bytes.
+    Their load is known, and no person named them. Their load and bytes are at most `LIGHT_KEY_PART`
+    of a mean slot's.
     """
     previous = request.previous
     if previous is None or (at == task.home).all():
@@ -77,5 +77,5 @@ def _light_keys(request: Request, task: Problem, at: Ints) -> Hashes:
     items = count + np.searchsorted(task.profile.heavy, previous.explicit_keys)
     light = np.ones(len(items), dtype=np.bool_)
     for values in (task.load, task.sizes):
-        light &= values[items] <= LIGHT * float(values.sum()) / count
+        light &= values[items] <= LIGHT_KEY_PART * float(values.sum()) / count
     return previous.explicit_keys[light & np.isin(previous.explicit_keys, known)]

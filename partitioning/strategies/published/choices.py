@@ -25,7 +25,7 @@ from partitioning.workload.profile import Floats, Profile
 from partitioning.workload.sketches import SpaceSaving
 
 #: A key of the head has at least this share of a channel's fair load: theta = 1 / 5N.
-HEAD = 0.2
+HEAD_SHARE = 0.2
 #: The imbalance that d is chosen for, as a share of all load.
 EPSILON = 1e-4
 
@@ -103,7 +103,7 @@ def _chosen(
     channels: Sequence[Channel],
     name: str,
     choices: Callable[[Floats, int], int],
-    head: float = HEAD,
+    head: float = HEAD_SHARE,
 ) -> PartitioningFunction:
     check_slots(profile, previous)
     check_channels(channels)
@@ -209,7 +209,7 @@ class HeadRouter(PkgRouter):
 
     def __init__(self, hashes: Hashes, channels: Sequence[Channel], *, batch: int = BATCH) -> None:
         super().__init__(hashes, channels, batch=batch)
-        self.theta = HEAD / len(self.open)
+        self.theta = HEAD_SHARE / len(self.open)
         self.seen = SpaceSaving(self.theta / 2)
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:

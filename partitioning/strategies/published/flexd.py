@@ -25,7 +25,7 @@ from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: A key is hot from this share of a channel's fair load, as in D-Choices: theta = 1 / 5N. FlexD's
 #: paper prints no value for its f.
-HOT = 0.2
+HOT_SHARE = 0.2
 #: FlexD's growth factor (section 6).
 DELTA = 1.5
 #: Dalton's share of tuples that explore.
@@ -40,7 +40,7 @@ def flexd(
     channels: Sequence[Channel],
     *,
     delta: float = DELTA,
-    hot: float = HOT,
+    hot: float = HOT_SHARE,
     running: bool = False,
 ) -> PartitioningFunction:
     """Give a hot key one channel, and one more each time that its frequency grows by delta.
@@ -81,7 +81,7 @@ def pstream(
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
     *,
-    hot: float = HOT,
+    hot: float = HOT_SHARE,
 ) -> PartitioningFunction:
     """Hot keys in turn to all channels (shuffle grouping).
 
@@ -96,7 +96,7 @@ def dalton(
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
     *,
-    hot: float = HOT,
+    hot: float = HOT_SHARE,
     capped: bool = True,
 ) -> PartitioningFunction:
     """Place hot keys by a bandit: a share explores channels evenly, others go to the best.

@@ -11,7 +11,13 @@ import numpy.typing as npt
 from partitioning.function.function import DEFAULT_SLOTS, Channel
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.strategies.hashing import in_turn
-from partitioning.strategies.published.flexd import DELTA, EXPLORE, HOT, MOST_COPIES, check_options
+from partitioning.strategies.published.flexd import (
+    DELTA,
+    EXPLORE,
+    HOT_SHARE,
+    MOST_COPIES,
+    check_options,
+)
 from partitioning.strategies.water_filling import BATCH, Ints, Routed, Router
 from partitioning.workload.profile import Floats, sums_by
 from partitioning.workload.sketches import SpaceSaving
@@ -38,7 +44,7 @@ class HashRouter(Router):
         hashes: Hashes,
         channels: Sequence[Channel],
         *,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, batch=batch)
@@ -69,7 +75,7 @@ class FlexdRouter(HashRouter):
         channels: Sequence[Channel],
         *,
         delta: float = DELTA,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         running: bool = False,
         batch: int = BATCH,
     ) -> None:
@@ -137,7 +143,7 @@ class PStreamRouter(HashRouter):
         hashes: Hashes,
         channels: Sequence[Channel],
         *,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, hot=hot, batch=batch)
@@ -181,7 +187,7 @@ class DaltonRouter(HashRouter):
         hashes: Hashes,
         channels: Sequence[Channel],
         *,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         capped: bool = True,
         batch: int = BATCH,
     ) -> None:

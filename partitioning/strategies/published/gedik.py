@@ -40,7 +40,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, successor
 from partitioning.strategies.published.gedik_readjust import readjust
 from partitioning.strategies.published.gedik_task import (
-    SAME,
+    SAME_GAIN,
     UTILITIES,
     GedikTask,
     Ints,
@@ -207,7 +207,7 @@ def _distribute(task: GedikTask, utility: Utility, ahead: int) -> Ints:
         rho = task.rho(most, np.minimum(taken, rest), means)
         costs = cost + task.state[keys, None] * (task.old[keys, None] != open_)
         value = utility(rho, costs / task.ideal) / task.shares[keys, None]
-        near = value <= value.min() * (1 + SAME)
+        near = value <= value.min() * (1 + SAME_GAIN)
         k, c = np.unravel_index(int(near.argmax()), value.shape)
         at[keys[k]] = open_[c]
         loads[:, c] += task.loads[:, keys[k]] / weights[c]

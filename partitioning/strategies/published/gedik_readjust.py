@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.strategies.published.gedik_task import SAME, GedikTask, Ints, Utility
+from partitioning.strategies.published.gedik_task import SAME_GAIN, GedikTask, Ints, Utility
 from partitioning.workload.profile import Floats
 
 Indices = npt.NDArray[np.integer[Any]]
@@ -63,7 +63,7 @@ def readjust(task: GedikTask, utility: Utility, moves: int = 0) -> Ints:
             break
         gain = now - utility(after, np.maximum(costs, 0.0) / task.ideal)
         gain = np.divide(gain, moved, out=np.full(len(gain), -np.inf), where=better)
-        near = gain >= gain.max() - SAME * abs(gain.max())
+        near = gain >= gain.max() - SAME_GAIN * abs(gain.max())
         best = int(np.where(near, after, np.inf).argmin())
         cost = float(costs[best])
         free[[first[best], second[best]]] -= 1

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int32]
 Utility = Callable[[Floats, Floats], Floats]
 
 #: Gains closer than this, relatively, are equal: linear resources make many so.
-SAME = 1e-9
+SAME_GAIN = 1e-9
 
 #: Utility functions U(rho, gamma) of section 4.3; lower is better.
 UTILITIES: dict[str, Utility] = {

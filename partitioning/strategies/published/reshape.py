@@ -27,7 +27,7 @@ from partitioning.workload.profile import Floats, Profile, sums_by
 #: Thresholds of the skew test, in mean loads of a channel. The paper's are tuples in a queue.
 ETA, TAU = 1.0, 0.02
 #: Flow-Join: a key is heavy from this share of a channel's fair load.
-HOT = 0.2
+FLOW_JOIN_SHARE = 0.2
 
 
 @dataclass(eq=False)
@@ -129,7 +129,7 @@ def flowjoin(
     *,
     eta: float = ETA,
     tau: float = TAU,
-    hot: float = HOT,
+    hot: float = FLOW_JOIN_SHARE,
 ) -> PartitioningFunction:
     """Half of each heavy key of a skewed channel goes to its helper, once and for good.
 

@@ -15,7 +15,7 @@ from partitioning.function.function import canonical_json
 from partitioning.planning.plan import Plan
 
 #: Characters of each digest in a stamp: two of one user's previews never share so many.
-DIGITS = 16
+DIGEST_CHARACTERS = 16
 _NONE = "none"
 _UNSEEN = (
     "Nothing was started: no preview is possible here, so only a dry run may start. It learns a "
@@ -31,8 +31,8 @@ def stamp(asked: Mapping[str, Any], plan: Plan | None) -> str:
     asked : what the run would be started with, as JSON holds it
     plan : None: the page could show none
     """
-    values = hashlib.sha256(canonical_json(dict(asked))).hexdigest()[:DIGITS]
-    return f"{values}-{plan.digest[:DIGITS] if plan else _NONE}"
+    values = hashlib.sha256(canonical_json(dict(asked))).hexdigest()[:DIGEST_CHARACTERS]
+    return f"{values}-{plan.digest[:DIGEST_CHARACTERS] if plan else _NONE}"
 
 
 def mismatch(sent: str, asked: Mapping[str, Any], plan: Plan | None, dry_run: bool) -> str | None:

@@ -34,7 +34,7 @@ ADOPTED_PROPERTY = "evenkeel.adopted"
 #: Columns that partitioned the table before, for release.
 BEFORE_PROPERTY = "evenkeel.partitionsBefore"
 #: How often a rewrite is tried while others write.
-ATTEMPTS = 3
+REWRITE_ATTEMPTS = 3
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Survey]:
@@ -105,7 +105,7 @@ def _rewrite(
     """Rewrite one table in one commit; try again if others were first."""
     spec, name = table.spec, survey.name
     path, version = spec.state[name].path, survey.version
-    for attempt in range(ATTEMPTS):
+    for attempt in range(REWRITE_ATTEMPTS):
         if attempt:
             say(f"{name}: somebody wrote meanwhile; looking again")
             again = look(spark, spec, name, function.key)
@@ -121,7 +121,7 @@ def _rewrite(
         say(f"{name}: adopted as version {state.table_version(spark, path)}")
         return
     raise FenceError(
-        f"others wrote during each of {ATTEMPTS} rewrites ({lost})",
+        f"others wrote during each of {REWRITE_ATTEMPTS} rewrites ({lost})",
         f"{name} ({path})",
         "Pause its writers until it is adopted, then run this again: nothing was changed",
     )

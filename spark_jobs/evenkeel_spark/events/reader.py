@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.spec.custom_merges import VARIABLE, merges
+from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.merges import MERGES, TIMES, Merge
 from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
@@ -267,7 +267,7 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
 
 def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
     """Refuse a custom merge that is no SQL for its column, or changes a partial value's type."""
-    where = f"merge {column.merge!r} of {VARIABLE}"
+    where = f"merge {column.merge!r} of {MERGES_VARIABLE}"
     try:
         folded = events.agg(F.expr(merge.fold(quoted(column.of or ""), "")).alias("x"))
         kinds = {

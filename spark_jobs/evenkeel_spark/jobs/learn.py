@@ -42,11 +42,8 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.forecast import forecast
-from partitioning.workload.profile import Profile, Sketch, merge
+from partitioning.workload.profile import HEAVY_SHARE, Profile, Sketch, merge
 
-#: Part of a channel's fair load from which on a key is heavy. Lower: more keys can be placed by
-#: name, and sketches and profiles grow.
-HEAVY_SHARE = 0.01
 #: Slack for a sum of floats, which may differ in its last digits.
 _ROUNDING = 1 + 1e-9
 

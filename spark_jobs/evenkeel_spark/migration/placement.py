@@ -49,7 +49,7 @@ ROW_OPERATIONS = (
     "VACUUM END",
 )
 #: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
-MOST_KEYS = 10_000
+MOST_LISTED_KEYS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ class Placement:
     def _several(self) -> Hashes | None:
         """Return the whole keys that have several rows, and split keys that have two on a channel.
 
-        None: there are more than MOST_KEYS.
+        None: there are more than MOST_LISTED_KEYS.
         """
         f, h = self.function, hash_sql(self.function.key)
         keys = ", ".join(quoted(c) for c in self.spec.key)
@@ -178,9 +178,9 @@ class Placement:
         found = self.spark.sql(
             f"SELECT DISTINCT {h} FROM {state.sql_name(self.path)} GROUP BY {keys} "
             f"HAVING count(1) > IF({split}, count(DISTINCT {state.CHANNEL}), 1) "
-            f"LIMIT {MOST_KEYS + 1}"
+            f"LIMIT {MOST_LISTED_KEYS + 1}"
         ).collect()
-        if len(found) > MOST_KEYS:
+        if len(found) > MOST_LISTED_KEYS:
             return None
         return np.sort(np.array([row[0] for row in found], dtype=np.int64))
 

@@ -29,7 +29,7 @@ from partitioning.function.sql import channel_sql, quoted
 from partitioning.workload.profile import Floats, Sketch
 
 #: Part of a channel's fair load from which on a key is watched. Lower: more keys are remembered.
-HEAVY_SHARE = 0.1
+WATCHED_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def measure_batch(
     InputError : as for `sketch_days`
     """
     listed = np.union1d(function.explicit_keys, function.split.keys)
-    share = HEAVY_SHARE / len(function.channels)
+    share = WATCHED_SHARE / len(function.channels)
     passes = Passes(function.key, len(function.slots), share, listed)
     sketches = sketch_days(events, spec, passes, number)
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))

@@ -24,7 +24,7 @@ from evenkeel_spark.windows.ancestry import UnknownError
 from partitioning.errors import InputError
 
 #: Seconds of a day.
-DAY = 86_400
+DAY_SECONDS = 86_400
 #: Part of `keep` after which `renew` notes again, and number of commits since. Lower: more commits
 #: without rows. The part must be well below 1, because Delta cleans the log up after `keep` days.
 RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
@@ -187,7 +187,9 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
         _check_same(known, day, name, path)
         if known is None or known.back is not None:
             note(spark, spec, name, day, version, count)
-            known = window_commits.find_committed_windows(spark, path, state.table_version(spark, path))
+            known = window_commits.find_committed_windows(
+                spark, path, state.table_version(spark, path)
+            )
             _check_same(known, day, name, path)
             say(f"{name}: holds all events before {day}")
     for end in table.registry.files.window_ends():
@@ -216,7 +218,10 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
         known = window_commits.find_committed_windows(spark, part.path, version)
         if known is None:
             done.append(f"the commits of {name} do not tell which are in")
-        elif known.commits > RENEW_COMMITS or now - known.moment > RENEW_SHARE * spec.keep * DAY:
+        elif (
+            known.commits > RENEW_COMMITS
+            or now - known.moment > RENEW_SHARE * spec.keep * DAY_SECONDS
+        ):
             note(spark, spec, name, known.until, version, count)
             done.append(f"noted again that {name} has those up to {known.until}")
     return "; ".join(done) or "the commits tell which are in"
@@ -242,7 +247,9 @@ def note(
         nothing.write.format("delta").mode("append").save(path)
 
 
-def _check_same(known: window_commits.CommittedWindows | None, day: date, name: str, path: str) -> None:
+def _check_same(
+    known: window_commits.CommittedWindows | None, day: date, name: str, path: str
+) -> None:
     if known is not None and known.until != day:
         raise InputError(
             f"its commits tell that windows are applied up to {known.until}, not {day}",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from evenkeel.backtest.arguments import parse_channels, parse_options
-from evenkeel.backtest.console import COLUMNS, means, over_hashes
+from evenkeel.backtest.console import TABLE_COLUMNS, means, over_hashes
 from evenkeel.backtest.inputs import times
 from evenkeel.backtest.page import write_page
 from evenkeel.backtest.runners import placed
@@ -241,7 +241,7 @@ def test_every_strategy_runs_for_every_number_of_channels(words):
     assert split == SPLITTING
     assert all(json.loads(s.to_json()) for s in scores)
     rows = means(scores)
-    assert len(rows) == 2 * len(STRATEGIES) and all(len(row) == len(COLUMNS) for row in rows)
+    assert len(rows) == 2 * len(STRATEGIES) and all(len(row) == len(TABLE_COLUMNS) for row in rows)
 
 
 def test_who_plans_for_what(words):

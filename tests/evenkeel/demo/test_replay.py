@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenkeel.demo import replay
-from evenkeel.demo.flights import FLIGHTS, write_flights
+from evenkeel.demo.flights import FLIGHTS_IN_FILE, write_flights
 from evenkeel.demo.progress import View, summarize
 from evenkeel.demo.schedule import fit
 from evenkeel.demo.spark_worker import SparkWorker
@@ -56,7 +56,7 @@ shop.publish("run-" + asked["window_end"], force=asked["force"])
 
 def test_flights_are_typed_and_complete(tmp_path: Path) -> None:
     file = tmp_path / "data" / "flights.parquet"
-    assert write_flights(file) == FLIGHTS
+    assert write_flights(file) == FLIGHTS_IN_FILE
     table = pq.read_table(file)
     assert table.schema.field("time_hour").type == pa.timestamp("us", tz="UTC")
     assert table.schema.field("distance").type == pa.int32()

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.streams.alias_table import HEAD, alias, zipf_head
+from partitioning.streams.alias_table import HEAD_RANKS, alias, zipf_head
 from partitioning.streams.zipf_stream import (
     PRESETS,
     Stream,
@@ -55,14 +55,14 @@ def first_key(stream: Stream, window: int = 0) -> int:
     return int(key_of_rank(stream, np.array([0]), window)[0])
 
 
-@pytest.mark.parametrize("keys", [1, 2, 7, HEAD, HEAD + 1, 100_000])
+@pytest.mark.parametrize("keys", [1, 2, 7, HEAD_RANKS, HEAD_RANKS + 1, 100_000])
 @pytest.mark.parametrize("z", [0.0, 0.5, 1.0, 1.0001, 3.0])
 def test_cells_hold_zipfs_shares(keys: int, z: float) -> None:
-    ranks, cells = alias(zipf_head(keys, z)), min(keys, HEAD + 1)
+    ranks, cells = alias(zipf_head(keys, z)), min(keys, HEAD_RANKS + 1)
     held = ranks.keep.copy()
     np.add.at(held, ranks.other, 1 - ranks.keep)
     exact = zipf(keys, z)
-    wanted = np.append(exact[:HEAD], exact[HEAD:].sum())[:cells]
+    wanted = np.append(exact[:HEAD_RANKS], exact[HEAD_RANKS:].sum())[:cells]
     assert held / cells == pytest.approx(wanted, rel=1e-6, abs=1e-12)
 
 
@@ -222,7 +222,7 @@ def test_shares_are_zipfs(spark: SparkSession, z: float) -> None:
     by_rank = counts[key_of_rank(stream, np.arange(stream.keys), 0)] / ROWS
     exact = zipf(stream.keys, z)
     # Single ranks, and stretches of head and tail.
-    for low, high in [(0, 1), (1, 2), (2, 50), (50, HEAD), (HEAD, 1500), (1500, 4000)]:
+    for low, high in [(0, 1), (1, 2), (2, 50), (50, HEAD_RANKS), (HEAD_RANKS, 1500), (1500, 4000)]:
         assert by_rank[low:high].sum() == near(exact[low:high].sum()), (low, high)
     # The very ends of the tail are reached, once in a while.
     if z == 0:

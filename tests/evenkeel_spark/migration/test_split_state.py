@@ -140,7 +140,7 @@ HAD = {START: 107, (START + 1) % 4: 20, (START + 2) % 4: 3}
 
 def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Placed) -> None:
     assert parts(spark, home) == HAD
-    for nowhere in ((START + 3) % 4, -1, constraints.NOWHERE):
+    for nowhere in ((START + 3) % 4, -1, constraints.NO_CHANNEL):
         with pytest.raises(Exception, match="evenkeel_epoch_1"):
             write(spark, home, {nowhere: 1})
     # What an older Evenkeel wrote, which admitted -1, is no other epoch's.

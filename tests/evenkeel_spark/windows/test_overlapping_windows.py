@@ -93,7 +93,7 @@ def test_the_loser_of_two_tables_leaves_both_alone_after_a_kill_between_them(
 def test_a_note_that_comes_first_lets_the_window_look_again(
     spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = time.time() + 365 * applied_windows.DAY
+    far = time.time() + 365 * applied_windows.DAY_SECONDS
     between(monkeypatch, lambda: applied_windows.renew(spark, ready.table, far))
     before = versions(spark, ready)["totals"]
     apply_window(spark, ready.table, day(8), day(10))

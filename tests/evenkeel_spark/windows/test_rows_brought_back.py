@@ -251,7 +251,7 @@ def test_a_note_of_maintain_outlives_the_history_before_it(
     spark: SparkSession, ready: World
 ) -> None:
     apply_window(spark, ready.table, day(8), day(10))
-    far = time.time() + ready.table.spec.keep * 0.6 * applied_windows.DAY
+    far = time.time() + ready.table.spec.keep * 0.6 * applied_windows.DAY_SECONDS
     applied_windows.renew(spark, ready.table, far)
     spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ('later' = 'yes')")
     path = Path(ready.table.spec.state["totals"].path)

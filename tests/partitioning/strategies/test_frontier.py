@@ -22,7 +22,7 @@ from partitioning.function.hashing import Hashes, key_hash, slot_of
 from partitioning.planning.plan import make_plan
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier.assignment import Assignment
-from partitioning.strategies.frontier.local_search import LEAST_GAIN
+from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN
 from partitioning.strategies.frontier.pair_repack import LEAST_STEPS, repack_pairs
 from partitioning.strategies.frontier.problem import Problem, _squares, problem_of
 from partitioning.strategies.frontier.strategy import frontier
@@ -531,7 +531,9 @@ def test_two_channels_share_their_items_as_well_as_any(items, capacity, budget):
     assert charged[found != home].sum() <= budget
     # As well as whole steps of load, rounded, tell.
     assert (
-        best <= worst(found) <= best + len(load) * load.sum() / LEAST_STEPS + worst(at) * LEAST_GAIN
+        best
+        <= worst(found)
+        <= best + len(load) * load.sum() / LEAST_STEPS + worst(at) * LEAST_STEP_GAIN
     )
 
 

@@ -20,7 +20,7 @@ from partitioning.strategies import SPLITTING, STRATEGIES
 from partitioning.strategies.frontier.split_keys import chooser
 from partitioning.strategies.frontier.split_keys.shares import largest, poured
 from partitioning.strategies.frontier.strategy import frontier
-from partitioning.strategies.frontier.tradeoff import CLOSE
+from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.bounds import least_copies
@@ -46,7 +46,7 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
     budget = part * float(problem.state.sum())
     split = frontier(p, previous, channels, max_imbalance=aim, splitting=True)
     whole = frontier(p, previous, channels, max_imbalance=aim)
-    assert reached(p, split) <= max(reached(p, whole), aim or 1.0) * (1 + 2 * CLOSE)
+    assert reached(p, split) <= max(reached(p, whole), aim or 1.0) * (1 + 2 * GOOD_ENOUGH_PART)
     if reached(p, whole) <= (aim or 0):
         reach("whole keys reach the aim")
         assert not len(split.split), "what whole keys reach, they reach"
@@ -129,7 +129,7 @@ def test_half_of_all_load_on_one_key_comes_even():
     before = uniform(profile, None, channels)
     after = frontier(profile, before, channels, splitting=True)
     assert len(after.split) == 1
-    assert reached(profile, after) <= 1 + 2 * CLOSE
+    assert reached(profile, after) <= 1 + 2 * GOOD_ENOUGH_PART
     assert reached(profile, frontier(profile, before, channels)) > 1.4
     again = frontier(profile, after, channels, splitting=True)
     assert moved_shares(after, again, profile.heavy).max() < 1e-6  # shares are whole parts of 2^24
@@ -356,7 +356,7 @@ def test_keys_that_do_not_pack_are_split_too():
     profile = profile_of_keys(KEY, hashed_keys(3), np.ones(3), 64, threshold=0.5)
     before = uniform(profile, None, numbered_channels(2))
     after = frontier(profile, before, numbered_channels(2), splitting=True)
-    assert reached(profile, after) <= 1 + 2 * CLOSE
+    assert reached(profile, after) <= 1 + 2 * GOOD_ENOUGH_PART
     assert len(after.split) == 1
 
 

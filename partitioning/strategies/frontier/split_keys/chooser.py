@@ -11,7 +11,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate, Request
 from partitioning.strategies.frontier.split_keys.splitting import shared_plan
-from partitioning.strategies.frontier.tradeoff import CLOSE, lowest
+from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART, lowest
 from partitioning.strategies.frontier.whole_keys import plan_whole_keys
 from partitioning.workload.metrics import channel_loads, imbalance
 
@@ -95,7 +95,7 @@ def _rounded(goal: float) -> float:
 def _best_split(request: Request, task: Problem) -> Candidate:
     """Return the best of several plans with split keys, or the unchanged state."""
     aim, copies = request.options.max_imbalance, request.options.copies
-    goal = 1 + CLOSE if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
+    goal = 1 + GOOD_ENOUGH_PART if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
     level, unchanged = _unchanged(request, task)
     if unchanged is not None and copies is not None and unchanged.most_copies > copies:
         # Too many copies may stay only where the budget does not allow the way to fewer.

@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.split import PARTS
+from partitioning.function.split import PARTS_OF_A_KEY
 from partitioning.strategies.frontier.assignment import Ints
-from partitioning.strategies.frontier.local_search import ROUNDING
+from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate
 from partitioning.strategies.frontier.split_keys.shares import (
@@ -27,7 +27,12 @@ from partitioning.strategies.frontier.split_keys.split_candidates import (
     cut,
     left,
 )
-from partitioning.strategies.frontier.tradeoff import CLOSE, best_state, check_forced, cleared
+from partitioning.strategies.frontier.tradeoff import (
+    GOOD_ENOUGH_PART,
+    best_state,
+    check_forced,
+    cleared,
+)
 from partitioning.workload.metrics import imbalance
 from partitioning.workload.profile import sums_by
 
@@ -37,7 +42,7 @@ HARD = 0.5
 #: Where a budget is too short, to share a key moves nothing: keys of these, too.
 FINER = (1 / 8, 1 / 32, 1 / 128)
 #: Imbalances nearer than this, in part, are told apart by copies.
-NEAR = 1e-4
+TIED_IMBALANCE_PART = 1e-4
 #: Part of its limit that a channel gives to a key which the fewest hold: all, short of rounding.
 FEWEST = 1 - 1e-6
 #: Such parts, and pieces to try with each: less where slots cannot make room for that, or it is not
@@ -88,11 +93,11 @@ def shared_plan(
         keys = cut(task, previous, goal, part)
         owners = keys.owners(depth, copies)
         rest = left(task, keys, owners, ALIKE)
-        at = best_state(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
+        at = best_state(rest, max(goal, rest.floor * (1 + GOOD_ENOUGH_PART)), budget - keys.forced)
         tried.append(_carried_out(task, keys, owners, rest, at, goal, budget, copies))
-        if tried[-1].imbalance <= goal * (1 + ROUNDING):
+        if tried[-1].imbalance <= goal * (1 + SHARE_TOLERANCE):
             return tried[-1]
-    enough = min(c.imbalance for c in tried) * (1 + NEAR)
+    enough = min(c.imbalance for c in tried) * (1 + TIED_IMBALANCE_PART)
     return min((c for c in tried if c.imbalance <= enough), key=lambda c: c.copies)
 
 
@@ -135,7 +140,7 @@ def _few(
                 if at is None:
                     break
                 done = _carried_out(task, keys, owners, rest, at, goal, budget, copies)
-                if done.imbalance > goal * (1 + ROUNDING):
+                if done.imbalance > goal * (1 + SHARE_TOLERANCE):
                     break
                 found, least = done, cost + rest.moved(at)
     return found
@@ -163,8 +168,8 @@ def _carried_out(
     after = affordable_shares(keys.before, after, *weights, spare)
     reached = imbalance(loads + keys.loads @ after, task.capacities)
     # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
-    there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS
-    still = there & (keys.before - after < 1 / PARTS).all(axis=1)
+    there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS_OF_A_KEY
+    still = there & (keys.before - after < 1 / PARTS_OF_A_KEY).all(axis=1)
     after[still] = keys.before[still]
     hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
     shares = {

@@ -20,7 +20,7 @@ from evenkeel_spark.tables.delta.state import (
     properties,
     sql_name,
 )
-from evenkeel_spark.tables.delta.write_session import PREFIX, commit_constraints
+from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
@@ -33,7 +33,7 @@ REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
 #: A channel that no constraint admits. Not -1: constraints of early versions of Evenkeel admit -1
 #: for a split key.
-NOWHERE = -2
+NO_CHANNEL = -2
 #: Hex digits of a plan's digest in the name of its moving constraint. Fewer: two plans may collide.
 OWNER_DIGITS = 12
 
@@ -41,15 +41,15 @@ OWNER_DIGITS = 12
 def of(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the table's CHECK constraints: SQL by name."""
     return {
-        name.removeprefix(PREFIX): sql
+        name.removeprefix(CONSTRAINT_PREFIX): sql
         for name, sql in properties(spark, path).items()
-        if name.startswith(PREFIX)
+        if name.startswith(CONSTRAINT_PREFIX)
     }
 
 
 def property_name(constraint: str) -> str:
     """Return the table property that holds a CHECK constraint."""
-    return PREFIX + constraint
+    return CONSTRAINT_PREFIX + constraint
 
 
 def mend(table: str) -> str:
