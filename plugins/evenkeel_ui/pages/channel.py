@@ -120,9 +120,10 @@ def _parts(now: TableStatus, number: int) -> list[dict[str, Any]]:
     shared = np.flatnonzero(split >= 0)[item]
     part = np.where((owner == number) & (split < 0), 1.0, 0.0)
     np.add.at(part, shared, np.where(channels == number, weights, 0.0))
-    pinned = np.isin(profile.heavy, function.explicit_keys)
+    by_name = np.isin(profile.heavy, function.explicit_keys)
     for i in np.flatnonzero(part > 0).tolist():
-        kind = "split key" if split[i] >= 0 else "pinned key" if pinned[i] else "key, by its slot"
+        how = "placed by name" if by_name[i] else "placed by its slot"
+        kind = "split key" if split[i] >= 0 else f"heavy key, {how}"
         found.append(
             {
                 "name": profile.heavy_names[i],
