@@ -27,10 +27,10 @@ PRICES = (0.02, 0.002)
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """A search's steps: every state it passed, told by what changed.
+    """Hold a search's steps: every assignment that it passed.
 
-    start is int32 (n,), where each item began; after step k (of m, step 0 being the start)
-    `bytes[k]` have moved and the imbalance is `imbalance[k]`; `moves[k]` led there.
+    start is int32 (n,), where each item began. After step k (of m; step 0 is the start) `bytes[k]`
+    have moved and the imbalance is `imbalance[k]`. `moves[k]` led there.
     """
 
     start: Ints
@@ -104,30 +104,30 @@ class Problem:
         """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
         if len(self.measures) > 1:
             return self.even_out(budget)
-        return self._walk(lambda state: descend(state, aim, stop, budget))
+        return self._walk(lambda assignment: descend(assignment, aim, stop, budget))
 
     def even_others(self, at: Ints, goal: float, budget: float) -> Ints:
         """Return where items go from `at` so that only channels that must stay over a goal do."""
-        state = Assignment(self.load, self.sizes, self.home, at.copy(), self.fair, self.fixed)
-        for _ in descend(state, goal, goal, budget, others=True):
+        assignment = Assignment(self.load, self.sizes, self.home, at.copy(), self.fair, self.fixed)
+        for _ in descend(assignment, goal, goal, budget, others=True):
             pass
-        return state.at
+        return assignment.at
 
     def even_out(self, budget: float) -> Path:
         """Even out all measures at once, at falling prices."""
         return self._walk(
-            lambda state: chain.from_iterable(
-                even_out_resources(state, self.measures, price, budget) for price in PRICES
+            lambda assignment: chain.from_iterable(
+                even_out_resources(assignment, self.measures, price, budget) for price in PRICES
             )
         )
 
     def replay(self, moves: list[Step]) -> Path:
         """Return the path of these steps; the first, empty one is the start."""
 
-        def steps(state: Assignment) -> Iterator[Step]:
+        def steps(assignment: Assignment) -> Iterator[Step]:
             for step in moves[1:]:
                 for item, target in step:
-                    state.put(item, target)
+                    assignment.put(item, target)
                 yield step
 
         return self._walk(steps, np.inf)
@@ -136,7 +136,7 @@ class Problem:
         self, steps: Callable[[Assignment], Iterable[Step]], deadline: float | None = None
     ) -> Path:
         until = self.deadline if deadline is None else deadline
-        state = Assignment(
+        assignment = Assignment(
             self.load, self.sizes, self.home, self.start.copy(), self.fair, self.fixed
         )
         at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
@@ -144,19 +144,19 @@ class Problem:
         others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
 
         def imbalance() -> float:
-            own = float(state.shares.max()) if len(self.measures) else 1.0
+            own = float(assignment.shares.max()) if len(self.measures) else 1.0
             return max([own, *(float((o / fair).max()) for o in others)])
 
         moves: list[Step] = [[]]
-        sizes, imbalances = [state.bytes], [imbalance()]
-        for step in steps(state):
+        sizes, imbalances = [assignment.bytes], [imbalance()]
+        for step in steps(assignment):
             for item, target in step:
                 for other, measure in zip(others, self.measures[1:], strict=True):
                     other[at[item]] -= measure[item]
                     other[target] += measure[item]
                 at[item] = target
             moves.append(step)
-            sizes.append(state.bytes)
+            sizes.append(assignment.bytes)
             imbalances.append(imbalance())
             if time.monotonic() > until:
                 break
@@ -209,7 +209,7 @@ def problem_of(
     squares[tails] = _squares(load[tails], rows[tails])
     every = {"L": load, "C": rows, "Q": squares, "B": sizes}
     if not resources or set(resources) - set(every):
-        raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
+        raise InputError(f"expected letters of {', '.join(every)}, got {resources!r}", "resources")
     wanted = sorted(set(resources), key=lambda r: (r != "L", r))
     load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])

@@ -56,7 +56,7 @@ def frontier(
         max_imbalance, budget, resources, pinned, excluded, seconds, splitting, copies, worth
     )
     request = Request.of(profile, previous, channels, options)
-    task = request.problem(profile, previous)
+    problem = request.problem(profile, previous)
     if splitting:
-        return choose_plan(request, task)
-    return request.function(plan_whole_keys(request, task))
+        return choose_plan(request, problem)
+    return request.function(plan_whole_keys(request, problem))
