@@ -39,7 +39,7 @@ class KeyColumn:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InputError(f"{self.name!r} is no name of a key column")
+            raise InputError(f"expected text, got {self.name!r}", "name of a key column")
         if self.type not in KEY_TYPES:
             raise InputError(
                 f"type {self.type!r} cannot be a key",

@@ -173,7 +173,7 @@ def _built(
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < theta <= 1:
-        raise InputError(f"{theta} is not over 0 and at most 1", "theta")
+        raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta")
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
     _check_seed(seed)

@@ -138,9 +138,9 @@ def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
 def check_options(delta: float, hot: float) -> None:
     """Refuse a delta that is not over 1, or a share that is not over 0."""
     if not delta > 1:
-        raise InputError(f"{delta} is not over 1", "delta")
+        raise InputError(f"expected more than 1, got {delta}", "delta")
     if not hot > 0:
-        raise InputError(f"{hot} is not over 0", "hot")
+        raise InputError(f"expected more than 0, got {hot}", "hot")
 
 
 def _split(

@@ -108,11 +108,11 @@ def gedik_task(
     if not alpha > 1:
         raise InputError(f"{alpha} tolerates no imbalance", "alpha", "Give more than 1")
     if not 0 < sigma <= 1:
-        raise InputError(f"{sigma} is not over 0 and at most 1", "sigma")
+        raise InputError(f"expected more than 0 and at most 1, got {sigma}", "sigma")
     if not 0 <= epsilon < 1:
         raise InputError(f"must be from 0 to under 1, got {epsilon}", "epsilon")
     if len(resources) != 3 or set(resources) - set(RESOURCES):
-        raise InputError(f"{resources!r} is not three of C, L and Q", "resources")
+        raise InputError(f"expected three of C, L and Q, got {resources!r}", "resources")
     if utility not in UTILITIES:
         raise InputError(f"no utility {utility!r}", "utility", f"Allowed: {', '.join(UTILITIES)}")
     check_slots(profile, previous)

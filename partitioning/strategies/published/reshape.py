@@ -139,7 +139,7 @@ def flowjoin(
     Source: Reshape's section 7.1, which compares with it in this form.
     """
     if not hot > 0:
-        raise InputError(f"{hot} is not over 0", "hot")
+        raise InputError(f"expected more than 0, got {hot}", "hot")
 
     def halve(placed: _Placed, skewed: int, helper: int, load: float) -> None:
         least = hot * placed.loads.sum() / len(placed.loads)

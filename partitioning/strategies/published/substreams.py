@@ -95,7 +95,7 @@ def elb(
     InputError : unusable channels or options, or a previous function with another S
     """
     if not width > 0:
-        raise InputError(f"{width} is no range", "width", "Give more than 0")
+        raise InputError(f"expected more than 0, got {width}", "width")
     task = _task(profile, previous, channels, substreams)
     at = task.at.copy()
     loads = np.bincount(at[at >= 0], task.loads[at >= 0], minlength=len(task.fair))
@@ -142,9 +142,9 @@ def clb(
     InputError : unusable channels or options, or a previous function with another S
     """
     if period < 1:
-        raise InputError(f"{period} windows are no period", "period", "Give at least 1")
+        raise InputError(f"expected 1 window or more, got {period}", "period")
     if not 0 <= theta < 1:
-        raise InputError(f"{theta} is not at least 0 and below 1", "theta")
+        raise InputError(f"expected 0 or more and less than 1, got {theta}", "theta")
     task = _task(profile, previous, channels, substreams, PAIRED)
     history, age = [(task.loads / (task.loads.sum() or 1.0)).tolist()], 1
     known = previous.options if previous is not None and previous.strategy == "clb" else {}

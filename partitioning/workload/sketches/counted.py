@@ -30,7 +30,7 @@ class Counted(ABC):
 
     def __init__(self, epsilon: float) -> None:
         if not 0 < epsilon < 1:
-            raise InputError(f"{epsilon} is not over 0 and below 1", "epsilon")
+            raise InputError(f"expected more than 0 and less than 1, got {epsilon}", "epsilon")
         self.epsilon = epsilon
         self.keys: Hashes = np.empty(0, dtype=np.int64)
         self.counts: Floats = np.empty(0)

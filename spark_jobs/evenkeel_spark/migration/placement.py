@@ -75,6 +75,7 @@ class Placement:
 
     @property
     def path(self) -> str:
+        """Path of the state table."""
         return self.spec.state[self.name].path
 
     @property

@@ -74,6 +74,7 @@ class TableMigration:
 
     @property
     def path(self) -> str:
+        """Path of the state table."""
         return self.migration.path(self.name)
 
     @property

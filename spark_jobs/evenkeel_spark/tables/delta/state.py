@@ -168,5 +168,6 @@ def check_owner(spark: SparkSession, path: str, table: str) -> dict[str, str]:
 
 
 def python_dict(spark: SparkSession, scala_map: Any) -> dict[str, Any]:
+    """Convert a map of Scala's, through py4j."""
     jvm: Any = spark._jvm
     return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))
