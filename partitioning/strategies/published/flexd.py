@@ -45,12 +45,12 @@ def flexd(
 ) -> PartitioningFunction:
     """Give a hot key one channel, and one more each time that its frequency grows by delta.
 
-    What the paper leaves open, and what we chose:
+    Open in the paper, and our choice:
 
     - f, from where a key is hot, is a share of the channels' fair load; T_f[k] is f delta once the
       key has its first channel.
     - The window is one segment of Space Saving.
-    - Of channels, those least loaded when the key gets them: here largest keys first.
+    - Among channels, those least loaded when the key gets them: here largest keys first.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def pstream(
     *,
     hot: float = HOT_SHARE,
 ) -> PartitioningFunction:
-    """Hot keys in turn to all channels (shuffle grouping).
+    """Send hot keys in turn to all channels (shuffle grouping).
 
     Parameters and errors as in `flexd`.
     """
@@ -152,7 +152,7 @@ def _split(
     owners: Callable[[int, float, Floats, Ints], Ints],
     spread: Callable[[Floats, Floats, float], Floats],
 ) -> PartitioningFunction:
-    """Light keys by `uniform`; hot ones, largest first, as `spread` says, among `owners`."""
+    """Place light keys by `uniform`, and hot ones, largest first, among `owners` by `spread`."""
     check_slots(profile, previous)
     check_channels(channels)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)

@@ -14,7 +14,7 @@ Indices = npt.NDArray[np.integer[Any]]
 
 
 def readjust(task: GedikTask, utility: Utility, moves: int = 0) -> Ints:
-    """Channel of each key, int32 (R,): Algorithm 4's main loop, all candidates of a round at once.
+    """Run Algorithm 4's main loop, a round's candidates at once: channel of each key, int32 (R,).
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _candidates(at: Ints, ends: Indices, open_: Indices) -> tuple[Indices, Indic
 
 
 def _fullest_besides(loads: Floats, source: Indices, target: Indices) -> Floats:
-    """Load of the fullest channel besides each candidate's two, (k, c); -inf where none is."""
+    """Return the load of the fullest channel besides each candidate's two, (k, c); -inf: none."""
     known = np.where(np.isnan(loads), -np.inf, loads)
     known = np.pad(known, ((0, 0), (0, 3)), constant_values=-np.inf)
     top = np.argsort(-known, axis=1, kind="stable")[:, :3]

@@ -37,7 +37,7 @@ UTILITIES: dict[str, Utility] = {
 
 @dataclass(frozen=True, eq=False)
 class GedikTask:
-    """What the algorithms place: R tracked keys, heaviest first, on the open channels.
+    """Hold the R tracked keys to place, heaviest first, on the open channels.
 
     hashes, shares : (R,): keys and their share of the load
     loads : float64 (k, R): beta of each key for each distinct resource
@@ -71,7 +71,7 @@ class GedikTask:
         return total / np.count_nonzero(self.weights)
 
     def channel_loads(self, at: Ints) -> Floats:
-        """(k, N), over capacity; closed channels are NaN."""
+        """Return loads over capacity, (k, N); closed channels are NaN."""
         sums = np.array([np.bincount(at, b, minlength=len(self.weights)) for b in self.loads])
         return np.divide(sums, self.weights, out=np.full_like(sums, np.nan), where=self.weights > 0)
 
