@@ -1,4 +1,4 @@
-"""What a table's spec names: its input is read, its state folders and registry are written."""
+"""Places that a spec names: its input is read, its state folders and registry are written."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class PastWindow:
 
 @dataclass(frozen=True)
 class ChannelSeconds:
-    """What the task of one channel took to fold a window: its rows, and seconds."""
+    """Hold the rows that one channel's task folded in a window, and its seconds."""
 
     window: str
     rows: int

@@ -1,4 +1,4 @@
-"""What pages show of the plan that led to an epoch: balance, bytes, and why each key moved.
+"""The plan that led to an epoch, as pages show it: balance, bytes, why each key moved.
 
 A page lists a dozen epochs of ten thousand moves each. So the bytes of a plan are checked against
 the digest that its epoch carries, and are parsed once: the result is cached under the digest. The

@@ -18,7 +18,7 @@ SETTLED = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is asked before state moves."""
+    """Hold the question to a person before state moves."""
 
     subject: str
     body: str

@@ -1,6 +1,6 @@
 """Verdicts on attempts to carry out a plan: its epoch is published, or it is rolled back.
 
-The verdict is one file, created exclusively. Whoever creates it first wins, and the other obeys.
+The verdict is one file, created exclusively. The first to create it wins, and the other obeys.
 """
 
 from __future__ import annotations

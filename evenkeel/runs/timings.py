@@ -53,7 +53,7 @@ def pace(registry: Registry, before: int | None = None) -> Pace | None:
     """Return how fast state moves, by the newest migrations; None: unmeasured.
 
     It is the bytes of state that they moved over their seconds, and no less than the quickest of
-    them took. What they wrote is more: files have footers.
+    them took. They wrote more than that: files have footers.
 
     Parameters
     ----------

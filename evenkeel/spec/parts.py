@@ -27,7 +27,7 @@ class Strict(BaseModel):
 
 
 class Input(Strict):
-    """Where the events come from."""
+    """Source of the events."""
 
     path: str = Field(description="file or folder of events; relative to the spec's folder")
     format: Literal["parquet", "csv", "delta"] = Field("parquet", description="how it is stored")
@@ -64,7 +64,7 @@ class StateColumn(Strict):
 class StateTable(Strict):
     """One Delta table of keyed state: made and merged by Evenkeel, or a team's own.
 
-    Of a team's own table Evenkeel writes the columns slot and channel only.
+    In a team's own table Evenkeel writes the columns slot and channel only.
     """
 
     path: str = Field(description="folder of the Delta table; relative to the spec's folder")

@@ -46,7 +46,7 @@ class Decided:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """What the watch knows after a batch. Its threshold is in mean loads of a channel and batch.
+    """Hold what the watch knows after a batch. Its threshold is in mean loads of a channel.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ class PartitioningFunction:
         return replace(self, split=Split(), row=None)
 
     def lookup_hashes(self, hashes: Hashes, rows: Hashes | None = None) -> Channels:
-        """Channel of each key hash, shape (n,).
+        """Return the channel of each key hash, shape (n,).
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class PartitioningFunction:
         return owners
 
     def lookup(self, *columns: Any, row: Any = None) -> Channels:
-        """Channel of each row, shape (n,); one array-like of shape (n,) for each key column.
+        """Return the channel of each row, (n,); give one array-like (n,) for each key column.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class PartitioningFunction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "function") -> PartitioningFunction:
-        """Inverse of `to_dict`.
+        """Build the function from the values that `to_dict` gave.
 
         Raises
         ------
@@ -281,19 +281,19 @@ def check_channels(channels: Sequence[Channel]) -> None:
 
 
 def numbered_channels(count: int) -> tuple[Channel, ...]:
-    """`count` channels of capacity 1, named by their number."""
+    """Return `count` channels of capacity 1, named by their number."""
     if count < 1:
         raise InputError(f"{count} channels asked for", fix="Give at least 1")
     return tuple(Channel(str(i)) for i in range(count))
 
 
 def canonical_json(data: Any) -> bytes:
-    """One spelling for equal data: keys sorted, no spaces, UTF-8, no NaN."""
+    """Spell equal data in one way: keys sorted, no spaces, UTF-8, no NaN."""
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()
 
 
 def digest(data: Any) -> str:
-    """sha256 (hex) over the canonical JSON of `data`."""
+    """Return the sha256 (hex) over the canonical JSON of `data`."""
     return hashlib.sha256(canonical_json(data)).hexdigest()

@@ -186,7 +186,7 @@ class Split:
         return np.array(cells, dtype=np.uint64).view(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return {
             "keys": self.keys.tolist(),
             "owners": [c.tolist() for c in np.split(self.channels, self.starts[1:-1])],
@@ -195,7 +195,7 @@ class Split:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Split:
-        """Inverse of `to_dict`; raises InputError, KeyError, TypeError or ValueError."""
+        """Build it from `to_dict`; raise InputError, KeyError, TypeError or ValueError."""
         return cls(
             np.array(data["keys"], dtype=np.int64),
             np.cumsum([0, *(len(owners) for owners in data["owners"])]),

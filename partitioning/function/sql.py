@@ -1,8 +1,8 @@
 """The Spark face of the partitioning function: one native SQL expression, as text.
 
-The same text routes a DataFrame (`F.expr`) and moves rows (UPDATE, MERGE). It holds no join and
-no Python: slots are an array literal, which leads each row to a cell of a perfect hash table of
-the heavy keys in two more. `check_sql` says the same for CHECK constraints.
+The same text routes a DataFrame (`F.expr`) and moves rows (UPDATE, MERGE). It holds no join and no
+Python. Slots are an array literal. It leads each row to a cell of a perfect hash table of the heavy
+keys, which are two more literals. `check_sql` says the same for CHECK constraints.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ class PerfectHash:
 
 
 def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
-    """Hash and displace (Tarjan and Yao, 1979), with the slots as first-level buckets.
+    """Find displacements (Tarjan and Yao, 1979), with the slots as first-level buckets.
 
-    Keys that have their slots for themselves fill what cells are left, so that a table of few keys
-    is hardly larger than they are many: rows look into it one by one, and it should stay cached.
+    Keys that have their slots for themselves fill the free cells, so the table is hardly larger
+    than the number of keys. Rows look into it one by one, and it should stay cached.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def bigint_sql(value: int) -> str:
 
 
 def epoch_name(epoch: int) -> str:
-    """Name of the constraint by which a table admits this epoch's function alone.
+    """Name the constraint by which a table admits this epoch's function alone.
 
     It is what a stale writer reads in Delta's error, so it names the epoch.
     """

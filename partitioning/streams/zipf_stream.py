@@ -24,13 +24,13 @@ KEY = (KeyColumn("key", "bigint"),)
 
 
 def zipf(keys: int, z: float) -> Floats:
-    """Share of each key, float64 (keys,), most frequent first: the k-th has 1/k^z, sum 1."""
+    """Return the share of each key, float64 (keys,), in order: the k-th has 1/k^z, sum 1."""
     weights: Floats = np.arange(1, keys + 1, dtype=np.float64) ** -z
     return weights / weights.sum()
 
 
 def hashed_keys(keys: int, seed: int = 0) -> Hashes:
-    """Hashes, int64 (keys,), of as many bigint keys; another seed gives other keys."""
+    """Return hashes of bigint keys, int64 (keys,); another seed gives other keys."""
     return key_hash([np.arange(keys, dtype=np.int64) + seed * keys], ["bigint"])
 
 
@@ -43,7 +43,7 @@ def zipf_profile(
     threshold: float = 0.0,
     row_bytes: float | None = None,
 ) -> Profile:
-    """Profile of a Zipf stream whose loads sum to 1.
+    """Return the profile of a Zipf stream whose loads sum to 1.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ class Stream:
     windows, days : how many windows, and days in each; the first begins on `start`
     churn : share of ranks that swap with another, random one between two windows
     wander : (sigma, phi): shares wander from window to window. The share of rank r in window w is
-        in proportion to exp(d)/r^z: d is 0 in the first window, and phi times what it was before
-        plus sigma times a standard normal number in each later one, rank by rank (AR(1)). At most
+        in proportion to exp(d)/r^z. In the first window d is 0. In each later one it is phi times
+        its last value plus sigma times a standard normal number, for each rank (AR(1)). At most
         1,024 keys
-    hot : (window, share): from that window (0 is the first) on, this share of all rows goes to
-        `hot_key`, on top of the rows it has anyway; all others keep their proportions
+    hot : (window, share): from that window on (0 is the first), this share of all rows goes to
+        `hot_key`, beside the rows it has anyway. All others keep their proportions
     vanish : from this window on, the key that was the heaviest one in the window before has no
         rows; its rows are missing, nobody else gets them
 
@@ -161,14 +161,14 @@ def _check(name: str, value: float, least: float, most: float) -> None:
 
 
 def _hash(values: npt.ArrayLike, seed: int, purpose: int) -> Hashes:
-    """Spark's xxhash64(value, seed, purpose), int64 of the values' shape (n,)."""
+    """Hash as Spark's xxhash64(value, seed, purpose) does: int64 (n,)."""
     column = np.asarray(values, dtype=np.int64)
     rest = [np.full(len(column), x, dtype=np.int64) for x in (seed, purpose)]
     return key_hash([column, *rest], ["bigint"] * 3)
 
 
 def key_of_rank(stream: Stream, ranks: Ints, window: int) -> Ints:
-    """Key, int64 (n,), that has each rank (from 0, the most frequent) in a window.
+    """Return the key of each rank (from 0, the most frequent) in a window, int64 (n,).
 
     Between two windows each rank r has a partner, c - r mod keys, for a random c; a share `churn`
     of the pairs swap. No state is kept: a hash of (the lesser rank of the pair, c) decides.
@@ -185,12 +185,12 @@ def key_of_rank(stream: Stream, ranks: Ints, window: int) -> Ints:
 
 
 def unit(hashes: Hashes) -> Floats:
-    """Hashes as float64 in [0, 1), by their upper 53 bits."""
+    """Turn hashes into float64 in [0, 1), by their upper 53 bits."""
     return (hashes.view(np.uint64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def rank_shares(stream: Stream) -> Floats:
-    """Share of each rank in each window, float64 (windows, keys), each window's sum 1.
+    """Return the share of each rank in each window, float64 (windows, keys), sum 1 a window.
 
     Before `hot` and `vanish`, and of ranks: `key_of_rank` has their keys. MemoryError where keys
     times windows do not fit.
@@ -217,7 +217,7 @@ def _normal(values: Ints, seed: int) -> Floats:
 
 @lru_cache(maxsize=4)  # windows are asked for one by one
 def tables(stream: Stream) -> tuple[Alias, ...]:
-    """How to draw a rank in each window: one table, of all windows, where shares do not wander."""
+    """Return the table to draw ranks from in each window; one for all if shares do not wander."""
     if stream.wander is None:
         return (alias(zipf_head(stream.keys, stream.z)),)
     return tuple(alias(shares) for shares in rank_shares(stream))

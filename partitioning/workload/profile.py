@@ -129,7 +129,7 @@ class Profile:
         return slot_of(self.heavy, self.slots)
 
     def tail(self, values: Floats, heavy_values: Floats) -> Floats:
-        """Per slot, what is left of `values` (S,) without the heavy keys' `heavy_values` (K,)."""
+        """Return `values` (S,) of each slot without its heavy keys' `heavy_values` (K,)."""
         left = values - sums_by(self.heavy_slots, heavy_values, self.slots)
         return np.maximum(left, 0.0)
 

@@ -124,7 +124,7 @@ def form_token(user: BaseUser) -> str:
 def own_form(request: Request, user: User, csrf: Annotated[str, Form()] = "") -> None:
     """Raise 403 unless the request comes from a form that we made for this user.
 
-    Check the user's right first: whoever lacks it must read that, and not of a form. So routes
+    Check the user's right first: a user without it must read that, and not of a form. So routes
     take this as their last dependency (`OwnForm`), or call it after `require`.
 
     Airflow's login cookie is SameSite=Lax. Forms of other sites do not carry it, but forms of

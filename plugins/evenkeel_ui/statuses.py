@@ -3,7 +3,7 @@
 To read a table's files takes milliseconds, so to read a thousand tables takes seconds. Each request
 reads tables for a limited time, and shows all of them. First come those that may stand half moved:
 a run of theirs goes on or has failed. Then come those that were read longest ago. So a few tables
-are always read anew, and the page says how old each table's figures are.
+are always read again, and the page says how old each table's figures are.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _end_with_parent() -> None:
-    """In a new process, ask Linux to end it if `make up` is killed."""
+    """Ask Linux, in a new process, to end it if `make up` is killed."""
     if _LIBC is not None:
         pr_set_pdeathsig = 1
         _LIBC.prctl(pr_set_pdeathsig, signal.SIGTERM)

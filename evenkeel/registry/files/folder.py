@@ -40,7 +40,7 @@ class Folder:
         return self._store.write(self._name(file), data)
 
     def create(self, file: str, data: bytes) -> None:
-        """Create a file, or raise FileExistsError. Of several callers at once, one wins."""
+        """Create a file, or raise FileExistsError. If several call at once, one wins."""
         self._store.create(self._name(file), data)
 
     def remove(self, file: str) -> None:

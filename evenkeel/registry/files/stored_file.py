@@ -70,7 +70,7 @@ class StoredFile(Generic[T]):
         return self._folder.write(self.name, dump(self._kind, value))
 
     def create(self, value: T) -> None:
-        """Create the file, or raise FileExistsError. Of several callers at once, one wins."""
+        """Create the file, or raise FileExistsError. If several call at once, one wins."""
         self._folder.create(self.name, dump(self._kind, value))
 
     def remove(self) -> None:

@@ -1,6 +1,6 @@
 """The same target for fewer bytes: overfull channels shed the cheapest items that suffice.
 
-What to shed is a knapsack problem. What is shed is then packed into the room that there is.
+Choosing items to shed is a knapsack problem. They are then packed into the free room.
 
 The search itself sheds most load per byte first, and overshoots with its last item. It also takes
 items only where they fit at once. Once the target is known, what each channel must shed is known,
@@ -31,7 +31,7 @@ SHEDDING_RECEIVERS = 8
 def cheaper_shedding(
     load: Floats, charged: Floats, home: Ints, at: Ints, limit: Floats, loose: Indices
 ) -> Ints:
-    """Where each item goes, such that no channel has more than its limit and no more bytes move.
+    """Place each item so that no channel exceeds its limit and no more bytes move.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def packed(
     loose: Indices,
     exact: bool = True,
 ) -> Ints | None:
-    """Where each item goes, such that no channel has more than its limit; None where none is found.
+    """Place each item so that no channel exceeds its limit; None: none is found.
 
     Parameters
     ----------
     load, charged : float64 (n,): load of each item, and bytes that it costs away from home
     home, at : int32 (n,): where each is (-1: nowhere), and where those go that cannot be there
     limit : float64 (N,): load that each channel may have; 0: closed
-    loose : items that may be placed anew, (m,)
+    loose : items that may be placed again, (m,)
     exact : shed the cheapest items that suffice; else most load per byte first, which is quicker
 
     Returns
@@ -106,7 +106,7 @@ class _Shedding:
     shed: dict[int, Indices] = field(default_factory=dict)
 
     def packed(self) -> Ints | None:
-        """Where each item goes, or None."""
+        """Place each item; None: some fit nowhere."""
         again = set(np.flatnonzero(self.loads > self.limit).tolist())
         for _ in range(PACKING_ROUNDS):
             for channel in again:
@@ -143,7 +143,7 @@ class _Shedding:
         return None if found is None else own[found]
 
     def _placed(self) -> tuple[Ints, list[int]]:
-        """Where each item goes, the largest first to where most room is; and what fits nowhere."""
+        """Place items, largest first, where most room is; also return those that fit nowhere."""
         at, room = self.back.copy(), self.limit - self.loads
         for item, target in self.put.items():
             at[item] = target
@@ -213,7 +213,7 @@ def _cover(load: Floats, cost: Floats, need: float, exact: bool) -> Indices | No
 
 
 def _knapsack(load: Floats, cost: Floats, need: float) -> Indices | None:
-    """As `_cover`, of few items; None where whole steps do not suffice."""
+    """Return the same as `_cover`, for few items; None: whole steps do not suffice."""
     steps = (
         np.minimum(np.floor(load / need * SHEDDING_STEPS), SHEDDING_STEPS).astype(np.intp).tolist()
     )

@@ -231,27 +231,27 @@ class _Giver:
         return found
 
     def _excess(self) -> float:
-        """Load that the donor has too much."""
+        """Return the load that the donor has too much."""
         return float(
             self.assignment.loads[self.donor] - self.shed_to * self.assignment.fair[self.donor]
         )
 
     def _room(self, receiver: int) -> float:
-        """Load that the receiver has room for."""
+        """Return the load that the receiver has room for."""
         return float(
             self.fill_to * self.assignment.fair[receiver] - self.assignment.loads[receiver]
         )
 
     def _swappable(self, receiver: int, fit: float) -> float:
-        """Load of the heaviest item that a single one of the receiver's can make fit."""
+        """Return the load of the heaviest item that fits if one of the receiver's leaves."""
         return fit + self.assignment.heaviest(receiver)
 
     def _fit(self, receiver: int) -> float:
-        """Load that would suit both, at least 0."""
+        """Return the load that would suit both, at least 0."""
         return max(min(self._excess(), self._room(receiver)), 0.0)
 
     def _gain(self, receiver: int, shed: Floats) -> tuple[Floats, Floats]:
-        """By what part of its fair share the fuller of the two comes down, and what that is worth.
+        """Return the part of its fair share that the fuller comes down by, and its worth.
 
         Falling below the fair share takes room that others will have to pay for.
         """

@@ -100,7 +100,7 @@ class FrontierOptions:
 
 
 def hashes_of(key: Sequence[KeyColumn], names: Iterable[str], option: str) -> Hashes:
-    """Hash of each key, int64 (n,), written as for `key_columns`.
+    """Return the hash of each key, int64 (n,); keys are written as for `key_columns`.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def hashes_of(key: Sequence[KeyColumn], names: Iterable[str], option: str) -> Ha
 def places_of(
     key: Sequence[KeyColumn], pinned: Mapping[str, str], channels: Sequence[Channel]
 ) -> dict[int, int]:
-    """Channel number of each pinned key's hash.
+    """Return the channel number of each pinned key's hash.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def repack_pairs(
     budget: float,
     stop: float,
 ) -> Ints:
-    """Where each item goes, no less even than `at`.
+    """Place each item, no less evenly than `at`.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def repack_pairs(
 def _shared(
     load: Floats, costs: Floats, rest: Floats, fair: Floats, most: float, stop: float
 ) -> npt.NDArray[np.bool_]:
-    """Return the items (of m) that the first of two channels shall have; the second has the rest.
+    """Return the items (of m) for the first of two channels; the second has the rest.
 
     They are as even as whole steps of load can be, or reach `stop` for the least cost.
 

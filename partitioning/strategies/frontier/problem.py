@@ -1,4 +1,4 @@
-"""What frontier plans: items with their loads, sizes and resources, and paths through states."""
+"""Problems: items with their loads, sizes and resources; and paths of assignments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Path:
     imbalance: Floats
 
     def at(self, step: int) -> Ints:
-        """Where each item is after `step`, int32 (n,)."""
+        """Return the channel of each item after `step`, int32 (n,)."""
         at = self.start.copy()
         for moves in self.moves[1 : step + 1]:
             for item, target in moves:
@@ -90,11 +90,11 @@ class Problem:
         return self.moved(self.start)
 
     def moved(self, at: Ints) -> float:
-        """Bytes that are away from home, items being `at`."""
+        """Return the bytes away from home with items placed `at`."""
         return float(self.sizes[(at != self.home) & (self.home >= 0)].sum())
 
     def worst(self, at: Ints) -> float:
-        """Imbalance of the worst resource, items being `at`."""
+        """Return the imbalance of the worst resource with items placed `at`."""
         fair = self.fair / self.fair.sum()
         inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
         sums = [np.bincount(at, m, minlength=len(fair)) * inverse for m in self.measures]

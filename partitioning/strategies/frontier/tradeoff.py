@@ -36,7 +36,7 @@ STARTS = 4
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What balance costs.
+    """The cost of balance.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _packed(problem: Problem, path: Path, at: Ints, budget: float, stop: float) 
 def trace(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> Curve:
-    """Imbalance against bytes moved, from where `previous` leaves the load to as even as it gets.
+    """Return imbalance against bytes moved, from `previous` to as even as the load gets.
 
     Channels that are dropped or have capacity 0 are emptied first, so that the curve may begin
     above 0 bytes. Without a previous function there is no state to move: one point, at 0 bytes.
@@ -252,7 +252,7 @@ def _thrifty(problem: Problem, at: Ints, goal: float) -> Ints:
 
 
 def check_forced(forced: float, budget: float) -> None:
-    """InputError where what moves as channels close is over the budget, both in bytes."""
+    """Return the InputError for closing channels that moves more than the budget, in bytes."""
     if forced > budget * (1 + SHARE_TOLERANCE):
         raise InputError(
             f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",

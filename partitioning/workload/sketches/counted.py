@@ -52,7 +52,7 @@ class Counted(ABC):
 
     @classmethod
     def merged(cls, sketches: Sequence[Self]) -> Self:
-        """One for all their streams together.
+        """Merge several into one for all their streams together.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Counted(ABC):
         return counts_of(self.keys, self.counts, hashes) + self.missed
 
     def sketch(self, load: Floats, names: Mapping[int, str] | None = None) -> Sketch:
-        """As a `Sketch`: counts understate by at most its error.
+        """Return a `Sketch`: counts understate by at most its error.
 
         Parameters
         ----------

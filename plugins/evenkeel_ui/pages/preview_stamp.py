@@ -1,4 +1,4 @@
-"""What a page has previewed: a stamp that its Start button sends back, and that must fit.
+"""The stamp of a preview: a page's Start button sends it back, and it must fit.
 
 Start posts the fields as they stand on the screen. The stamp says which values and which plan the
 page showed below them. Nothing starts where they differ, so a form that was changed after its

@@ -46,7 +46,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
 
     Returns
     -------
-    What was found in each table that was not adopted before.
+    The finding for each table that was not adopted before.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
 
 
 def _adopted(spark: SparkSession, table: Table, name: str, function: PartitioningFunction) -> bool:
-    """Whether an earlier run of this very adoption rewrote the table."""
+    """Return whether an earlier run of this very adoption rewrote the table."""
     path = table.spec.state[name].path
     if state.table_version(spark, path) < 0:
         return False
@@ -157,7 +157,7 @@ def _commit(
 
 
 def _retention(spark: SparkSession, spec: TableSpec, path: str) -> dict[str, str]:
-    """Retention of the log and of removed files: `keep` days, unless the table says more."""
+    """Return the retention of log and removed files: `keep` days, or more if the table says so."""
     found = state.properties(spark, path)
     return {name: f"interval {spec.keep} days" for name in state.RETENTION if name not in found}
 

@@ -22,7 +22,7 @@ from evenkeel_spark.tables.delta.write_session import active_session, in_session
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table is to be.
+    """Hold what a table is to be.
 
     Parameters
     ----------

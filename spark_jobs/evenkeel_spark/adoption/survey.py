@@ -28,7 +28,7 @@ _APPEND_ONLY = "delta.appendOnly"
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found in one table.
+    """Hold what was found in one table.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _size(spark: SparkSession, path: str, version: int) -> tuple[int, int]:
 
 
 def _counts(rows: DataFrame, spec: TableSpec, table: StateTable) -> tuple[int, int, int | None]:
-    """Rows, rows with a null in the key, and distinct keys (if each must have one row)."""
+    """Count rows, rows with a null in the key, and keys (if each must have one row)."""
     nulls = F.count_if(null_key(spec))
     if table.rows == "many":
         found = rows.agg(F.count(F.lit(1)), nulls).first()

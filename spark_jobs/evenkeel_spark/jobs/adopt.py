@@ -31,7 +31,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job; return the exit code."""
     arguments = parser(__doc__ or "")
     # Airflow passes an empty value where a Param is off, so these take one.
     for name, told in (

@@ -107,7 +107,7 @@ class Placement:
         """Move every row where the function says, and leave only its constraint on the table.
 
         Writers by another function are refused from the first commit on. So the rows that are
-        elsewhere are a finite number, whoever writes.
+        elsewhere are a finite number, even while others write.
 
         Raises
         ------

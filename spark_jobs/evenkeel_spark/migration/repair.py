@@ -28,7 +28,7 @@ STEP = "repair"
 
 @dataclass(frozen=True)
 class TableFault:
-    """What is wrong with a state table, and which of our constraints it has."""
+    """Hold what is wrong with a state table, and which of our constraints it has."""
 
     name: str
     stands: frozenset[str]
@@ -37,7 +37,7 @@ class TableFault:
 
 @dataclass(frozen=True, eq=False)
 class RepairTarget:
-    """What a repair brings the tables to.
+    """Hold what a repair brings the tables to.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
 
     Returns
     -------
-    What was wrong with each table.
+    The faults of each table.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 The table's commits say it, from the newest one back, through each RESTORE and CLONE. If they do
 not, a person must say up to which day the table has all events. Delta's transaction id keeps a
-window from being added to another state than the one that was seen: app
+window from being added to another state than the one that was seen. It has the app
 `evenkeel/TABLE/windows/count`, and as the version one more than the number that was seen. So of all
 windows that have seen one state, only one is added, and Delta skips the others.
 """
@@ -209,7 +209,7 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
 
     Returns
     -------
-    What was done, in words.
+    The work that was done, in words.
     """
     spec, done = table.spec, []
     for name, part in spec.state.items():

@@ -16,7 +16,7 @@ _STEPS = ("apply_window", "bootstrap", "holds_until")
 
 
 class CommittedWindows(NamedTuple):
-    """What the commits of a table tell of its windows.
+    """Hold what the commits of a table tell of its windows.
 
     Parameters
     ----------

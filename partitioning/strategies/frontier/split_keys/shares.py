@@ -122,7 +122,7 @@ def poured(
     """Return the share of each key on each channel, float64 (F, N), poured like water.
 
     No channel has over `goal` of its fair share, if that is possible. As much as possible stays
-    where it is. What must go goes to the fewest channels.
+    where it is. Load that must go takes the fewest channels.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def poured(
 
 
 def largest(shares: Floats, copies: int) -> Floats:
-    """Shares (F, N) with no more than so many owners a key, those with most of it."""
+    """Return shares (F, N) with at most so many owners a key: those with most of it."""
     order = np.argsort(-shares, axis=1, kind="stable")
     kept = shares.copy()
     np.put_along_axis(kept, order[:, copies:], 0.0, axis=1)

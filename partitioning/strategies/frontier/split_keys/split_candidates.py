@@ -31,7 +31,7 @@ class Cut:
         missing
     had : int64 (F,): owners of each now, 1 or more, with those that close
     sizes, copies : as in `affordable_shares`
-    made_whole : bytes more than items count of keys that are split now and shall not be
+    made_whole : bytes more than items count of keys that are split now and are to be whole
     whole : float64 (n,): load of each item, 0 of these keys
     stays, resting, limit : as in `owned`
     """
@@ -87,7 +87,7 @@ class Cut:
         return total
 
     def owners(self, depth: float, copies: int | None) -> dict[int, Owners]:
-        """As `owned`."""
+        """Return the same as `owned`."""
         known = self.before, self.limit, self.stays, self.resting
         return owned(self.loads, *known, depth, copies)
 
@@ -130,7 +130,7 @@ def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, pa
 
 
 def _made_whole(problem: Problem, previous: PartitioningFunction | None) -> float:
-    """Bytes of keys that are split now and are fixed, whole, beside what items count of them."""
+    """Return the bytes of fixed keys that are split now, beside those that items count."""
     if previous is None:
         return 0.0
     profile, count = problem.profile, problem.profile.slots
