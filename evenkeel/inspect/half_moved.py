@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.migration_records import Progress, RolledBack
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.files.stored_file import StoredFile
+from evenkeel.registry.verdict import read_rolled_back
 from partitioning.errors import EvenkeelError
-
-T = TypeVar("T", Progress, RolledBack)
 
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
 #: them cost more reads.
@@ -103,18 +99,15 @@ def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
     if (known := registry.numbers()) and record.epoch <= known[-1]:
         # The epoch was published, by this plan or by another one. The tables have reached it since.
         return None
-    mark = _of_plan(run.rolled_back, record.digest)
+    mark = progress = None
+    # Both are only a help: an unfinished migration must be reported without them, too.
+    with suppress(EvenkeelError):
+        mark = read_rolled_back(run, record.digest)
+    with suppress(EvenkeelError):
+        progress = run.progress.find()
     if mark is not None and mark.done:
         return None
     half = HalfMoved(run.name, record.digest, record.epoch, undoing=mark is not None)
-    progress = _of_plan(run.progress, record.digest)
-    return half if progress is None else replace(half, rows=progress.rows, planned=progress.planned)
-
-
-def _of_plan(file: StoredFile[T], digest: str) -> T | None:
-    """Read what a file says about the plan with this digest; None: nothing, or it is damaged."""
-    # Progress is only a help: an unfinished migration must be reported without it, too.
-    with suppress(EvenkeelError):
-        content = file.find()
-        return content if content is not None and content.digest == digest else None
-    return None
+    if progress is None or progress.digest != record.digest:
+        return half
+    return replace(half, rows=progress.rows, planned=progress.planned)

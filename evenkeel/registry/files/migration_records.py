@@ -154,15 +154,21 @@ class Progress(FileModel):
 
 
 class VerifyRecord(FileModel):
-    """The version of each state table at which it was sealed for the plan of that digest."""
+    """The version of each state table at which it was sealed for the plan of that digest.
+
+    Parameters
+    ----------
+    attempt : at the plan, that was verified
+    """
 
     digest: str
     epoch: int | None = None
+    attempt: int = 1
     tables: dict[str, int]
 
 
 class AttemptNumber(FileModel):
-    """Number of the newest attempt at a plan; no such file: it is the first."""
+    """Number of an attempt at a plan that has begun. The first has no such file."""
 
     digest: str | None = None
     attempt: int

@@ -87,9 +87,9 @@ class RunFiles(KeptFiles):
         """Return the file with the predicted cost of the plan of that digest."""
         return StoredFile(self, f"prediction_{digest[:12]}.json", Prediction)
 
-    def attempt(self, digest: str) -> StoredFile[AttemptNumber]:
-        """Return the file with the number of the newest attempt at the plan of that digest."""
-        return StoredFile(self, f"attempt_{digest[:12]}.json", AttemptNumber)
+    def attempt(self, digest: str, number: int) -> StoredFile[AttemptNumber]:
+        """Return the file that begins an attempt at the plan of that digest, from the second on."""
+        return StoredFile(self, f"attempt_{digest[:12]}_{number}.json", AttemptNumber)
 
     def verdict(self, digest: str, attempt: int) -> StoredFile[Verdict]:
         """Return the file that decides an attempt at the plan of that digest."""

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.registry.verdict import ROLL_BACK, newest_attempt, next_attempt
+from evenkeel.registry.verdict import ROLL_BACK, begin_attempt, newest_attempt
 from evenkeel_spark.migration.fence import Migration, crash_point, fence, our_commits, published
 from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
 from evenkeel_spark.migration.table_migration import TableMigration
@@ -73,8 +73,9 @@ def clear_rolled_back(migration: Migration) -> Migration:
     """Let a run that was rolled back move rows again, as its next attempt.
 
     An attempt that was running when roll_back began stops at its next fence, because its number is
-    no longer the newest. The results of verify are removed first, and the number is written last.
-    So publish can never take old results for new ones.
+    no longer the newest. Who begins the new attempt clears the results of the one before, which
+    pages would show. verify.json names its attempt, so publish never takes old results for new
+    ones.
 
     Raises
     ------
@@ -86,10 +87,11 @@ def clear_rolled_back(migration: Migration) -> Migration:
         return replace(migration, attempt=newest.number)
     if not newest.ended:
         raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
-    run.verify.remove()
-    run.gate_tables.remove()
-    run.migration.remove()
-    next_attempt(run, digest, newest.number)
+    crash_point("beginning")
+    if begin_attempt(run, digest, newest.number + 1):
+        run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+        run.verify.remove()
+        run.gate_tables.remove()
     return replace(migration, attempt=newest.number + 1)
 
 

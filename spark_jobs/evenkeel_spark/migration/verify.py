@@ -221,6 +221,7 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
     record = VerifyRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,
+        attempt=migration.attempt,
         tables={n: state.table_version(spark, migration.path(n)) for n in names},
     )
     migration.run.verify.write(record)

@@ -91,7 +91,7 @@ class Shop:
         look = lambda: {"counts": 9}  # noqa: E731
         return publish_checked(spec, self.registry, folder, made, number, look)
 
-    def checked(self, run: str = "r", success: bool = True) -> None:
+    def checked(self, run: str = "r", success: bool = True, attempt: int = 1) -> None:
         """What migrate and verify would leave before the epoch is published."""
         folder = self.registry.run(run)
         digest = steps.read_plan(folder).digest
@@ -100,7 +100,8 @@ class Shop:
             "gate_tables.json",
             {"success": success, "suite": "after", "results": [], "docs": None},
         )
-        write_json(folder, "verify.json", {"digest": digest, "epoch": 1, "tables": {"counts": 9}})
+        verified = {"digest": digest, "epoch": 1, "attempt": attempt, "tables": {"counts": 9}}
+        write_json(folder, "verify.json", verified)
 
     def publish(self, run: str, **asked: Any) -> Epoch:
         """A whole run."""
@@ -402,7 +403,7 @@ def test_of_publish_and_roll_back_the_first_verdict_holds(shop: Shop) -> None:
     assert len(looks) == 1 and shop.registry.numbers() == [0]
     verdict.mark(run, digest, 1, done=True)
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(1, verdict.ROLL_BACK, True)
-    verdict.next_attempt(run, digest, 1)
+    assert verdict.begin_attempt(run, digest, 2)
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, None, False)
     # What is left of the first attempt still finds its own verdict, and its mark says nothing.
     write_json(run, "migration.json", {"digest": digest, "epoch": 1, "tables": {}})
@@ -410,10 +411,37 @@ def test_of_publish_and_roll_back_the_first_verdict_holds(shop: Shop) -> None:
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, None, False)
     with pytest.raises(FenceError, match="has begun to move rows"):
         shop.plan(strategy="uniform")
+    with pytest.raises(FenceError, match="of attempt 1, expected 2"):
+        shop.look_and_publish(number=2)
+    shop.checked(attempt=2)
     with pytest.raises(FenceError, match="rolled back"):
         shop.look_and_publish(number=1)
     assert shop.look_and_publish(number=2).number == 1
     assert verdict.settle(run, digest, 2, verdict.ROLL_BACK) == verdict.PUBLISH
+
+
+def test_attempts_never_go_back(shop: Shop) -> None:
+    """A job that read an old number, and wakes long after, begins no attempt again."""
+    digest, run = shop.plan(), shop.registry.run("r")
+    for number in (1, 2):
+        verdict.settle(run, digest, number, verdict.ROLL_BACK)
+        verdict.mark(run, digest, number, done=True)
+        assert verdict.begin_attempt(run, digest, number + 1)
+    assert not verdict.begin_attempt(run, digest, 2)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(3, None, False)
+    verdict.settle(run, digest, 3, verdict.ROLL_BACK)
+    verdict.mark(run, digest, 3, done=True)
+    assert not verdict.begin_attempt(run, digest, 2)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(3, verdict.ROLL_BACK, True)
+
+
+def test_what_is_decided_to_be_published_asks_for_no_results(shop: Shop) -> None:
+    digest, run = shop.plan(), shop.registry.run("r")
+    shop.checked()
+    verdict.settle(run, digest, 1, verdict.PUBLISH)
+    shop.checked(success=False)
+    run.verify.remove()
+    assert shop.look_and_publish().number == 1
 
 
 def test_a_mark_on_another_plan_or_a_published_one_stops_nothing(shop: Shop) -> None:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.registry import verdict
 from evenkeel.registry.epochs import Registry
 from evenkeel_spark.jobs.roll_back import main
 from evenkeel_spark.migration.fence import Migration
@@ -264,6 +265,38 @@ def test_a_publish_that_wakes_after_roll_back_publishes_nothing(
         publish(spark, migration)
     assert home.table.registry.numbers() == [0]
     assert_back(spark, home, migration)
+
+
+@pytest.mark.slow
+def test_a_migrate_that_wakes_in_a_later_attempt_leaves_it_alone(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read that the first attempt has ended. The third is decided to publish, and its job dies.
+
+    The gate that fails after that decision stops nothing.
+    """
+    home = copied(planned_home, tmp_path)
+    migration = home.migration("r1")
+    run, digest = migration.run, migration.plan.digest
+
+    def later() -> None:
+        migrate(spark, migration)
+        roll_back(spark, migration)
+        migrate(spark, migration)
+        verify(spark, migration)
+        verdict.settle(run, digest, 3, verdict.PUBLISH)
+
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    roll_back(spark, migration)
+    with meanwhile("beginning", later, monkeypatch), pytest.raises(FenceError, match="rolled back"):
+        migrate(spark, migration)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(3, verdict.PUBLISH, False)
+    assert run.verify.read().attempt == 3 and run.gate_tables.read().success
+    run.gate_tables.write(run.gate_tables.read().model_copy(update={"success": False}))
+    assert roll_back(spark, migration) == {}
+    assert home.table.epoch().plan_digest == digest
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
 
 
 @pytest.mark.slow
