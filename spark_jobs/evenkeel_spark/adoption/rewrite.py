@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delta.exceptions import MetadataChangedException
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.tables.delta.state import python_dict
 from evenkeel_spark.tables.delta.write_session import active_session, in_session
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def change(
         operation = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$")
         try:
             transaction.commit(_scala(jvm, actions), getattr(operation, "MODULE$"))
-        except Py4JJavaError as error:
+        except JAVA_ERRORS as error:
             if "DELTA_METADATA_CHANGED" in str(error):
                 raise MetadataChangedException(str(error)) from error
             raise

@@ -16,11 +16,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.workload.sketches import Counted, LossyCounting, SpaceSaving
 
@@ -89,7 +88,7 @@ def python_workers(sketch: str) -> Iterator[None]:
     """
     try:
         yield
-    except (Py4JJavaError, PySparkException) as error:
+    except SPARK_ERRORS as error:
         lack = re.search(r"No module named '[^']+'|Cannot run program \"[^\"]+\"", str(error))
         if sketch not in COUNTED or lack is None:
             raise

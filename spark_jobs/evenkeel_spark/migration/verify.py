@@ -12,8 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import tables_gate
@@ -36,6 +34,7 @@ from evenkeel_spark.tables.delta.checksums import (
     total_content,
 )
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -281,7 +280,7 @@ def _readable(migration: Migration, name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         if "RETENTION_DURATION" not in str(error):
             raise
         raise DamagedError(

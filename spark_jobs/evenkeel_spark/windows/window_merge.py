@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,6 +15,7 @@ from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_los
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -97,7 +96,7 @@ def merge_window(
     with exact(where), constraints.refusing(table.path, function.epoch):
         try:
             merge.execute()
-        except (PySparkException, Py4JJavaError) as error:
+        except SPARK_ERRORS as error:
             if _SEVERAL not in str(error):
                 raise
             raise SeveralRowsError(

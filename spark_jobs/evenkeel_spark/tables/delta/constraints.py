@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
@@ -21,6 +19,7 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
 )
 from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
@@ -275,7 +274,7 @@ def refusing(path: str, epoch: int) -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         by = re.search(rf"constraint ({OURS}\w+)", str(error))
         if REFUSED not in str(error) or by is None or by[1] == epoch_name(epoch):
             raise

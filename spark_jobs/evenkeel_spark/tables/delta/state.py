@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -18,6 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from evenkeel.spec.table_spec import CHANNEL as CHANNEL
 from evenkeel.spec.table_spec import SLOT as SLOT
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
@@ -57,7 +56,7 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
     try:
         return log.getSnapshotAt(version, empty(), empty(), False)
-    except (Py4JJavaError, PySparkException) as error:
+    except SPARK_ERRORS as error:
         check_answers(spark, f"{path}/_delta_log")
         raise DamagedError(
             f"version {version} cannot be read any more",

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from delta.exceptions import MetadataChangedException
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.tables.delta.state import python_dict
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.function.sql import OURS
 
 CONSTRAINT_PREFIX = "delta.constraints."
@@ -158,7 +158,7 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
     try:
         transaction.commit(actions, operation)
-    except Py4JJavaError as error:
+    except JAVA_ERRORS as error:
         if "DELTA_METADATA_CHANGED" in str(error):
             raise MetadataChangedException(str(error)) from error
         raise
