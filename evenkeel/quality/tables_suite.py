@@ -17,8 +17,8 @@ WRITTEN_OVER_WARNING = 0.02
 #: The same, from which on the gate fails. Then the UPDATE has rewritten rows that did not move, as
 #: it does without deletion vectors (10 times the bytes, measured).
 WRITTEN_OVER_FAILURE = 0.5
-#: Bytes of a Parquet file that do not depend on its rows (footer, schema, statistics), allowed on
-#: top of the prediction: 1.7 kB for 6 columns, 5.3 kB for 20 (measured, Spark 4.2, one row).
+#: Bytes of a Parquet file that do not depend on its rows (footer, schema, statistics). They are
+#: allowed beside the prediction. Measured, Spark 4.2, one row: 1.7 kB for 6 columns, 5.3 kB for 20.
 FILE_OVERHEAD = 8192
 #: Part of a channel's predicted rows that may be missing or too many without a warning.
 ROWS_OFF = 0.01

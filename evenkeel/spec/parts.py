@@ -103,8 +103,8 @@ class StateTable(Strict):
         if len(kinds) > 1:
             raise ValueError(
                 f"{kinds[False]!r} is merged by {columns[kinds[False]].merge}, and {kinds[True]!r} "
-                "by copy: each owner of a key has a copy of the whole row; allowed beside copy: "
-                "copy; give the others a state table of their own"
+                "by copy. With copy, each owner of a key has the whole row, so all columns "
+                "must be copy. Give the others a state table of their own"
             )
         return columns
 
@@ -135,8 +135,8 @@ class Splitting(Strict):
         WORTH,
         ge=0,
         allow_inf_nan=False,
-        description="state, in channels' means, that may move for each channel fewer that shares a "
-        "key: slots make room for it; 0: none does, and all channels that have room share it",
+        description="state, in channels' means, that may move so that one channel fewer shares a "
+        "key. 0: none moves for that, and all channels with room share it",
     )
 
     @property

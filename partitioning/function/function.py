@@ -22,7 +22,7 @@ from partitioning.function.split import Split
 
 Channels = npt.NDArray[np.int32]
 FUNCTION_FORMAT = 1
-#: Of functions that split keys: a reader that knows none must not take them for whole.
+#: Format of functions that split keys: a reader that knows none must not take them for whole.
 SPLIT_FORMAT = 2
 #: Slots of a new table. More: finer moves of light keys, and larger plans and CHECK constraints.
 DEFAULT_SLOTS = 4096

@@ -11,7 +11,7 @@ import numpy as np
 from partitioning.strategies.skew import standard_error
 from partitioning.workload.profile import Floats
 
-#: Where a key goes: the weight of each of its channels.
+#: Placement of a key: the weight of each of its channels.
 Weights = Mapping[int, float]
 
 

@@ -36,9 +36,9 @@ def least_copies(profile: Profile, channels: Sequence[Channel], imbalance: float
 
     Within it a channel has at most `imbalance` times its fair share of all load, and the owners of
     a key hold all of its load. So m owners of it have load for no more than the m channels with
-    most capacity may have. Each key needs the least m that suffices. Where all N channels are
-    equal, that is ceil(N share / imbalance). Two keys may need the same channels; that is not
-    counted, and neither are keys that the profile does not list.
+    most capacity may have. Each key needs the least m that suffices. If all N channels are equal,
+    that is ceil(N share / imbalance). Two keys may need the same channels; that is not counted, and
+    neither are keys that the profile does not list.
     """
     capacities = -np.sort([-c.capacity for c in channels])
     held = np.cumsum(capacities) / capacities.sum() * float(profile.load.sum()) * imbalance

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import prose
 from tests.support.wheel import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,23 +52,6 @@ def test_no_folder_and_no_module_is_crowded() -> None:
     lines = {str(f): len((ROOT / f).read_text().splitlines()) for f in product}
     assert len(lines) > 150
     assert {f for f, n in lines.items() if n > LINES} == TO_SPLIT
-
-
-def test_prose_that_is_hard_to_read_is_told() -> None:
-    long = "one two three four five six " * 6 + "end."
-    found = [
-        prose.Sentence("a.md", s) for s in prose.sentences(f"Short one. {long} Of keys one is.")
-    ]
-    told = prose.problems(found, {"a.md: gone"})
-    assert [t.partition(": ")[0] for t in told] == ["a.md", "a.md", "prose_allowed.txt"]
-    for one, part in zip(told, ("37 words", "opens with 'Of'", "a.md: gone"), strict=True):
-        assert part in one
-    assert [
-        list(prose.sentences(p)) for p in prose.paragraphs("# Head\n- A b.\n\n```\nx\n```\nC d.")
-    ] == [
-        ["A b."],
-        ["C d."],
-    ]
 
 
 def test_every_test_file_says_first_what_it_holds() -> None:

@@ -13,7 +13,7 @@ from partitioning.errors import DamagedError
 from partitioning.function.function import canonical_json
 
 T = TypeVar("T")
-#: What pydantic's messages call by the names of Python.
+#: Plain words for names of Python in pydantic's messages.
 _WANTED = dict.fromkeys(("model_type", "dataclass_type"), "an object") | {"too_short": "an entry"}
 
 

@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 #: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
 SAME_DENSITY = 1e-9
-#: What `densest` returns where no entry is allowed.
+#: Result of `densest` if no entry is allowed.
 NOTHING = -1
 
 
@@ -33,8 +33,8 @@ class Assignment:
     fair : float64 (N,): fair share of the load of each channel; 0: closed
     fixed : bool (n,): items that no search may move
 
-    Kept up to date: `loads`, float64 (N,), the load of each channel; `bytes`, those of the items
-    that are away from home; and what `on` and `heaviest` tell of each channel.
+    These are kept up to date: `loads`, float64 (N,), the load of each channel; `bytes` of the items
+    away from home; and the answers of `on` and `heaviest`.
     """
 
     load: Floats

@@ -22,7 +22,7 @@ from partitioning.workload.profile import Floats, sums_by
 SHEDDING_STEPS = 2048
 #: Items on either side of where most load per byte first would end that a channel chooses among.
 CHOICE = 64
-#: Rounds of packing, at most. What fits nowhere stays, or gets room made for it.
+#: Rounds of packing, at most. Items that fit nowhere stay, or others make room for them.
 PACKING_ROUNDS = 8
 #: Channels that may make room for an item, those with most room first.
 SHEDDING_RECEIVERS = 8

@@ -18,10 +18,10 @@ from partitioning.strategies.frontier.assignment import (
 )
 from partitioning.workload.profile import Floats
 
-#: What changes at once: the items that move, each with the channel it goes to.
+#: One change: the items that move, each with the channel it goes to.
 Step = list[tuple[int, int]]
-#: A step must bring the fuller channel of its pair down by this part of its fair share, or to
-#: where it shall be.
+#: A step must bring the fuller channel of its pair down by this part of its fair share, or to its
+#: goal.
 LEAST_STEP_GAIN = 1e-5
 #: Steps for each item, at most: far more than any search has taken.
 STEPS_PER_ITEM = 8
@@ -35,7 +35,7 @@ DENSITY_DECIMALS = 9
 RECEIVERS = 8
 #: Items that are tried for an exchange against several, least load first.
 EXCHANGED = 8
-#: What a step is still worth, in part, if it brings the donor as far below fair as it was above.
+#: Part of its worth that a step keeps if it brings the donor as far below fair as it was above.
 WASTED = 0.1
 
 

@@ -16,7 +16,7 @@ from partitioning.strategies.frontier.assignment import Indices, Ints
 from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN, RECEIVERS, STEPS_PER_ITEM
 from partitioning.workload.profile import Floats, sums_by
 
-#: Items up to which two channels can share theirs anew in about a millisecond.
+#: Most items of two channels that are shared again between them: about a millisecond.
 FEW = 512
 #: Steps that the load of two channels is cut into, at least, and times their items, about.
 LEAST_STEPS, CELLS = 1024, 1 << 16

@@ -21,7 +21,7 @@ from partitioning.workload.bounds import floor
 from partitioning.workload.profile import Floats, Profile
 
 NOWHERE = -1
-#: Of several resources first those moves are made that even out most for their bytes.
+#: With several resources, moves that even out most for their bytes come first.
 PRICES = (0.02, 0.002)
 
 

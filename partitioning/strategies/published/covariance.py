@@ -20,9 +20,9 @@ def split_by_covariance(series: Floats, count: int, theta: float) -> Ints:
     - theta is below 1 while a covariance has a unit: it is compared with the correlation.
     - The weights of substreams that move are set to 0 and then summed in part; here both sets'
       weights are the sums of covariances over theta within the set.
-    - Where nothing in the whole correlates any more, the set with most load is halved instead,
-      every other substream by load. A set of one substream is not split, so with few substreams
-      sets may stay empty.
+    - If nothing in the whole correlates any more, the set with most load is halved instead, every
+      other substream by load. A set of one substream is not split, so with few substreams sets may
+      stay empty.
 
     Nothing here looks at how much load a set has: Eq. 4 drops the means that Eq. 3 keeps. On made
     streams its variance is far above ELB's, not 1.2 times it as in the paper's Table 1. Weighing by

@@ -1,8 +1,8 @@
 """Hot keys spread over channels as they grow, others hashed: FlexD, and what it is compared with.
 
-"FlexD: a lightweight stream partitioning method" with progressive splitting, section 4; PStream
-(Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) as FlexD's authors describe them, and
-Dalton's reward and cap as its authors published them with their code.
+"FlexD: a lightweight stream partitioning method" with progressive splitting, section 4. PStream
+(Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) are as FlexD's authors describe them.
+Dalton's reward and cap are as its authors published them with their code.
 
 All three hash light keys. The papers route tuple by tuple: the routers do. As functions, these
 strategies split the profile's heavy keys in the shares that the routing comes to.

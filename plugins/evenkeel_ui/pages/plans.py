@@ -47,7 +47,7 @@ MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load",
 NUMBERED = {"order": itemgetter(0)} | {
     n: partial(lambda get, row: get(row[1]), get) for n, get in MOVED.items()
 }
-#: What an answer may hold.
+#: Fields that an answer may have.
 ANSWER = {"csrf", "digest", "decision"}
 router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["pages"])
 

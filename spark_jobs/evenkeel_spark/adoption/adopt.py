@@ -29,7 +29,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, slot_sql
 from partitioning.strategies.hashing import first_function
 
-#: What the table was adopted with: the digest of its first function.
+#: Property of an adopted table: the digest of its first function.
 ADOPTED_PROPERTY = "evenkeel.adopted"
 #: Columns that partitioned the table before, for release.
 BEFORE_PROPERTY = "evenkeel.partitionsBefore"

@@ -41,9 +41,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
 
     Raises
     ------
-    FenceError : a table has none of our constraints, or one of this plan's with another
-        expression, or writers that use the new epoch's function do not stop; or the run was about
-        to publish and a table is not sealed any more
+    FenceError : a table has none of our constraints, or one of this plan's with another expression.
+        Or writers that use the new epoch's function do not stop. Or the run was about to publish,
+        and a table is not sealed any more
     """
     if decided(migration):
         return {}

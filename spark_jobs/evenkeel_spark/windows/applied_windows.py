@@ -56,8 +56,8 @@ def waiting(
 
     Raises
     ------
-    InputError : the window overlaps one that is in, and is not that very one; or it leaves out
-        days, which could never be applied later; or nothing tells what is in a table
+    InputError : the window overlaps another one that is in. Or it leaves out days, which could
+        never be applied later. Or nothing tells what is in a table
     """
     spec = table.spec
     found = {name: applied(spark, table, name) for name in spec.state}

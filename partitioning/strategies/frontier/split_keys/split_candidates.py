@@ -13,9 +13,9 @@ from partitioning.strategies.frontier.split_keys.shares import Owners, emptied, 
 from partitioning.workload.metrics import Indices, placements
 from partitioning.workload.profile import Floats, sums_by
 
-#: What pieces the owners of a key get: beside what is on them now, so that little has to make way;
-#: alike, so that what makes way are items that cost few bytes; or full ones but for the last, so
-#: that items find large gaps.
+#: Pieces that the owners of a key get. Beside: next to their load of now, so that little has to
+#: make way. Alike: equal, so that items that cost few bytes make way. Full: all but the last are
+#: full, so that items find large gaps.
 BESIDE, ALIKE, FULL = "beside", "alike", "full"
 
 

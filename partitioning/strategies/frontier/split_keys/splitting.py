@@ -39,7 +39,7 @@ from partitioning.workload.profile import sums_by
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
-#: Where a budget is too short, to share a key moves nothing: keys of these, too.
+#: Under a budget, keys from these parts of the goal's share are split, too: it moves nothing.
 FINER = (1 / 8, 1 / 32, 1 / 128)
 #: Imbalances nearer than this, in part, are told apart by copies.
 TIED_IMBALANCE_PART = 1e-4
