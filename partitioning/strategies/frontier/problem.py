@@ -184,6 +184,16 @@ def problem_of(
     Raises
     ------
     InputError : unusable channels or resources, or a previous function with another S
+
+    Examples
+    --------
+    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.streams.zipf_stream import zipf_profile
+    >>> problem = problem_of(zipf_profile(1000, 1.0, slots=64), None, numbered_channels(4))
+    >>> len(problem.load) - problem.profile.slots == len(problem.profile.heavy)
+    True
+    >>> round(float(problem.load.sum()), 6)
+    1.0
     """
     check_channels(channels)
     check_slots(profile, previous)
@@ -196,18 +206,7 @@ def problem_of(
         profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
         slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
     now = np.concatenate([slots, keys])
-    load, sizes, rows = (
-        np.concatenate([profile.tail(values, heavy), heavy])
-        for values, heavy in (
-            (profile.load, profile.heavy_load),
-            (profile.bytes, profile.heavy_bytes),
-            (profile.rows, profile.heavy_rows),
-        )
-    )
-    squares = np.square(load)
-    tails = slice(0, profile.slots)
-    squares[tails] = _squares(load[tails], rows[tails])
-    every = {"L": load, "C": rows, "Q": squares, "B": sizes}
+    every = _resources(profile)
     if not resources or set(resources) - set(every):
         raise InputError(f"expected letters of {', '.join(every)}, got {resources!r}", "resources")
     wanted = sorted(set(resources), key=lambda r: (r != "L", r))
@@ -222,7 +221,7 @@ def problem_of(
     return Problem(
         profile=profile,
         load=load,
-        sizes=sizes,
+        sizes=every["B"],
         measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
         home=np.full_like(now, NOWHERE) if previous is None else now,
         start=start,
@@ -230,6 +229,25 @@ def problem_of(
         floor=floor(profile, channels),
         fixed=fixed,
     )
+
+
+def _resources(profile: Profile) -> dict[str, Floats]:
+    """Return what each item has of each resource (see `frontier`), float64 (S + K,) each.
+
+    Items are the slots, without their listed keys, and then the listed keys.
+    """
+    load, sizes, rows = (
+        np.concatenate([profile.tail(values, heavy), heavy])
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    )
+    squares = np.square(load)
+    tails = slice(0, profile.slots)
+    squares[tails] = _squares(load[tails], rows[tails])
+    return {"L": load, "C": rows, "Q": squares, "B": sizes}
 
 
 def _squares(load: Floats, rows: Floats) -> Floats:

@@ -74,6 +74,19 @@ def shared_plan(
     Raises
     ------
     InputError : a budget that does not empty the channels that close
+
+    Examples
+    --------
+    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.strategies.frontier.problem import problem_of
+    >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
+    >>> from partitioning.workload.profile import profile_of_keys
+    >>> load = np.append(np.ones(99), 99.0)  # one key has half of the load
+    >>> profile = profile_of_keys(KEY, hashed_keys(100, 0), load, 64, threshold=2.0)
+    >>> problem = problem_of(profile, None, numbered_channels(4))
+    >>> found = shared_plan(problem, None, 1.01, np.inf, None, 2.0)
+    >>> len(found.shares), found.copies, found.imbalance <= 1.01
+    (1, 4, True)
     """
     keys, count = cut(problem, previous, goal, 1.0), int(np.count_nonzero(problem.fair))
     forced = remaining_problem(problem, keys, {}, FULL).forced
