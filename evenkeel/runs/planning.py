@@ -25,6 +25,7 @@ def decision_for(
     The costs of windows (`windows/*.json`) and of migrations (earlier runs' `migration.json`) are
     as measured. A cost that is not measured yet does not count.
     """
+    strategy = params.strategy or spec.strategy
     policy = Policy(
         trigger=spec.trigger,
         max_imbalance=_aim(spec, params, profile),
@@ -32,6 +33,8 @@ def decision_for(
         seconds_per_load=seconds_per_load(registry, profile),
         pace=pace(registry),
         splitting=spec.split is not None,
+        budget=plan_budget(spec.budget if params.budget is None else params.budget),
+        options=spec.options if strategy == spec.strategy == "frontier" else {},
         **(spec.split.limits if spec.split else {}),
     )
     return decide_on(

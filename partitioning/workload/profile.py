@@ -78,8 +78,9 @@ class Profile:
     error : bound on how far any key's load may be understated
     window : (first day, day after the last) as ISO dates; ("", "") where there is no time
     events : input rows of the window
-    chance : how far a channel's load may be off by chance, in parts of its fair share; 0 where
-        `load` is no forecast
+    chance : how far a channel's load may be off by chance, in parts of its fair share; 0 if it is
+        not known
+    uncertain : why `load` may be far from what comes; empty: nothing is known against it
     heavy_copy_bytes, heavy_copy_rows : float64 (K,), counted in `heavy_bytes` and `heavy_rows`: one
         copy of what each heavy key has in state tables that every owner has a copy of; empty: none
         has any
@@ -98,6 +99,7 @@ class Profile:
     window: tuple[str, str] = ("", "")
     events: int = 0
     chance: float = 0.0
+    uncertain: str = ""
     heavy_copy_bytes: Floats = field(default_factory=lambda: np.zeros(0))
     heavy_copy_rows: Floats = field(default_factory=lambda: np.zeros(0))
 
