@@ -28,9 +28,9 @@ UNKNOWN = 0.5
 #: A larger decay is preferred if its squared error is at most this many times the least one. A
 #: larger value gives steadier forecasts, which move less state.
 NEAR = 1.05
-#: What is added to `NEAR` after one forecast; after k of them it is this over k squared. Chance may
-#: favour a small decay in few windows. A larger value keeps to large decays for longer.
-FEW = 0.5
+#: Added to `NEAR` after one forecast; after k of them it is this over k squared. Chance may favour
+#: a small decay in few windows. A larger value keeps to large decays for longer.
+FEW_FORECASTS = 0.5
 #: Forecasts that the chance of independent rows counts as. It keeps a few lucky forecasts from
 #: hiding chance. A larger value trusts the errors of forecasts later.
 PRIOR = 1.0
@@ -110,8 +110,8 @@ class Forecast:
     def chance(self, function: PartitioningFunction | None) -> float:
         """Return how far a channel's load may be off by chance, in parts of its fair share.
 
-        It is a standard deviation. If the best decay is d, the part d of the squared error of one
-        step is chance of the window, and the rest is drift and chance of the mean before. It is
+        It is a standard deviation. Let d be the best decay. The part d of the squared error of one
+        step is chance of the window. The rest is drift, and chance of the mean before. It is
         averaged with the chance of independent rows, which is all that is known at first. The load
         expected has as much of a window's chance as the last window weighs in it.
         """
@@ -141,8 +141,8 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     Parameters
     ----------
     sketches : one a window, oldest first; those without load count for nothing
-    decay : 0 to 1; "auto": of `DECAYS` the largest one whose forecasts of these very windows, each
-        from those before it, had about the least sum of squared errors; None: the windows added up
+    decay : 0 to 1. None: the windows are added up. "auto": each of `DECAYS` forecasts these very
+        windows, each from those before it, and the largest with about the least error is taken
 
     Raises
     ------
@@ -204,12 +204,12 @@ def _tried(past: Sequence[Sketch], heavy: Hashes, decays: Floats) -> tuple[Float
 
 
 def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
-    """Return the largest of `DECAYS` that foretold `count` windows about as well as the best."""
+    """Return the largest of `DECAYS` that did about as well as the best on `count` windows."""
     known = [(d, e) for d, e in zip(decays, losses.tolist(), strict=True) if d in DECAYS]
     least = min(e for _, e in known)
     if least == max(e for _, e in known):
         return UNKNOWN
-    return max(d for d, e in known if e <= (NEAR + FEW / count**2) * least)
+    return max(d for d, e in known if e <= (NEAR + FEW_FORECASTS / count**2) * least)
 
 
 def _new_share(past: Sequence[Sketch], heavy: Hashes) -> float:
