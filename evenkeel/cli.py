@@ -31,6 +31,7 @@ from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import canonical_json
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
+from partitioning.function.sql import channel_sql
 
 app = typer.Typer(
     name="evenkeel",
@@ -116,6 +117,21 @@ def show(
         for o in facts["owned"]
     ]
     _answer(format, facts, ["field", "value"], rows)
+
+
+@app.command()
+def sql(
+    table: TableName,
+    epoch: Annotated[int | None, typer.Argument(help="its number; default: the current")] = None,
+    format: As = Format.table,
+) -> None:
+    """Print the Spark SQL expression for the channel of a row."""
+    found = open_table(table).epoch(epoch)
+    text = channel_sql(found.function)
+    # Not in a grid: it is there to be copied.
+    facts = {"epoch": found.number, "sql": text}
+    shown = canonical_json(facts).decode() if format is Format.json else text
+    sys.stdout.write(shown + "\n")
 
 
 @app.command()

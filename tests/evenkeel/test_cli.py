@@ -14,6 +14,7 @@ from evenkeel.registry.epochs import Registry, TableVersion
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
 from partitioning.function.split import Split
+from partitioning.function.sql import channel_sql
 
 
 @pytest.fixture
@@ -57,6 +58,15 @@ def test_check_epochs_show(tables):
     assert shown["digest"] == function.digest
     assert sum(o["slots"] for o in shown["owned"]) == 64
     assert "uniform" in evenkeel(folder, "show", "trips", "0").stdout
+
+
+def test_sql_is_the_expression_of_the_epoch(tables):
+    folder, function = tables
+    assert evenkeel(folder, "sql", "trips").stdout == channel_sql(function) + "\n"
+    answer = json.loads(evenkeel(folder, "sql", "trips", "0", "--format", "json").stdout)
+    assert answer == {"epoch": 0, "sql": channel_sql(function)}
+    refused = evenkeel(folder, "sql", "trips", "7")
+    assert (refused.returncode, refused.stdout) == (2, "") and "7" in refused.stderr
 
 
 def test_locate_agrees_with_the_function(tables):

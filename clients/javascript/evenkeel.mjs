@@ -1,0 +1,202 @@
+// Finds the channel of a key, bit for bit as Spark finds it.
+//
+// docs/reference/FUNCTION.md is the specification. It needs Node 16 or newer, or a browser, and no
+// library. Test it with: node evenkeel.mjs ../vectors.txt
+
+const SEED = 42n;
+const P1 = 0x9e3779b185ebca87n;
+const P2 = 0xc2b2ae3d27d4eb4fn;
+const P3 = 0x165667b19e3779f9n;
+const P4 = 0x85ebca77c2b2ae63n;
+const P5 = 0x27d4eb2f165667c5n;
+const PARTS = 2 ** 24;
+const CHANNEL_BITS = 20n;
+const DAY = 86_400_000;
+const WORD = (1n << 64n) - 1n;
+
+const rotate = (x, bits) => ((x << bits) | (x >> (64n - bits))) & WORD;
+const round = (lane, word) => (rotate((lane + word * P2) & WORD, 31n) * P1) & WORD;
+
+function xxh64(bytes, seed) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+  let h = (seed + P5) & WORD;
+  if (bytes.length >= 32) {
+    const lanes = [seed + P1 + P2, seed + P2, seed, seed - P1].map((lane) => lane & WORD);
+    for (; bytes.length - at >= 32; at += 32) {
+      for (let i = 0; i < 4; i++) {
+        lanes[i] = round(lanes[i], view.getBigUint64(at + 8 * i, true));
+      }
+    }
+    h = [1n, 7n, 12n, 18n].reduce((sum, turn, i) => sum + rotate(lanes[i], turn), 0n) & WORD;
+    for (const lane of lanes) h = ((h ^ round(0n, lane)) * P1 + P4) & WORD;
+  }
+  h = (h + BigInt(bytes.length)) & WORD;
+  for (; bytes.length - at >= 8; at += 8) {
+    h = (rotate(h ^ round(0n, view.getBigUint64(at, true)), 27n) * P1 + P4) & WORD;
+  }
+  if (bytes.length - at >= 4) {
+    h = (rotate(h ^ ((BigInt(view.getUint32(at, true)) * P1) & WORD), 23n) * P2 + P3) & WORD;
+    at += 4;
+  }
+  for (; at < bytes.length; at++) {
+    h = (rotate(h ^ ((BigInt(bytes[at]) * P5) & WORD), 11n) * P1) & WORD;
+  }
+  h = ((h ^ (h >> 33n)) * P2) & WORD;
+  h = ((h ^ (h >> 29n)) * P3) & WORD;
+  return h ^ (h >> 32n);
+}
+
+function littleEndian(value, size) {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt.asUintN(64, BigInt(value)), true);
+  return bytes.subarray(0, size);
+}
+
+function hashOf(value, type, seed) {
+  if (value === null || value === undefined) return seed;
+  switch (type) {
+    case "string":
+      return xxh64(new TextEncoder().encode(value), seed);
+    case "binary":
+      return xxh64(value, seed);
+    case "tinyint":
+    case "smallint":
+    case "int":
+      return xxh64(littleEndian(value, 4), seed);
+    case "bigint":
+      return xxh64(littleEndian(value, 8), seed);
+    case "date":
+      return xxh64(littleEndian(Math.floor(value.getTime() / DAY), 4), seed);
+    default:
+      throw new Error(`no key can be of type ${type}`);
+  }
+}
+
+// The alias table of one split key: FUNCTION.md, "Split keys".
+function aliasCells(channels, shares, size) {
+  const left = Array.from({ length: size }, (_, i) => (shares[i] ?? 0) * size);
+  const own = Array.from({ length: size }, (_, i) => channels[i] ?? 0);
+  const keep = new Array(size).fill(0);
+  const other = [...own];
+  const small = [...left.keys()].filter((i) => left[i] < PARTS);
+  const large = [...left.keys()].filter((i) => left[i] > PARTS);
+  while (small.length && large.length) {
+    const i = small.pop();
+    const j = large[large.length - 1];
+    keep[i] = left[i];
+    other[i] = own[j];
+    left[j] -= PARTS - left[i];
+    if (left[j] <= PARTS) {
+      large.pop();
+      if (left[j] < PARTS) small.push(j);
+    }
+  }
+  return keep.map((part, i) => ({ part, first: own[i], second: other[i] }));
+}
+
+/** The partitioning function of an epoch. */
+export class EvenkeelFunction {
+  #explicit = new Map();
+  #split = new Map();
+  #cells = [];
+  #bits;
+
+  /** @param {string} json - the object "function" of an epoch's epoch.json, as text */
+  constructor(json) {
+    // A hash has more digits than a JavaScript number holds: read large whole numbers as text.
+    const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+    const found = JSON.parse(json.replace(tokens, (m) => (/^-?\d{16,}$/.test(m) ? `"${m}"` : m)));
+    if (found.format !== 1 && found.format !== 2) {
+      throw new Error(`expected function format 1 or 2, got ${found.format}`);
+    }
+    this.keyTypes = found.key.map((column) => column.type);
+    this.rowType = found.row?.type ?? null;
+    this.slots = Int32Array.from(found.slots);
+    found.explicit.keys.forEach((h, i) => this.#explicit.set(BigInt(h), found.explicit.channels[i]));
+    const { keys = [], owners = [], shares = [] } = found.split ?? {};
+    const most = Math.max(2, ...owners.map((channels) => channels.length));
+    this.#bits = 32 - Math.clz32(most - 1);
+    keys.forEach((h, i) => {
+      this.#split.set(BigInt(h), { start: i << this.#bits, home: owners[i][0] });
+      this.#cells.push(...aliasCells(owners[i], shares[i], 1 << this.#bits));
+    });
+  }
+
+  /**
+   * Returns the channel of a row.
+   *
+   * @param {Array} key - one value for each key column: string, Uint8Array, number or BigInt, Date
+   *   at midnight UTC, or null
+   * @param row - the value of the row column, which decides for split keys; may be null
+   */
+  channel(key, row = null) {
+    const h = this.hash(key);
+    const shared = this.#split.get(h);
+    if (!shared) return this.#channelOf(h);
+    if (this.rowType === null) {
+      throw new Error("keys are split, and the function has no row column");
+    }
+    const r = hashOf(row, this.rowType, hashOf(h, "bigint", SEED));
+    const cell = this.#cells[shared.start + Number(r >> BigInt(64 - this.#bits))];
+    return Number(r & BigInt(PARTS - 1)) < cell.part ? cell.first : cell.second;
+  }
+
+  /** Returns the channel of a key, or the home of a split key. */
+  home(key) {
+    const h = this.hash(key);
+    return this.#split.get(h)?.home ?? this.#channelOf(h);
+  }
+
+  /** Returns the hash of a key as a BigInt, as Spark's xxhash64 of its columns. */
+  hash(key) {
+    if (key.length !== this.keyTypes.length) {
+      throw new Error(`expected ${this.keyTypes.length} key columns, got ${key.length}`);
+    }
+    return BigInt.asIntN(64, key.reduce((h, value, i) => hashOf(value, this.keyTypes[i], h), SEED));
+  }
+
+  /** Returns the slot of a hash: 0 to S - 1. */
+  slot(hash) {
+    const size = BigInt(this.slots.length);
+    return Number(((hash % size) + size) % size);
+  }
+
+  #channelOf(hash) {
+    return this.#explicit.get(hash) ?? this.slots[this.slot(hash)];
+  }
+}
+
+const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+
+function read(text, type) {
+  if (text === "\\N") return null;
+  if (type === "string") return new TextDecoder().decode(unhex(text));
+  if (type === "binary") return unhex(text);
+  return type === "date" ? new Date(Number(text) * DAY) : BigInt(text);
+}
+
+/** Checks all vectors of a file's text; returns their number. */
+export function check(text) {
+  let checked = 0;
+  let known;
+  for (const line of text.trimEnd().split("\n")) {
+    const parts = line.split("\t");
+    if (parts[0] === "function") {
+      known = new EvenkeelFunction(parts[2]);
+      continue;
+    }
+    const key = known.keyTypes.map((type, i) => read(parts[i], type));
+    const row = known.rowType === null ? null : read(parts[key.length], known.rowType);
+    const h = known.hash(key);
+    const found = [h, known.slot(h), known.channel(key, row)].join("\t");
+    if (!line.endsWith(`\t${found}`)) throw new Error(`expected ${line}, got ${found}`);
+    checked++;
+  }
+  return checked;
+}
+
+if (globalThis.process?.argv[1]?.endsWith("evenkeel.mjs")) {
+  const { readFileSync } = await import("node:fs");
+  console.log(`${check(readFileSync(process.argv[2], "utf8"))} vectors agree`);
+}

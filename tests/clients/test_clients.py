@@ -1,0 +1,82 @@
+"""The clients in other languages find the hash, slot and channel of each vector."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.clients.vectors import CASES, FILE, KEYS, functions, lines
+
+CLIENTS = FILE.parent
+AGREE = f"{len(CASES) * KEYS} vectors agree"
+#: Of each language: the tool it needs, and the commands that check the vectors in a folder.
+COMMANDS = {
+    "java": ("java", ["java EvenkeelFunction.java ../vectors.txt"]),
+    "go": ("go", ["go vet ./...", "go test -count=1 -v ./..."]),
+    "rust": ("rustc", ["rustc --test -O --edition 2021 evenkeel.rs", "./evenkeel --nocapture"]),
+    "javascript": ("node", ["node evenkeel.mjs ../vectors.txt"]),
+}
+
+
+def copied(tmp_path: Path, language: str) -> Path:
+    """Copy a client and the vectors, so that what a compiler leaves stays out of the tree."""
+    shutil.copy(FILE, tmp_path)
+    return shutil.copytree(CLIENTS / language, tmp_path / language)
+
+
+def run(folder: Path, language: str) -> tuple[int, str]:
+    """Check the vectors by a client; return the exit code and what it printed."""
+    tool, commands = COMMANDS[language]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    printed = ""
+    for command in commands:
+        done = subprocess.run(
+            command.split(), cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        )
+        printed += done.stdout + done.stderr
+        if done.returncode:
+            return done.returncode, printed
+    return 0, printed
+
+
+def test_the_file_is_what_the_code_writes() -> None:
+    # A line that differs is easier to read than a file that does.
+    written = FILE.read_text().splitlines()
+    for number, (line, expected) in enumerate(zip(written, lines(), strict=True), 1):
+        assert line == expected, f"line {number}"
+
+
+def test_the_vectors_meet_every_rule() -> None:
+    known = functions()
+    assert {*known} == {*CASES}
+    types = {column.type for f in known.values() for column in f.key}
+    assert types == {"string", "binary", "tinyint", "smallint", "int", "bigint", "date"}
+    assert all(len(f.explicit_keys) for f in known.values())
+    assert len(known["split"].split) == 8
+    text = FILE.read_text().split("\n")
+    assert sum("\\N" in line for line in text) > 100
+    shared = {str(h) for h in known["split"].split.keys.tolist()}
+    rows = [line.split("\t") for line in text if line.count("\t") == 4]
+    owners = {(row[2], row[4]) for row in rows if row[2] in shared}
+    assert len(owners) > 2 * len(shared)
+
+
+@pytest.mark.parametrize("language", COMMANDS)
+def test_a_client_agrees(tmp_path: Path, language: str) -> None:
+    code, printed = run(copied(tmp_path, language), language)
+    assert code == 0, printed
+    assert AGREE in printed
+
+
+@pytest.mark.parametrize("language", COMMANDS)
+def test_a_client_tells_a_vector_that_differs(tmp_path: Path, language: str) -> None:
+    folder = copied(tmp_path, language)
+    head, _, channel = FILE.read_text().rstrip("\n").rpartition("\t")
+    (tmp_path / FILE.name).write_text(f"{head}\t{int(channel) + 1}\n")
+    code, printed = run(folder, language)
+    assert code != 0
+    assert "expected" in printed
