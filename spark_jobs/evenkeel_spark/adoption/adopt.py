@@ -1,5 +1,8 @@
 """Adopt: give a team's tables the columns slot and channel, a fence, and epoch 0.
 
+A table that was released, or brought back to before it was adopted, is taken under the current
+epoch again.
+
 Each table is rewritten in one commit, which fails if anybody else commits meanwhile. Killed
 anywhere, a table is as it was or adopted, and a second run goes on with the others. Old versions
 stay readable.
@@ -38,7 +41,7 @@ REWRITE_ATTEMPTS = 3
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Survey]:
-    """Adopt the tables of a spec and publish epoch 0.
+    """Adopt the tables of a spec and publish epoch 0, or adopt again those that were lost.
 
     Parameters
     ----------
@@ -60,15 +63,19 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
             f"spec of {spec.table}",
             "Run bootstrap; or give `rows` in place of `columns`",
         )
-    if table.registry.numbers():
-        check_tables(spark, spec)
-        say(f"{spec.table} is adopted already (epoch {table.epoch().number}): nothing to do")
-        return []
+    again = bool(table.registry.numbers())
+    if again:
+        function, waiting = table.epoch().function, _lost(spark, table)
+        if not waiting:
+            check_tables(spark, spec)
+            say(f"{spec.table} is adopted already (epoch {function.epoch}): nothing to do")
+            return []
     spark = own_session(spark)
-    function = first_function(
-        key_columns(read_events(spark, spec), spec), spec.slots, spec.channel_list()
-    )
-    waiting = [n for n in spec.state if not _adopted(spark, table, n, function)]
+    if not again:
+        function = first_function(
+            key_columns(read_events(spark, spec), spec), spec.slots, spec.channel_list()
+        )
+        waiting = [n for n in spec.state if not _adopted(spark, table, n, function)]
     surveys = [look(spark, spec, name, function.key) for name in waiting]
     for survey in surveys:
         for line in survey.lines(spec.state[survey.name]):
@@ -81,8 +88,25 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
     table.registry.store.check_exclusive()
     for survey in surveys:
         _rewrite(spark, table, survey, function)
-    _publish(spark, table, function)
+    if again:
+        check_tables(spark, spec)
+        say(f"{', '.join(waiting)}: under epoch {function.epoch} again")
+    else:
+        _publish(spark, table, function)
     return surveys
+
+
+def _lost(spark: SparkSession, table: Table) -> list[str]:
+    """List the tables that the current epoch knows and that are not Evenkeel's any more."""
+    known = table.epoch().tables
+    return [
+        name
+        for name, part in table.spec.state.items()
+        if name in known
+        and known[name].path == part.path
+        and state.table_version(spark, part.path) >= 0
+        and state.TABLE_PROPERTY not in state.properties(spark, part.path)
+    ]
 
 
 def _adopted(spark: SparkSession, table: Table, name: str, function: PartitioningFunction) -> bool:
@@ -143,10 +167,12 @@ def _commit(
             ROWS_PROPERTY: str(part.rows),
             ADOPTED_PROPERTY: function.digest,
             BEFORE_PROPERTY: ",".join(survey.partitions),
-            constraints.property_name(constraints.epoch_name(0)): constraints.rule(function),
+            constraints.property_name(constraints.epoch_name(function.epoch)): constraints.rule(
+                function
+            ),
         },
     )
-    meta = {"step": "adopt", "epoch": 0}
+    meta = {"step": "adopt", "epoch": function.epoch}
     with commits.commit_session(spark, None, None, meta) as own:
         rows = state.read_version(own, part.path, version)
         slot, channel = slot_sql(function.key, len(function.slots)), channel_sql(function)
