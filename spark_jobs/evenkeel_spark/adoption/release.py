@@ -38,34 +38,17 @@ def release(
     Raises
     ------
     FenceError : a migration is under way or was broken off, or others commit meanwhile
-    InputError : a table that is not there, or belongs to another spec
+    InputError : a table that Evenkeel made, is not there, or belongs to another spec
     """
     spec, spark = table.spec, own_session(spark)
-    numbers = table.registry.numbers()
-    epoch = constraints.epoch_name(table.epoch().number if numbers else 0)
-    found = []
     for name, part in spec.state.items():
-        if state.table_version(spark, part.path) < 0:
+        if not part.plain:
             raise InputError(
-                "expected a Delta table, found none", f"{name} ({part.path})", "Correct the path"
-            )
-        properties = state.properties(spark, part.path)
-        owner = properties.get(state.TABLE_PROPERTY)
-        if owner is None and not (drop_columns and CHANNEL in _names(spark, part.path)):
-            say(f"{name}: is not Evenkeel's: nothing to do")
-            continue
-        if owner not in (None, spec.table):
-            raise InputError(
-                f"belongs to table {owner!r}", f"{name} ({part.path})", "Correct the path"
-            )
-        stands = constraints.our_constraints(spark, part.path)
-        if owner is not None and not stands <= {epoch}:
-            raise FenceError(
-                f"stands under {', '.join(sorted(stands))}: state is moving, or was left half-way",
+                "Evenkeel made it: without its placement, a split key counts several times",
                 f"{name} ({part.path})",
-                f"Let the run end, or {constraints.mend(spec.table)}; then release",
+                "Read it by `evenkeel.open_table`; or make a table of your own from that",
             )
-        found.append(name)
+    found = [name for name in spec.state if _properties(spark, table, name, drop_columns)]
     for name in found:
         what = "its fence, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")
@@ -78,10 +61,46 @@ def _names(spark: SparkSession, path: str) -> list[str]:
     return state.schema(spark, path).fieldNames()
 
 
+def _properties(
+    spark: SparkSession, table: Table, name: str, drop_columns: bool
+) -> dict[str, str] | None:
+    """Return the properties of a table that may be released; None: there is nothing to do.
+
+    Raises
+    ------
+    FenceError, InputError : as `release`
+    """
+    spec, path = table.spec, table.spec.state[name].path
+    where = f"{name} ({path})"
+    if state.table_version(spark, path) < 0:
+        raise InputError("expected a Delta table, found none", where, "Correct the path")
+    properties = state.properties(spark, path)
+    owner = properties.get(state.TABLE_PROPERTY)
+    if owner is None and not (drop_columns and CHANNEL in _names(spark, path)):
+        say(f"{name}: is not Evenkeel's: nothing to do")
+        return None
+    if owner not in (None, spec.table):
+        raise InputError(f"belongs to table {owner!r}", where, "Correct the path")
+    epoch = constraints.epoch_name(table.epoch().number if table.registry.numbers() else 0)
+    prefix = constraints.property_name("")
+    stands = {p.removeprefix(prefix) for p in properties if p.startswith(prefix + constraints.OURS)}
+    if owner is not None and not stands <= {epoch}:
+        raise FenceError(
+            f"stands under {', '.join(sorted(stands))}: state is moving, or was left half-way",
+            where,
+            f"Let the run end, or {constraints.mend(spec.table)}; then release",
+        )
+    return properties
+
+
 def _release(spark: SparkSession, table: Table, name: str, drop_columns: bool) -> None:
+    """Release one table in one commit, which fails if somebody has changed what was looked at."""
     path = table.spec.state[name].path
     version = state.table_version(spark, path)
-    properties = state.properties(spark, path)
+    # Look again: what comes after this version makes the commit fail.
+    properties = _properties(spark, table, name, drop_columns)
+    if properties is None:
+        return
     ours = [
         p for p in properties if p.startswith((_OURS, constraints.property_name(constraints.OURS)))
     ]
