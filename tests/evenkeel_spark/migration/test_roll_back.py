@@ -14,6 +14,7 @@ from evenkeel_spark.jobs.roll_back import main
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
@@ -333,3 +334,41 @@ def test_a_table_under_another_constraint_is_left_alone(
     with pytest.raises(FenceError, match="not this plan's"):
         roll_back(spark, migration)
     assert home.version(spark) == version
+
+
+@pytest.mark.slow
+def test_a_sealed_table_whose_log_was_cleaned_up_is_not_passed_over(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two tables is sealed, and the run lies for longer than the log is kept."""
+    home = placed(spark, tmp_path, names=("visits", "stays"))
+    migration = planned(spark, home)
+    migrate(spark, migration)
+    with crashing_at("sealed", monkeypatch):
+        verify(spark, migration)
+    assert home.constraints(spark) == {migration.new}
+    assert home.constraints(spark, "stays") == {migration.moving}
+    spark.sql(f"DELETE FROM {state.sql_name(home.path())} WHERE key = 'no such key'")
+    append(spark, home, migration.after, {f"new{i}": i for i in range(3)})
+    clean_log(spark, home.path())
+    with pytest.raises(FenceError, match="no commit of its history tells.*evenkeel repair people"):
+        roll_back(spark, migration)
+    assert not verdict.newest_attempt(migration.run, migration.plan.digest).ended
+    repair(spark, home.table)
+    for name in home.names:
+        assert home.constraints(spark, name) == {"evenkeel_epoch_0"}
+        rows = home.rows(spark, name)
+        assert len(rows) == KEYS + 3
+        assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
+    assert verdict.newest_attempt(migration.run, migration.plan.digest).ended
+
+
+def clean_log(spark: SparkSession, path: str) -> None:
+    """Leave the newest commit alone, with a checkpoint, as Delta's own clean-up would."""
+    logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    logs.forTable(spark._jsparkSession, path).checkpoint()
+    newest = state.table_version(spark, path)
+    for file in (Path(path) / "_delta_log").glob("*.json"):
+        if int(file.stem) < newest:
+            file.unlink()
+    logs.clearCache()
