@@ -169,7 +169,7 @@ def check_applied(
 def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
     """Note that state tables hold all events before a day, and none after, as a person says.
 
-    Records of later windows are removed from the registry: these are in the tables no more.
+    Records of later windows are removed from the registry where these are in no table any more.
 
     Raises
     ------
@@ -192,8 +192,16 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
             )
             _check_same(known, day, name, path)
             say(f"{name}: holds all events before {day}")
+    there = [
+        window_commits.sure(spark, part.path, state.table_version(spark, part.path))
+        for part in spec.state.values()
+    ]
+    if None in there:
+        # Nobody knows which windows such a table has.
+        return
+    newest = max((known.until for known in there if known and known.until), default=day)
     for end in table.registry.files.window_ends():
-        if end > day:
+        if end > newest:
             table.registry.files.window(end).remove()
 
 

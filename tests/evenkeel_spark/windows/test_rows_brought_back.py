@@ -184,6 +184,26 @@ def test_a_person_says_that_a_table_holds_less_than_its_ids(
     exact(spark, ready, "2013-01-11")
 
 
+def test_records_of_windows_stay_while_a_table_has_them(spark: SparkSession, both: World) -> None:
+    """A person says it of one table; the other still has the later window."""
+    path = both.table.spec.state["totals"].path
+    apply_window(spark, both.table, day(8), day(9))
+    kept = spark.read.format("delta").load(path).toPandas()
+    apply_window(spark, both.table, day(9), day(11))
+    back = spark.createDataFrame(kept, spark.read.format("delta").load(path).schema)
+    back.write.format("delta").mode("overwrite").save(path)
+    said = ["--spec", both.spec_path, "--holds-until", "2013-01-09", "--of", "totals"]
+    assert job.main(said) == 0
+    files = both.table.registry.files
+    assert files.window_ends() == [day(9), day(11)]
+    apply_window(spark, both.table, day(9), day(11))
+    exact(spark, both, "2013-01-11")
+    for name in both.table.spec.state:
+        restore(spark, both, 1, name)
+    assert job.main([*said[:2], "--holds-until", "2013-01-08"]) == 0
+    assert files.window_ends() == []
+
+
 def test_a_restore_to_a_moment(spark: SparkSession, ready: World) -> None:
     apply_window(spark, ready.table, day(8), day(9))
     time.sleep(1.1)
