@@ -34,11 +34,11 @@ FOUND = {
 
 #: Every state of the cases that have one run and no sleeper, under the protocol that followed.
 VISITED = {
-    "restore": 8661,
-    "partial": 13323,
-    "lost registry": 4865,
-    "moving dropped": 7605,
-    "epoch dropped": 6686,
+    "restore": 27787,
+    "partial": 43366,
+    "lost registry": 15156,
+    "moving dropped": 21466,
+    "epoch dropped": 21583,
     "forgotten": 15,
     "window": 22,
 }
@@ -52,12 +52,12 @@ MORE_VISITED = {
     "windows and a clone": 3933,
     "windows and a backup": 412,
     "windows and partial rows": 295,
-    "late": 7239,
-    "late and partial": 29781,
-    "two tables": 14716,
-    "RESTORE and a window": 29833,
-    "moving dropped and late": 17768,
-    "third epoch": 5848,
+    "late": 24147,
+    "late and partial": 101269,
+    "two tables": 49537,
+    "RESTORE and a window": 85270,
+    "moving dropped and late": 53055,
+    "third epoch": 18187,
 }
 
 
