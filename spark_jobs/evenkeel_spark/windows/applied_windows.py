@@ -192,16 +192,9 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
             )
             _check_same(known, day, name, path)
             say(f"{name}: holds all events before {day}")
-    there = [
-        window_commits.sure(spark, part.path, state.table_version(spark, part.path))
-        for part in spec.state.values()
-    ]
-    if None in there:
-        # Nobody knows which windows such a table has.
-        return
-    newest = max((known.until for known in there if known and known.until), default=day)
+    newest = window_commits.newest_end(spark, [part.path for part in spec.state.values()])
     for end in table.registry.files.window_ends():
-        if end > newest:
+        if newest is not None and end > newest:
             table.registry.files.window(end).remove()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
@@ -61,6 +61,20 @@ def find_committed_windows(spark: SparkSession, path: str, version: int) -> Comm
         return committed_windows(spark, path, version)
     except UnknownError:
         return None
+
+
+def newest_end(spark: SparkSession, paths: Iterable[str]) -> date | None:
+    """Return the newest day before which any of these tables has all events.
+
+    None: the commits of one do not say it, or no table has a window.
+    """
+    ends: list[date] = []
+    for path in paths:
+        known = find_committed_windows(spark, path, state.table_version(spark, path))
+        if known is None:
+            return None
+        ends += [] if known.until is None else [known.until]
+    return max(ends, default=None)
 
 
 def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -> None:
