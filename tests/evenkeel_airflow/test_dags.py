@@ -29,7 +29,7 @@ from evenkeel.registry.job_error import leave_error
 from evenkeel.registry.run_folder import find_folder, folder_name
 from evenkeel.registry.store_errors import DeniedError, StoreError
 from partitioning.errors import InputError
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Shop
 from tests.support.raw_json import read_json
 # isort: on
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from evenkeel.table import open_table
-from tests.evenkeel.pipeline.test_steps import SPEC
 from tests.evenkeel_ui.test_triage import broken, failed_at  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
+from tests.support.worlds.shop import SPEC
 
 pytestmark = pytest.mark.airflow
 

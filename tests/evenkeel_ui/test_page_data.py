@@ -24,9 +24,9 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import numbered_channels, successor
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.plugin_site import profile
 from tests.support.raw_json import table_moved
+from tests.support.worlds.shop import KEY, Shop
 
 
 @pytest.fixture

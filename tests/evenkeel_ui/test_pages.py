@@ -28,7 +28,6 @@ from evenkeel.table import open_table
 from partitioning.function.function import successor
 from partitioning.function.hashing import slot_of
 from partitioning.workload.metrics import channel_loads, imbalance
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.airflow_env import PATH, ROOT, airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     ATTACK,
@@ -40,6 +39,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     run_name,
     token,
 )
+from tests.support.worlds.shop import KEY, Shop
 
 #: Suite of checks -> how pages call it.
 CHECKS = {"before": "Plan checks", "after": "Table checks"}

@@ -17,9 +17,9 @@ import pytest
 from evenkeel.pipeline import steps
 from partitioning.function.hashing import key_hash
 from partitioning.workload.profile import Profile, profile_of_keys
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support import airflow_env
 from tests.support.raw_json import table_moved, write_json
+from tests.support.worlds.shop import KEY, Shop
 
 #: A key as bad as they come.
 ATTACK = "<script>alert(1)</script>"

@@ -26,8 +26,8 @@ from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.table import open_table
 from evenkeel_spark.runtime import worker
 from partitioning.errors import DamagedError, InputError
-from tests.evenkeel.pipeline.test_steps import Shop
 from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
 
 WRITER = """
 import json
@@ -45,11 +45,10 @@ if {fail}:
     print("evenkeel: error: the window is empty")
     sys.exit(1)
 sys.path.insert(0, {tests!r})
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Registry, Shop, words_profile
 shop = Shop.__new__(Shop)
 shop.__dict__.update({shop!r})
-from tests.evenkeel.pipeline.test_steps import _profile, Registry
-shop.profile, shop.registry = _profile(seed=hash(asked["window_end"]) % 7), Registry(shop.home)
+shop.profile, shop.registry = words_profile(seed=hash(asked["window_end"]) % 7), Registry(shop.home)
 shop.publish("run-" + asked["window_end"], force=asked["force"])
 """
 

@@ -23,8 +23,8 @@ from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Weights
-from tests.evenkeel.pipeline.test_steps import Shop
 from tests.support.raw_json import read_json, write_json
+from tests.support.worlds.shop import Shop
 
 ROW = KeyColumn("id", "bigint")
 ASKED = {"split": {"by": "id"}, "watch": {"memory": 3}, "strategy": "frontier"}

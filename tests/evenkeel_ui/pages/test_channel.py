@@ -16,9 +16,9 @@ from evenkeel.render.formatting import bytes_text, count_text, imbalance_text
 from evenkeel.table import open_table
 from partitioning.function.function import canonical_json
 from partitioning.workload.metrics import channel_loads, imbalance
-from tests.evenkeel.pipeline.test_steps import Shop
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, made_site, profile, run_name  # noqa: F401  a fixture
+from tests.support.worlds.shop import Shop
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
