@@ -29,7 +29,7 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.project.test_readme import ROOT
+from tests.support.docs.readme import ROOT
 
 pytestmark = pytest.mark.spark
 

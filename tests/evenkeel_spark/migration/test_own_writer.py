@@ -16,7 +16,7 @@ from evenkeel_spark.tables.delta import constraints
 from partitioning.function.sql import channel_sql
 from tests.conftest import World
 from tests.evenkeel_spark.jobs.test_apply_window import owners, put, split, turned
-from tests.project.test_readme import ROOT
+from tests.support.docs.readme import ROOT
 from tests.support.state_tables import drop_constraint
 
 pytestmark = pytest.mark.spark
