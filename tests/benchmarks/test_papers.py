@@ -26,6 +26,7 @@ from partitioning.strategies import WHOLE
 from partitioning.strategies.published.gedik import scan
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.profile import profile_of_keys
+from tests.support.docs.papers import after, lines_of
 
 WITHOUT_PICTURE = {
     "lossy",
@@ -114,18 +115,6 @@ def test_the_time_to_go_is_that_of_the_last_runs():
     page = timed(page, "gedik", "  1,140  2  2026-11-21", QUICK)
     assert to_go(page, ["gedik", "dicer"]) == "about 20 minutes to go"
     assert to_go(page, ["dicer", "flexd"]) == "about 1 minutes to go and what flexd take"
-
-
-def lines_of(name: str) -> list[str]:
-    """The lines of an experiment's figures."""
-    found = pages.figures(name, pages.text())
-    assert found
-    return found.splitlines()
-
-
-def after(lines: list[str], title: str) -> list[str]:
-    """The lines from the first one on that has this in it."""
-    return lines[next(i for i, line in enumerate(lines) if title in line) :]
 
 
 def test_gedik_is_filled_from_a_run_that_has_the_papers_order():

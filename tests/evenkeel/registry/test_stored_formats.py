@@ -5,7 +5,6 @@ was broken off after migrate, sketches, windows and gates.
 """
 
 import json
-import tarfile
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.stored_file import FileOf
 from evenkeel.registry.profiles import epoch_plan, newest_profile
-from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.fence import approved_migration
@@ -27,21 +25,7 @@ from evenkeel_spark.tables.delta import constraints
 from partitioning.workload.profile import Profile
 from tests.support.raw_json import write_json
 
-ARCHIVE = Path(__file__).resolve().parents[2] / "fixtures" / "registry_0.1.0.tar.xz"
 KEYS = ["HOT", "D000", "D001", "D002"]
-
-
-@pytest.fixture
-def spec_path(tmp_path: Path) -> str:
-    """The old table, in a folder of its own."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return str(tmp_path / "trips" / "trips.yaml")
-
-
-@pytest.fixture
-def old(spec_path: str) -> Table:
-    return Table(load_spec(spec_path))
 
 
 def test_its_epochs_plans_and_profiles_open(old: Table) -> None:

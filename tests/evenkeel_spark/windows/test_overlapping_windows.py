@@ -17,8 +17,7 @@ from evenkeel_spark.tables.delta.write_session import APP_ID
 from evenkeel_spark.windows import applied_windows
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.evenkeel_spark.jobs.test_apply_window import day, versions
-from tests.evenkeel_spark.windows.test_applied_windows import trips, until
+from tests.support.worlds.windows import day, trips, until, versions
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,7 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import applied_windows
 from partitioning.errors import InputError
 from tests.conftest import SPEC, World, some_events
-from tests.evenkeel_spark.jobs.test_apply_window import day, rows, versions
+from tests.support.worlds.windows import day, rows, versions
 
 pytestmark = pytest.mark.spark
 

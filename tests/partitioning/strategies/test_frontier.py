@@ -1,7 +1,6 @@
 """frontier: promises on random problems, the optimum of tiny ones, Gedik's stream in full."""
 
 import itertools
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from partitioning.function.function import (
     numbered_channels,
     successor,
 )
-from partitioning.function.hashing import Hashes, key_hash, slot_of
+from partitioning.function.hashing import key_hash, slot_of
 from partitioning.planning.plan import make_plan
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier.assignment import Assignment
@@ -43,72 +42,9 @@ from partitioning.workload.bounds import floor, least_bytes
 from partitioning.workload.metrics import channel_loads, channel_sums, imbalance
 from partitioning.workload.profile import Floats, Profile, profile_of_keys
 from tests.support.reached import must_reach, reach
+from tests.support.worlds.problems import SLOTS, Instance, problems
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
-SLOTS = 32
-
-
-@dataclass(frozen=True)
-class Instance:
-    """Every key's load and bytes, what is known of them, and the function in force."""
-
-    hashes: Hashes
-    load: Floats
-    state: Floats
-    profile: Profile
-    previous: PartitioningFunction
-    channels: tuple[Channel, ...]
-
-    def moved(self, function: PartitioningFunction) -> float:
-        """Bytes of the keys that change their channel, counted key by key."""
-        before, after = (f.lookup_hashes(self.hashes) for f in (self.previous, function))
-        return float(self.state[before != after].sum())
-
-    def imbalance(self, function: PartitioningFunction) -> float:
-        """Counted key by key."""
-        owners = function.lookup_hashes(self.hashes)
-        loads = np.bincount(owners, self.load, minlength=len(function.channels))
-        return imbalance(loads, function.capacities)
-
-
-@st.composite
-def problems(draw, same_channels: bool = False) -> Instance:
-    """Loads of any shape, bytes in proportion or not, any previous function, channels that stay,
-    come, go, drain and differ."""
-    random = np.random.default_rng(draw(st.integers(0, 2**32)))
-    keys = draw(st.integers(1, 120))
-    shape = draw(st.sampled_from(["zipf", "equal", "wild", "some idle", "idle"]))
-    load = {
-        "zipf": zipf(keys, draw(st.sampled_from([0.5, 1.0, 2.0]))),
-        "equal": np.ones(keys),
-        "wild": random.lognormal(0, 2, keys),
-        "some idle": random.poisson(1, keys).astype(float),
-        "idle": np.zeros(keys),
-    }[shape]
-    state = load if draw(st.booleans()) else random.integers(0, 100, keys).astype(float)
-    hashes = hashed_keys(keys, draw(st.integers(0, 99)))
-    threshold = float(np.quantile(load, draw(st.sampled_from([0.0, 0.5, 0.9]))))
-    profile = profile_of_keys(KEY, hashes, load, SLOTS, state=state, threshold=threshold)
-    count = draw(st.integers(1, 6))
-    capacities = st.sampled_from([1.0, 1.0, 1.0, 0.5, 3.0])
-    before = [Channel(str(i), draw(capacities)) for i in range(count)]
-    named = random.permutation(profile.heavy)[: draw(st.integers(0, 10))].tolist()
-    previous = successor(
-        KEY,
-        None,
-        before,
-        random.integers(0, count, SLOTS),
-        "random",
-        None,
-        {h: int(random.integers(0, count)) for h in named},
-    )
-    after = list(before)
-    if not same_channels:
-        after = after[: draw(st.integers(1, count))]
-        after += [Channel(f"new {i}", draw(capacities)) for i in range(draw(st.integers(0, 3)))]
-        if len(after) > 1 and draw(st.booleans()):
-            after[draw(st.integers(0, len(after) - 1))] = Channel("drained", 0.0)
-    return Instance(hashes, load, state, profile, previous, tuple(after))
 
 
 @must_reach("the aim is within the budget", "a plan is within the budget")

@@ -17,6 +17,7 @@ from partitioning.function.function import Channel, numbered_channels, successor
 from partitioning.function.hashing import slot_of
 from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES
+from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.split_keys import chooser
 from partitioning.strategies.frontier.split_keys.shares import largest, poured
 from partitioning.strategies.frontier.strategy import frontier
@@ -26,8 +27,8 @@ from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profil
 from partitioning.workload.bounds import least_copies
 from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
 from partitioning.workload.profile import profile_of_keys
-from tests.partitioning.strategies.test_frontier import Problem, problems
 from tests.support.reached import must_reach, reach
+from tests.support.worlds.problems import problems
 
 
 def reached(profile, function) -> float:
