@@ -59,3 +59,18 @@ def test_every_test_file_says_first_what_it_holds() -> None:
     assert len(files) > 80
     said = {str(f): ast.get_docstring(ast.parse((ROOT / f).read_text())) or "" for f in files}
     assert [f for f, text in said.items() if len(text.split()) < 3] == []
+
+
+#: Test modules that take something from another one; this list only shrinks.
+BORROWERS = {
+    "tests/evenkeel_ui/airflow_runs/test_windows.py",
+    "tests/evenkeel_ui/test_dangers.py",
+    "tests/evenkeel_ui/test_overview.py",
+    "tests/evenkeel_ui/test_recovery.py",
+}
+
+
+def test_what_test_modules_share_is_in_tests_support() -> None:
+    files = [f for f in tracked() if f.parts[0] == "tests" and f.suffix == ".py"]
+    taken = re.compile(r"^ *(?:from|import) tests\.[\w.]*\btest_\w+", re.M)
+    assert {str(f) for f in files if taken.search((ROOT / f).read_text())} == BORROWERS
