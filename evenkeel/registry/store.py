@@ -241,10 +241,6 @@ class Store:
                 if _PROBE.fullmatch(PurePosixPath(path).name):
                     yield path, self._fs.modified(path).timestamp()
 
-    def read_json(self, name: str) -> Any:
-        """Read and parse the file. Raise DamagedError if it is not JSON."""
-        return parsed_json(self.read(name), self.path(name))
-
     def write_json(self, name: str, value: Any) -> str:
         """Replace the file by the canonical JSON of `value`, and return its path."""
         return self.write(name, canonical_json(value))
