@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from partitioning.function.function import (
     Channel,
     PartitioningFunction,
+    numbered_channels,
     successor,
 )
 from partitioning.function.hashing import Hashes
@@ -85,3 +86,13 @@ def problems(draw, same_channels: bool = False) -> Instance:
         if len(after) > 1 and draw(st.booleans()):
             after[draw(st.integers(0, len(after) - 1))] = Channel("drained", 0.0)
     return Instance(hashes, load, state, profile, previous, tuple(after))
+
+
+def by_hand(loads, sizes, owners, count: int) -> tuple[Profile, PartitioningFunction]:
+    """One slot a key."""
+    load = np.array(loads, dtype=float)
+    state = np.array(sizes, dtype=float)
+    none = np.empty(0)
+    hashes, rows = none.astype(np.int64), np.ones(len(load))
+    profile = Profile(KEY, load, state, rows, hashes, none, none, none, ())
+    return profile, successor(KEY, None, numbered_channels(count), owners, "by hand")
