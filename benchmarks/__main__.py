@@ -10,6 +10,7 @@ ALL = (
     "gedik_default",
     "frontier_scale",
     "own_bytes",
+    "plan_speed",
     "routing",
     "learn",
     "incremental",

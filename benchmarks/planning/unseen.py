@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="unseen", description="Compare planners on unseen windows"
     )
     parser.add_argument("--hashes", type=int, default=5, help="how often keys are salted")
-    parser.add_argument("--channels", default="10", help="numbers of channels, as 5,10,20")
+    parser.add_argument("--channels", default="5,10,20", help="numbers of channels, as 5,10,20")
     parser.add_argument("--sets", default="", help="parts of names of sets, as flights,zipf")
     parser.add_argument("--half", default="choice,report", help="choice, report, or both")
     parser.add_argument("--windows", type=int, default=WINDOWS, help="most windows of a set")

@@ -25,7 +25,7 @@ from partitioning.streams.zipf_stream import KEY, zipf
 from partitioning.workload.profile import Floats
 
 #: Windows of a set at most, by default: a plan each, for every hash and planner.
-WINDOWS = 60
+WINDOWS = 40
 #: Windows, keys and rows a window of a generated stream.
 MADE_WINDOWS, MADE_KEYS, MADE_ROWS = 30, 5_000, 50_000
 WORDS, RETAIL, IRC = "novel_words.parquet", "online_retail.parquet", "irc_users.parquet"

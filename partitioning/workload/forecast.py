@@ -38,6 +38,10 @@ PRIOR = 1.0
 REACH = 60
 #: Weight of the error of a forecast against that of the one after it.
 ERROR_DECAY = 0.8
+#: Part of the slots that must have had no load so that they tell of new keys. Fewer tell too little.
+LEAST_EMPTY = 0.02
+#: Share of the load for which room is left at most, so that a forecast never forgets all it knows.
+MOST_ROOM = 0.95
 #: Part of the load above which new keys, or a single key, make a forecast uncertain.
 MOST_NEW, MOST_OF_A_KEY = 0.5, 0.9
 #: Times the mean load of earlier windows above which the last window makes a forecast uncertain.
@@ -213,22 +217,29 @@ def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
 
 
 def _new_share(past: Sequence[Sketch], heavy: Hashes) -> float:
-    """Return the share of the load of a window that comes from keys first listed in it.
+    """Return the share of the load of a window that comes from keys that were not there before.
 
-    Only what is over the largest load of an unlisted key in the window before counts as new.
+    Of the keys listed for the first time, what is over the largest load of an unlisted key in the
+    window before is new. Lighter keys are told by slots that never had load: their part of the load
+    of new keys is their part of the slots. Later windows weigh more.
     """
-    known, new = np.zeros(len(heavy), dtype=np.bool_), None
-    before = 0.0
-    for number, sketch in enumerate(past):
+    slots = len(past[0].load)
+    known, filled = np.zeros(len(heavy), dtype=np.bool_), np.zeros(slots, dtype=np.bool_)
+    new, before = None, 0.0
+    for sketch in past:
         total = float(sketch.load.sum())
         at = np.searchsorted(heavy, sketch.heavy)
-        if number:
-            first = sketch.heavy_load[~known[at]] / total
-            came = float(np.maximum(first - before, 0.0).sum())
+        tail = sketch.load - sums_by(slot_of(sketch.heavy, slots), sketch.heavy_load, slots)
+        if filled.any():
+            came = np.maximum(sketch.heavy_load[~known[at]] / total - before, 0.0).sum()
+            empty = slots - np.count_nonzero(filled)
+            if empty >= LEAST_EMPTY * slots:
+                came += float(tail[~filled].sum()) / total * slots / empty
             new = came if new is None else UNKNOWN * new + (1 - UNKNOWN) * came
         known[at] = True
+        filled |= sketch.load > 0
         before = sketch.error / total
-    return new or 0.0
+    return min(float(new or 0.0), MOST_ROOM)
 
 
 def _doubt(past: Sequence[Sketch], whole: Sketch, new: float) -> str:

@@ -16,7 +16,7 @@ from partitioning.function.function import Channel, PartitioningFunction, check_
 from partitioning.strategies.frontier.assignment import Assignment, Ints, evacuate
 from partitioning.strategies.frontier.local_search import Step, descend
 from partitioning.strategies.frontier.multi_resource import even_out_resources
-from partitioning.strategies.hashing import check_slots, ring_slots
+from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.workload.bounds import floor
 from partitioning.workload.profile import Floats, Profile
 
@@ -200,7 +200,8 @@ def problem_of(
     put = dict(pinned)
     profile = profile.listing(np.array([*put, *excluded], dtype=np.int64))
     if previous is None:
-        slots = ring_slots(profile.slots, channels)
+        # Keys that nobody has seen come by slot, so that each channel needs its part of the slots.
+        slots = in_turn(profile.slots, np.array([c.capacity for c in channels], dtype=np.float64))
         keys = slots[profile.heavy_slots]
     else:
         profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
