@@ -38,7 +38,8 @@ PRIOR = 1.0
 REACH = 60
 #: Weight of the error of a forecast against that of the one after it.
 ERROR_DECAY = 0.8
-#: Part of the slots that must have had no load so that they tell of new keys. Fewer tell too little.
+#: Part of the slots that must have had no load so that they tell of new keys. A smaller value lets
+#: few slots, and so chance, tell.
 LEAST_EMPTY = 0.02
 #: Share of the load for which room is left at most, so that a forecast never forgets all it knows.
 MOST_ROOM = 0.95

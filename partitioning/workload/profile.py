@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -238,7 +239,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
     names = [n for s in sketches for n in s.heavy_names]
     loads = np.concatenate([s.heavy_load for s in sketches])
     return Sketch(
-        load=np.sum([s.load for s in sketches], axis=0),
+        load=reduce(np.add, [s.load for s in sketches]),  # holds no copy of them all
         heavy=heavy,
         heavy_load=sums_by(inverse, loads, len(heavy)),
         heavy_names=tuple(names[i] for i in first),

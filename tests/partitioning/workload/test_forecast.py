@@ -1,7 +1,9 @@
 """forecast: what it must find in made-up pasts, and that planning for it pays the next time."""
 
+import tracemalloc
 from dataclasses import replace
 from io import BytesIO
+from itertools import product
 
 import numpy as np
 import pytest
@@ -123,6 +125,40 @@ def test_room_is_left_for_new_keys_in_every_slot():
     assert forecast(with_new_keys(1, 0.2)).new == 0
 
 
+def test_slots_that_never_had_load_tell_of_light_new_keys():
+    """30 of 64 slots are filled at first; 20% of the load is of light keys, new each time."""
+    random, found = np.random.default_rng(5), []
+    for _ in range(40):
+        old = random.choice(SLOTS, 30, replace=False)
+        past = []
+        for _ in range(3):
+            load = np.zeros(SLOTS)
+            load[old] = 800 / 30
+            np.add.at(load, random.integers(0, SLOTS, 40), 5.0)
+            none = np.zeros(0)
+            past.append(Sketch(load, none.astype(np.int64), none, (), 30.0, 1000))
+        found.append(forecast(past).new)
+    assert np.mean(found) == pytest.approx(0.2, rel=0.15)
+    full = [replace(s, load=np.full(SLOTS, 10.0)) for s in past]
+    assert forecast(full).new == 0  # no slot is empty
+
+
+def test_a_forecast_of_many_slots_holds_few_of_them_at_once():
+    """60 windows of 100,000 slots: the forecast adds less memory than 30 of them have."""
+    random = np.random.default_rng(6)
+    none = np.zeros(0)
+    past = [
+        Sketch(random.random(100_000), none.astype(np.int64), none, (), 1.0, 10**6)
+        for _ in range(60)
+    ]
+    tracemalloc.start()
+    ahead = forecast(past)
+    assert sum(1 for _ in ahead.errors()) == 59
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 30 * 100_000 * 8
+
+
 def test_room_for_new_keys_pays_beside_a_key_that_is_too_heavy():
     """Beside a key of 60%, its channel keeps no slots that new keys could come to."""
     past = []
@@ -239,11 +275,11 @@ def profile_for(ahead) -> Profile:
     return ahead.onto(bare)
 
 
-def test_planning_for_it_is_more_even_next_time_and_moves_less():
+def test_planning_for_it_is_more_even_next_time_and_moves_no_more():
     scores = []
-    for told in (False, True):
+    for told, seed in product((False, True), range(8)):
         function, score = None, []
-        past = steady(13, seed=4)
+        past = steady(13, seed)
         for t in range(12):
             ahead = forecast(past[: t + 1] if told else past[t : t + 1])
             profile = profile_for(ahead)
@@ -251,9 +287,10 @@ def test_planning_for_it_is_more_even_next_time_and_moves_less():
             after = profile_for(forecast(past[t + 1 : t + 2]))
             kept = before is None or (before.slots == function.slots).mean()
             even = imbalance(channel_loads(function, after), function.capacities)
-            score.append((even, 1 - kept))
+            score.append((even - 1, 1 - kept))
         scores.append(np.mean(score[3:], axis=0))
-    assert (scores[1] < 0.97 * scores[0]).any() and (scores[1] < scores[0]).all()
+    last, ahead = np.reshape(scores, (2, 8, 2)).mean(axis=1)
+    assert ahead[0] < 0.85 * last[0] and ahead[1] < 1.1 * last[1], (last, ahead)
 
 
 def test_planning_again_on_a_forecast_moves_nothing():

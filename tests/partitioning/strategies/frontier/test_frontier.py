@@ -22,7 +22,7 @@ from partitioning.streams.zipf_stream import (
     hashed_keys,
 )
 from partitioning.workload.metrics import channel_loads, channel_sums
-from partitioning.workload.profile import profile_of_keys
+from partitioning.workload.profile import Profile, profile_of_keys
 from tests.support.reached import must_reach, reach
 from tests.support.worlds.problems import by_hand, problems
 
@@ -205,3 +205,17 @@ def test_bad_options_are_refused(options):
     profile, previous = by_hand([1, 1], [1, 1], [0, 1], 2)
     with pytest.raises(InputError, match=next(iter(options))):
         frontier(profile, previous, numbered_channels(2), **options)
+
+
+
+
+@pytest.mark.parametrize("capacities", [[1.0, 1.0, 1.0], [1.0, 2.0, 0.0]])
+def test_a_first_function_deals_slots_without_load_out_by_capacity(capacities):
+    """Keys that nobody has seen come by slot: so a channel needs its part of the slots."""
+    load = np.zeros(999)
+    load[:9] = 10.0
+    none = np.zeros(0)
+    profile = Profile(KEY, load, load, load, none.astype(np.int64), none, none, none, ())
+    channels = [Channel(str(i), c) for i, c in enumerate(capacities)]
+    counts = np.bincount(frontier(profile, None, channels).slots, minlength=3)
+    assert np.abs(counts - 999 * np.array(capacities) / 3).max() <= 5
