@@ -220,9 +220,9 @@ def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
 def _new_share(past: Sequence[Sketch], heavy: Hashes) -> float:
     """Return the share of the load of a window that comes from keys that were not there before.
 
-    Of the keys listed for the first time, what is over the largest load of an unlisted key in the
-    window before is new. Lighter keys are told by slots that never had load: their part of the load
-    of new keys is their part of the slots. Later windows weigh more.
+    A key that is listed for the first time is new by what it has over the largest load of an
+    unlisted key in the window before. Slots that never had load tell of lighter keys: these slots
+    get their part of all that is new. Later windows weigh more.
     """
     slots = len(past[0].load)
     known, filled = np.zeros(len(heavy), dtype=np.bool_), np.zeros(slots, dtype=np.bool_)
