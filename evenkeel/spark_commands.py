@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from evenkeel.local_env import environment
-from evenkeel.submit import job_names, submit
+from evenkeel.submit import submit
 from evenkeel.table import open_table
 
 TableName = Annotated[
@@ -65,7 +65,9 @@ def release(
 
 
 def job(
-    name: Annotated[str, typer.Argument(help=f"one of: {', '.join(job_names())}")],
+    name: Annotated[
+        str, typer.Argument(help="such as bootstrap or apply_window; a wrong name lists all")
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(help="options of the job")] = None,
     submit_options: Annotated[
         str,
