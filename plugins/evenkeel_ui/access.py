@@ -8,7 +8,6 @@ them. Names that FastAPI reads in annotations must be at module level.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -21,9 +20,9 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, Form, HTTPException, Request
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from evenkeel.spec.catalog import Catalog, load_catalog, tables_folder
 from evenkeel.table import Table
 from evenkeel_ui.airflow_versions import teams_of
+from evenkeel_ui.spec_folders import tables_with_dags
 
 Method = Literal["GET", "POST", "PUT"]
 User = Annotated[BaseUser, Depends(get_user)]
@@ -75,17 +74,12 @@ def require(
         raise HTTPException(403, f"You may not {what} {table}. Airflow's rights on {dag} decide.")
 
 
-def catalog() -> Catalog:
-    """Return the tables that also have DAGs: the specs in the same folder."""
-    return load_catalog(tables_folder(Path(__file__).parents[2]))
-
-
 def named(table: str) -> Table:
     """Return the table of that name, or raise 404.
 
     The name is compared with those of specs, so that no part of a request becomes a path.
     """
-    for spec in catalog().specs.values():
+    for spec in tables_with_dags().specs.values():
         if spec.table == table:
             return Table(spec)
     raise HTTPException(

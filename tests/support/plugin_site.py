@@ -172,12 +172,12 @@ def dag_runs(dag: str) -> list[Any]:
         return sorted(found, key=lambda run: run.run_after)
 
 
-def airflow_knows() -> None:
-    """What Airflow's DAG processor would do with the DAGs of the moment."""
+def airflow_knows(folder: Path = airflow_env.DAGS) -> None:
+    """What Airflow's DAG processor would do with the DAGs of the moment in a folder."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
 
     DagBundlesManager().sync_bundles_to_db()
-    bag = airflow_env.dag_bag()
+    bag = airflow_env.dag_bag(folder)
     # This function is in the module of the class, and the module moved after Airflow 3.1.
     import_module(type(bag).__module__).sync_bag_to_db(bag, "dags-folder", None)
 

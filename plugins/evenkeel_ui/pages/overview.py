@@ -22,13 +22,13 @@ from evenkeel_ui.access import (
     WATCH,
     DagAccessEntity,
     User,
-    catalog,
     form_token,
     may,
     readable_dags,
 )
 from evenkeel_ui.airflow_runs import stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.spec_folders import tables_with_dags
 from evenkeel_ui.statuses import STATUSES, TableRow
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
@@ -85,7 +85,7 @@ def overview(
     every: bool = False,
 ) -> HTMLResponse:
     """Show the tables that the user may read, worst first: state, balance, next run, checks."""
-    found = catalog()
+    found = tables_with_dags()
     dags = readable_dags(user, [f"{REBALANCE}{s.table}" for s in found.specs.values()])
     specs = [s for s in found.specs.values() if f"{REBALANCE}{s.table}" in dags]
     recent = triage.recent(session, user, [s.table for s in specs], 1)
