@@ -134,7 +134,7 @@ def test_a_backtest_of_a_csv_needs_no_extra(bare: Venv, tmp_path: Path) -> None:
         ("import evenkeel_spark", "spark"),
         ("from evenkeel.table import _session; _session()", "spark"),
         ("from evenkeel.quality.gates import plan_gate; plan_gate(None, None)", "quality"),
-        ("import evenkeel_airflow", "airflow"),
+        ("from evenkeel_airflow import load_tables", "airflow"),
         ("from evenkeel.registry.store import Store; Store('s3://b/x')", "s3"),
     ],
 )

@@ -290,6 +290,9 @@ def test_channels_by_name_and_capacity(tmp_path):
             },
             "yaml: state.s.columns.m: last needs `by`, or input.time",
         ),
+        ({"schedule": 5}, r"schedule: Input should be a valid string \(got 5\)"),
+        ({"schedule": []}, r"schedule: List should have at least 1 item .*\(got \[\]\)"),
+        ({"schedule": [7]}, r"schedule\.0: Input should be a valid string \(got 7\)"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(tmp_path, changes, message):
