@@ -207,8 +207,6 @@ def test_bad_options_are_refused(options):
         frontier(profile, previous, numbered_channels(2), **options)
 
 
-
-
 @pytest.mark.parametrize("capacities", [[1.0, 1.0, 1.0], [1.0, 2.0, 0.0]])
 def test_a_first_function_deals_slots_without_load_out_by_capacity(capacities):
     """Keys that nobody has seen come by slot: so a channel needs its part of the slots."""
