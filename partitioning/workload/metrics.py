@@ -94,3 +94,17 @@ def imbalance(loads: Floats, capacities: Floats) -> float:
     if loads[~open_].any():
         return float("inf")
     return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
+
+
+def fair_shares(loads: Floats, capacities: Floats) -> list[float]:
+    """Return the load of each channel over its fair share; infinite for load on a closed channel.
+
+    Parameters
+    ----------
+    loads, capacities : float64 (N,)
+    """
+    fair = capacities / capacities.sum() * (float(loads.sum()) or 1.0)
+    return [
+        float(x / f) if f > 0 else (float("inf") if x else 0.0)
+        for x, f in zip(loads, fair, strict=True)
+    ]

@@ -16,6 +16,10 @@ class Folder:
         """Return whether this file is there."""
         return self._store.exists(self._name(file))
 
+    def stamps(self) -> dict[str, str]:
+        """List the files that are there with a stamp of each, which changes with the file."""
+        return self._store.stamps(self._folder)
+
     def find(self, file: str) -> bytes | None:
         """Return the file's bytes; None: it is missing."""
         try:
