@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evenkeel.pipeline import approval, steps
@@ -82,6 +84,64 @@ def test_seconds_are_those_of_every_batch_and_of_the_rate(shop: Shop, made: Plan
     slow = predict(shop.registry, made, shop.profile, Throttling(rate=10))
     assert slow.limit == slow.seconds == pytest.approx(slow.written / 10)
     assert slow.written > made.bytes
+
+
+def saving(shop: Shop, run: str, **asked: Any) -> tuple[Plan, float]:
+    """A plan, and what it saves each window where one unit of load takes a second."""
+    shop.learn(run, replace(shop.profile, events=1000))
+    shop.plan(run, force=True, **asked)
+    made = steps.read_plan(shop.registry.run(run))
+    load = float(shop.profile.load.sum())
+    window = {"channels": [{"channel": 0, "rows": 1000, "seconds": load}]}
+    shop.registry.store.write_json("windows/2013-01-29.json", window)
+    profile = shop.registry.run(run).profile.read()
+    told = predict(shop.registry, made, profile)
+    assert told.saved is not None
+    return made, told.saved
+
+
+def test_more_channels_save_what_the_fullest_waits_less(shop: Shop) -> None:
+    made, saved = saving(shop, "more", channels=8)
+    assert saved == pytest.approx(max(made.loads_before) - max(made.loads_after))
+    # Eight even channels carry half of what four carried.
+    assert saved > sum(made.loads_before) / 4 * 0.4
+    made, saved = saving(shop, "fewer", channels=2)
+    assert saved < 0 and not break_even(predict(shop.registry, made, None), 28)[0].startswith("pay")
+
+
+def test_a_drain_saves_a_finite_time(shop: Shop) -> None:
+    made, saved = saving(shop, "drain", capacities=[1, 1, 1, 0])
+    assert made.loads_before[3] > 0 == made.loads_after[3]
+    assert saved == pytest.approx(max(made.loads_before) - max(made.loads_after))
+
+
+def test_a_channel_of_twice_the_weight_is_twice_as_fast(shop: Shop) -> None:
+    made, saved = saving(shop, "heavy", capacities=[2, 1, 1, 1])
+    after = np.array(made.loads_after) / [2, 1, 1, 1]
+    assert saved == pytest.approx(max(made.loads_before) - after.max())
+    # Measured on those weights, a channel of weight 1 is slower than what was measured.
+    steps.validate_plan(shop.spec, "heavy")
+    shop.verified("heavy")
+    steps.publish(shop.spec, "heavy")
+    made, saved = saving(shop, "even", capacities=[1, 1, 1, 1])
+    before, after = (1.25 * np.array(x) for x in (made.loads_before, made.loads_after))
+    assert saved == pytest.approx((before / [2, 1, 1, 1]).max() - after.max())
+
+
+def test_the_approver_reads_the_hottest_channel_by_its_fair_share(shop: Shop) -> None:
+    heavy = {"name": "big", "capacity": 9.0}
+    others = [{"name": f"c{i}", "capacity": 1.0} for i in range(3)]
+    shop.respec(channels=[heavy, *others], approve_over=0)
+    shop.learn("r2")
+    shop.plan("r2", force=True)
+    made = steps.read_plan(shop.registry.run("r2"))
+    loads = np.array(made.loads_before)
+    share = loads / (np.array([9, 1, 1, 1]) / 12 * loads.sum())
+    hottest = int(share.argmax())
+    asked = approval.request(shop.spec, "r2")
+    assert asked is not None and hottest != 0
+    told = f"| hottest channel now | c{hottest - 1}, {share[hottest]:.3f}x fair share |"
+    assert told in asked.body
 
 
 def test_a_prediction_is_made_once_for_a_plan_and_never_again(shop: Shop, made: Plan) -> None:
