@@ -9,6 +9,7 @@ from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.profiles import run_names
+from evenkeel.registry.verdict import begin_attempt
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError
 from tests.evenkeel.pipeline.test_steps import Shop, shop  # noqa: F401  a fixture
@@ -43,7 +44,7 @@ def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunF
     rolled_back(begun, attempt=1, done=True)
     assert found(shop) is None
     digest = steps.read_plan(begun).digest
-    write_json(begun, begun.attempt(digest).name, {"digest": digest, "attempt": 2})
+    assert begin_attempt(begun, digest, 2)
     half = found(shop)
     assert half is not None and half.run == "r" and not half.undoing
     rolled_back(begun, attempt=2, done=False)
