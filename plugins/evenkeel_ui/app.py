@@ -134,9 +134,18 @@ def style() -> Response:
 @app.get("/static/page.js", include_in_schema=False)
 def script() -> Response:
     """Return the script of the pages."""
-    return Response(
-        web.script(), media_type="text/javascript", headers={"Cache-Control": "private"}
-    )
+    return _script("page.js")
+
+
+@app.get("/static/theme.js", include_in_schema=False)
+def theme() -> Response:
+    """Return the script that takes over Airflow's theme; documents of runs have it, too."""
+    return _script("theme.js")
+
+
+def _script(name: str) -> Response:
+    headers = {"Cache-Control": "private"}
+    return Response(web.script(name), media_type="text/javascript", headers=headers)
 
 
 for part in (overview, tables, channel, plans, forms, recovery, compare, quality, views):

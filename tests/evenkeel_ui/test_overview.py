@@ -26,7 +26,8 @@ def lines(text: str) -> dict[str, str]:
     body = text.split('aria-label="Tables"')[1].split("<tbody>")[1].split("</tbody>")[0]
     rows = [r for r in body.split("<tr>") if r.strip()]
     told = [re.findall(r"<(?:td|th)[^>]*>(.*?)(?:<p|</t[dh]>)", row, re.S) for row in rows]
-    return {re.sub("<[^>]*>", "", t[1]).strip(): t[0] for t in told}
+    bare = [[re.sub("<[^>]*>", "", cell).strip() for cell in each] for each in told]
+    return {each[1]: each[0] for each in bare}
 
 
 @pytest.fixture

@@ -136,6 +136,19 @@ def end_runs(state: str = "success") -> None:
         session.execute(update(DagRun).where(going).values(state=state))
 
 
+def forget_runs() -> None:
+    """Delete every run: those of other tests would be the newest ones of their DAGs."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    with create_session() as session:
+        for kind in (Rendered, TaskInstance, DagRun):
+            session.execute(delete(kind))
+
+
 def start(client: Any, path: str, asked: dict[str, str], sure: bool = False) -> Any:
     """Preview what is asked for, and press the Start button of that very page; runs that went on
     have ended."""
@@ -173,7 +186,7 @@ def dag_runs(dag: str) -> list[Any]:
 
 
 def airflow_knows(folder: Path = airflow_env.DAGS) -> None:
-    """What Airflow's DAG processor would do with the DAGs of the moment in a folder."""
+    """What Airflow's DAG processor would do with the DAGs of a folder, as they are now."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
 
     DagBundlesManager().sync_bundles_to_db()

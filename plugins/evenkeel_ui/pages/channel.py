@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,14 @@ from partitioning.function.hashing import slot_of
 FIRST, MOST, EPOCHS = 20, 10_000, 6
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
+#: Columns of past windows, each with the load of one channel; and of the seconds of that channel.
+WINDOWS: dict[str, Callable[[tuple[PastWindow, float | None]], Any]] = {
+    "window": lambda row: row[0].end,
+    "share": lambda row: row[1],
+    "imbalance": lambda row: row[0].imbalance,
+    "epoch": lambda row: row[0].epoch,
+}
+SECONDS = {n: attrgetter(n) for n in ("window", "rows", "seconds")}
 MOVED = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
 
 
@@ -64,9 +73,9 @@ def channel_page(
         parts_count=len(parts),
         moves=moves[:most],
         moves_count=len(moves),
-        windows=list(zip(windows, shares, strict=True))[::-1],
+        windows=sort(request, zip(windows, shares, strict=True), WINDOWS, "-window", "windows"),
         picture=drawn(windows, shares, f"Load of channel {name} over windows"),
-        seconds=seconds[::-1],
+        seconds=sort(request, seconds, SECONDS, "-window", "seconds"),
         epochs=EPOCHS,
         problems=list(dict.fromkeys(problems)),
     )

@@ -98,6 +98,25 @@ def test_its_figures_are_those_of_the_files(site: Site, moved: Shop) -> None:
         ]
 
 
+def test_windows_and_seconds_sort(site: Site, moved: Shop) -> None:
+    client = site.client("vic")
+    for name, columns, label in (
+        ("windows", ("window", "share", "imbalance", "epoch"), "Load over windows"),
+        ("seconds", ("window", "rows", "seconds"), "Measured seconds"),
+    ):
+        for at, column in enumerate(columns):
+            both = [
+                [row[at] for row in table(client.get(f"{HOME}/channels/1?{name}={o}").text, label)]
+                for o in (column, f"-{column}")
+            ]
+            assert both[0] == sorted(both[0]) and both[1] == sorted(both[1], reverse=True), column
+    for at, column in enumerate(("window", "imbalance", "epoch")):
+        text = client.get(f"{HOME}?past={column}").text
+        shown = [row[at] for row in table(text, "Load over time")]
+        assert len(shown) == 4 and shown == sorted(shown)
+        assert '<details id="past" open>' in text
+
+
 def test_bars_and_names_lead_to_it(site: Site, moved: Shop) -> None:
     text = site.client("vic").get(HOME).text
     for number in range(len(moved.registry.current().function.channels)):
