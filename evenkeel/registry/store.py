@@ -30,7 +30,7 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 _PROBE = re.compile(r"\.probe\.[0-9a-f]{32}")
 #: Errors of a store for a file that is not there.
 _MISSING = (FileNotFoundError, NotADirectoryError)
-#: What the listings of one or the other store tell of a file, and what a new file has differently.
+#: Fields by which the listings of stores tell a file from a new file of its name.
 _STAMPED = ("size", "mtime", "ino", "ETag", "etag", "LastModified", "last_modified", "created")
 
 #: Advice for a file of the registry that is torn or was edited.

@@ -28,7 +28,7 @@ _UNSEEN = (
 def identity(spec: TableSpec, plan: Plan, profile: Profile) -> str:
     """Return the digest of a previewed plan, or of what it is made from.
 
-    Where the spec sets `seconds`, the clock ends the search. Then two plans made from the same
+    If the spec sets `seconds`, the clock ends the search. Then two plans made from the same
     epoch and profile may differ, so these two stand for the plan.
     """
     if spec.options.get("seconds") is None:
