@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick lock wheel clean distclean
+.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick lock wheel docs image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -85,6 +85,15 @@ wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another
 	@rm -rf dist build
 	@.venv/bin/pip wheel -q --no-deps --no-build-isolation -w dist .
 	@ls dist/evenkeel-$(or $(ARGS),*)-py3-none-any.whl
+
+docs: ## pack the README, the changelog and docs/ into dist (ARGS=0.1.0 names the archive)
+	@mkdir -p dist
+	@git archive --format=tar.gz --prefix=evenkeel-$(or $(ARGS),docs)/ -o dist/evenkeel-docs-$(or $(ARGS),docs).tar.gz \
+		HEAD README.md CHANGELOG.md LICENSE docs
+	@ls dist/evenkeel-docs-*.tar.gz
+
+image: ## build the image of docker-compose.yml (ARGS=name:tag; ENGINE=podman)
+	@$(or $(ENGINE),docker) build -t $(or $(ARGS),evenkeel:dev) -f deploy/Dockerfile .
 
 clean: ## remove what runs have left (.run)
 	@rm -rf .run

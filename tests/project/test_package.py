@@ -165,6 +165,11 @@ def test_workflows_run_targets_and_cells_that_are_there() -> None:
     steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
     targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
+    # A release has the wheel, the docs and the image of the compose file.
+    release = flows["release"]["jobs"]
+    assert set(release) == {"wheel", "docs", "image"}
+    (build,) = [s["with"] for s in release["image"]["steps"] if "build-push" in s.get("uses", "")]
+    assert (ROOT / build["file"]).is_file() and build["push"] is True
     cells = flows["matrix"]["jobs"]["matrix"]["strategy"]["matrix"]["cell"]
     assert cells == [cell.name for cell in CELLS]
 
