@@ -105,8 +105,8 @@ class TableSpec(Strict):
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
-        description="imbalance that a rebalance aims at; none: 1.005, and with `decay` as much "
-        "more as chance explains",
+        description="imbalance that a rebalance aims at; none: 1.005, and as much more as chance "
+        "explains",
     )
     budget: int | None = Field(
         None,
