@@ -23,7 +23,7 @@ ALL = (
     "dag_start",
 )
 #: Takes so long that it is run by name alone.
-LONG = ("at_scale", "unseen")
+LONG = ("at_scale", "unseen", "competitive")
 
 
 def module_of(name: str) -> str:
