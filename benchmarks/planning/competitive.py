@@ -33,7 +33,7 @@ from partitioning.workload.profile import Floats, Sketch
 #: Windows that a forecast of the saving reaches ahead.
 HORIZON = 7
 #: Windows of a set at most.
-WINDOWS = 30
+WINDOWS_JUDGED = 30
 
 
 def costs(series: Series, channels: int) -> tuple[Floats, Floats]:
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not any(part in data.name for part in given.sets.split(",")):
             continue
         try:
-            series = data.series(WINDOWS)
+            series = data.series(WINDOWS_JUDGED)
         except FileNotFoundError:
             print(f"{data.name}: left out, EVENKEEL_DATA lacks its file")
             continue

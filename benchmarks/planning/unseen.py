@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.planning.unseen_players import OURS, PLAYERS, RIVALS, Result
-from benchmarks.planning.unseen_sets import SETS, WINDOWS, DataSet
+from benchmarks.planning.unseen_sets import SETS, WINDOWS_PLAYED, DataSet
 from evenkeel.backtest.arguments import parse_channels
 from evenkeel.backtest.windows import Series, read_series, salted
 from partitioning.workload.profile import Floats
@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--channels", default="5,10,20", help="numbers of channels, as 5,10,20")
     parser.add_argument("--sets", default="", help="parts of names of sets, as flights,zipf")
     parser.add_argument("--half", default="choice,report", help="choice, report, or both")
-    parser.add_argument("--windows", type=int, default=WINDOWS, help="most windows of a set")
+    parser.add_argument("--windows", type=int, default=WINDOWS_PLAYED, help="most windows of a set")
     parser.add_argument("--players", default="", help="names of planners; default: all")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--file", help="your own stream: Parquet, CSV or text")

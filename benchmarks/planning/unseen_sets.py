@@ -25,7 +25,7 @@ from partitioning.streams.zipf_stream import KEY, zipf
 from partitioning.workload.profile import Floats
 
 #: Windows of a set at most, by default: a plan each, for every hash and planner.
-WINDOWS = 40
+WINDOWS_PLAYED = 40
 #: Windows, keys and rows a window of a generated stream.
 MADE_WINDOWS, MADE_KEYS, MADE_ROWS = 30, 5_000, 50_000
 WORDS, RETAIL, IRC = "novel_words.parquet", "online_retail.parquet", "irc_users.parquet"
@@ -40,7 +40,7 @@ class DataSet:
     make: Callable[[], Series]
     choice: bool
 
-    def series(self, most: int = WINDOWS) -> Series:
+    def series(self, most: int = WINDOWS_PLAYED) -> Series:
         """Return its windows, at most so many; FileNotFoundError if its file is missing.
 
         Of a longer stream that is half of them from the beginning and half from the end.

@@ -15,7 +15,7 @@ from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.notifiers import TellOfGate
 from evenkeel_airflow.operators import GateFailed, one_line
 from partitioning.errors import GateError, InputError
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Shop
 # isort: on
 
 pytestmark = pytest.mark.airflow

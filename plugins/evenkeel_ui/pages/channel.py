@@ -26,13 +26,13 @@ FIRST, MOST, EPOCHS = 20, 10_000, 6
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
 #: Columns of past windows, each with the load of one channel; and of the seconds of that channel.
-WINDOWS: dict[str, Callable[[tuple[PastWindow, float | None]], Any]] = {
+WINDOW_COLUMNS: dict[str, Callable[[tuple[PastWindow, float | None]], Any]] = {
     "window": lambda row: row[0].end,
     "share": lambda row: row[1],
     "imbalance": lambda row: row[0].imbalance,
     "epoch": lambda row: row[0].epoch,
 }
-SECONDS = {n: attrgetter(n) for n in ("window", "rows", "seconds")}
+SECONDS_COLUMNS = {n: attrgetter(n) for n in ("window", "rows", "seconds")}
 MOVED = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
 
 
@@ -73,9 +73,11 @@ def channel_page(
         parts_count=len(parts),
         moves=moves[:most],
         moves_count=len(moves),
-        windows=sort(request, zip(windows, shares, strict=True), WINDOWS, "-window", "windows"),
+        windows=sort(
+            request, zip(windows, shares, strict=True), WINDOW_COLUMNS, "-window", "windows"
+        ),
         picture=drawn(windows, shares, f"Load of channel {name} over windows"),
-        seconds=sort(request, seconds, SECONDS, "-window", "seconds"),
+        seconds=sort(request, seconds, SECONDS_COLUMNS, "-window", "seconds"),
         epochs=EPOCHS,
         problems=list(dict.fromkeys(problems)),
     )

@@ -205,7 +205,7 @@ def test_options_reach_their_strategy(words):
         ("online_retail", "StockCode", {"time": "InvoiceDate", "limit": 100_000}),
     ],
 )
-def test_on_real_data_frontier_is_below_all_that_split_nothing(file, key, cut):
+def test_on_real_data_frontier_moves_least_of_what_is_as_even(file, key, cut):
     """docs/PAPERS.md tells by how much."""
     path = DATA / f"{file}.parquet"
     if not path.exists():
@@ -216,5 +216,9 @@ def test_on_real_data_frontier_is_below_all_that_split_nothing(file, key, cut):
         for name in WHOLE
     }
     imbalance, moved = mean["frontier"]
-    assert {name for name in WHOLE if mean[name][0] <= imbalance} == {"frontier"}
-    assert moved < mean["scan"][1]
+    # One hash of the keys moves a mean by about 0.01: `make bench ARGS=unseen` plays several.
+    level = {name: mean[name][1] for name in WHOLE if mean[name][0] <= imbalance + 0.01}
+    assert min(level.values()) == moved
+    below = {name: mean[name][1] for name in WHOLE if mean[name][0] <= imbalance}
+    assert all(moved < 0.6 * theirs for name, theirs in below.items() if name != "frontier")
+    assert moved < 0.3 * mean["scan"][1]

@@ -50,7 +50,7 @@ from partitioning.errors import InputError
         (["--option", "sigma"], "must be NAME.k=v"),
         (["--html", "/nowhere/page.html"], "the folder of this file does not exist"),
         (["--html", "/"], "/: must be a file, found a folder"),
-        (["--strategy", "scan", "--option", "scan.sigma=7"], "strategy scan, sigma: 7 is not"),
+        (["--strategy", "scan", "--option", "scan.sigma=7"], "strategy scan, sigma: expected"),
     ],
 )
 def test_bad_input_is_one_clear_error(frame, tmp_path, arguments, message, capsys, monkeypatch):

@@ -12,17 +12,17 @@ from evenkeel.registry.profiles import run_names
 from evenkeel.registry.verdict import begin_attempt
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError
-from tests.evenkeel.pipeline.test_steps import Shop, shop  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
 
 
 @pytest.fixture
-def begun(shop: Shop) -> RunFiles:  # noqa: F811
+def begun(shop: Shop) -> RunFiles:
     """A run that has begun to move rows."""
     return begin(shop, "r")
 
 
-def begin(shop: Shop, name: str) -> RunFiles:  # noqa: F811
+def begin(shop: Shop, name: str) -> RunFiles:
     shop.learn(name)
     shop.plan(name, force=True)
     run = shop.registry.run(name)
@@ -32,7 +32,7 @@ def begin(shop: Shop, name: str) -> RunFiles:  # noqa: F811
     return run
 
 
-def found(shop: Shop) -> HalfMoved | None:  # noqa: F811
+def found(shop: Shop) -> HalfMoved | None:
     return half_moved(shop.registry, run_names(shop.registry))
 
 
@@ -40,7 +40,7 @@ def rolled_back(run: RunFiles, **said: object) -> None:
     write_json(run, "rolled_back.json", {"digest": steps.read_plan(run).digest, **said})
 
 
-def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunFiles) -> None:  # noqa: F811
+def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunFiles) -> None:
     rolled_back(begun, attempt=1, done=True)
     assert found(shop) is None
     digest = steps.read_plan(begun).digest
@@ -53,7 +53,7 @@ def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunF
     assert found(shop) is None
 
 
-def test_a_torn_mark_leaves_the_table_half_moved_and_says_so(shop: Shop, begun: RunFiles) -> None:  # noqa: F811
+def test_a_torn_mark_leaves_the_table_half_moved_and_says_so(shop: Shop, begun: RunFiles) -> None:
     begun.write("rolled_back.json", b"{")
     half = found(shop)
     assert half is not None and half.run == "r"
@@ -63,7 +63,7 @@ def test_a_torn_mark_leaves_the_table_half_moved_and_says_so(shop: Shop, begun: 
     assert (half := found(shop)) is not None and half.damaged
 
 
-def test_a_torn_record_of_one_run_hides_no_other(shop: Shop, begun: RunFiles) -> None:  # noqa: F811
+def test_a_torn_record_of_one_run_hides_no_other(shop: Shop, begun: RunFiles) -> None:
     other = begin(shop, "r2")
     begun.write("migration.json", b"{")
     assert (half := found(shop)) is not None and half.run == "r2"

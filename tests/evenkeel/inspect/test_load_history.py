@@ -10,13 +10,13 @@ import pytest
 
 from evenkeel.inspect.load_history import over_since, past_windows
 from evenkeel.registry.store import Store
-from tests.evenkeel.pipeline.test_steps import Shop, shop  # noqa: F401  a fixture
 from tests.support.plugin_site import profile, run_name
 from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
 
 
 @pytest.fixture
-def days(shop: Shop) -> list[float]:  # noqa: F811
+def days(shop: Shop) -> list[float]:
     """Six windows learned, one a day, the last one twice; imbalance of each, the oldest first."""
     shop.registry.store.remove_folder("runs")
     for number in range(1, 8):
@@ -30,7 +30,7 @@ def days(shop: Shop) -> list[float]:  # noqa: F811
 
 
 def test_a_table_is_over_its_trigger_since_the_first_of_such_windows(
-    shop: Shop,  # noqa: F811
+    shop: Shop,
     days: list[float],
 ) -> None:
     assert len({*days}) == 6
@@ -45,7 +45,7 @@ def test_a_table_is_over_its_trigger_since_the_first_of_such_windows(
 
 
 def test_files_are_read_once_and_folders_listed_once(
-    shop: Shop,  # noqa: F811
+    shop: Shop,
     days: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -70,7 +70,7 @@ def test_files_are_read_once_and_folders_listed_once(
     assert again[2] != days[2]
 
 
-def test_a_watch_and_a_run_without_a_profile_are_no_windows(shop: Shop, days: list[float]) -> None:  # noqa: F811
+def test_a_watch_and_a_run_without_a_profile_are_no_windows(shop: Shop, days: list[float]) -> None:
     write_json(shop.registry.run(run_name(7)), "watched.json", {})
     write_json(shop.registry.run(run_name(6)), "watched.json", {})
     shop.registry.run(run_name(5)).remove("profile.json")

@@ -24,7 +24,7 @@ from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators import SparkJob
 from evenkeel_airflow.operators.spark_job import driver_python
 from partitioning.errors import InputError, UnreachableError
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Shop
 # isort: on
 
 pytestmark = pytest.mark.airflow

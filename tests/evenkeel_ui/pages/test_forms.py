@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.evenkeel.pipeline.test_steps import SPEC
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
@@ -19,6 +18,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     run_name,
     start,
 )
+from tests.support.worlds.shop import SPEC
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"

@@ -88,8 +88,8 @@ def test_who_comes_first_is_decided_by_what_copies_leave():
         for held in (True, False)
     )
     assert (held, not_held) == (pytest.approx(4 / 3), pytest.approx(1.0))
-    # A plan takes the better of the two, whichever that is: 1.110 and 1.038 here.
-    random = np.random.default_rng(147)
+    # A plan takes the better of the two, whichever that is: 1.052 and 1.002 here.
+    random = np.random.default_rng(386)
     load = zipf(40, 1.5) * random.lognormal(0, 0.5, 40)
     drifted = load * random.lognormal(0, 0.7, 40)
     first, then = (
@@ -98,7 +98,7 @@ def test_who_comes_first_is_decided_by_what_copies_leave():
     )
     previous = frontier(first, None, numbered_channels(6), splitting=True)
     after = frontier(then, previous, numbered_channels(6), splitting=True, copies=2)
-    assert reached(then, after) < 1.05
+    assert reached(then, after) < 1.01
 
 
 @pytest.mark.parametrize("budget", [0.0, 8.0])
@@ -160,13 +160,13 @@ def test_no_more_channels_share_a_key_than_are_allowed(copies):
 
 @pytest.mark.parametrize("options", [{"copies": 1, "splitting": True}, {"copies": 3}])
 def test_copies_are_two_or_more_of_split_keys(options):
-    with pytest.raises(InputError, match="copies: .*Give 2 or more"):
+    with pytest.raises(InputError, match="copies: .*expected 2 or more"):
         frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), **options)
 
 
 @pytest.mark.parametrize("worth", [-1.0, float("nan"), float("inf")])
 def test_a_partial_has_a_price(worth):
-    with pytest.raises(InputError, match="worth: .*Give 0 or more"):
+    with pytest.raises(InputError, match="worth: .*expected 0 or more"):
         frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), worth=worth)
 
 
