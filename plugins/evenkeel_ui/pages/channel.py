@@ -26,14 +26,14 @@ FIRST, MOST, EPOCHS = 20, 10_000, 6
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
 #: Columns of past windows, each with the load of one channel; and of the seconds of that channel.
-WINDOW_COLUMNS: dict[str, Callable[[tuple[PastWindow, float | None]], Any]] = {
+CHANNEL_WINDOW_COLUMNS: dict[str, Callable[[tuple[PastWindow, float | None]], Any]] = {
     "window": lambda row: row[0].end,
     "share": lambda row: row[1],
     "imbalance": lambda row: row[0].imbalance,
     "epoch": lambda row: row[0].epoch,
 }
-SECONDS_COLUMNS = {n: attrgetter(n) for n in ("window", "rows", "seconds")}
-MOVED = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
+TASK_COLUMNS = {n: attrgetter(n) for n in ("window", "rows", "seconds")}
+MOVE_COLUMNS = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
 
 
 @router.get("/channels/{number}", response_class=HTMLResponse)
@@ -49,7 +49,7 @@ def channel_page(
     problems = [*now.problems]
     name, most = channels[number].name, MOST if every else FIRST
     parts = sort(request, _parts(now, number), PARTS, "-load", "parts")
-    moves = sort(request, _moves(now, number, problems), MOVED, "-epoch", "moves")
+    moves = sort(request, _moves(now, number, problems), MOVE_COLUMNS, "-epoch", "moves")
     windows = past_windows(found.registry, problems)
     try:
         seconds = channel_seconds(found.registry, number)
@@ -74,10 +74,10 @@ def channel_page(
         moves=moves[:most],
         moves_count=len(moves),
         windows=sort(
-            request, zip(windows, shares, strict=True), WINDOW_COLUMNS, "-window", "windows"
+            request, zip(windows, shares, strict=True), CHANNEL_WINDOW_COLUMNS, "-window", "windows"
         ),
         picture=drawn(windows, shares, f"Load of channel {name} over windows"),
-        seconds=sort(request, seconds, SECONDS_COLUMNS, "-window", "seconds"),
+        seconds=sort(request, seconds, TASK_COLUMNS, "-window", "seconds"),
         epochs=EPOCHS,
         problems=list(dict.fromkeys(problems)),
     )

@@ -104,7 +104,7 @@ def table_page(
             dict.fromkeys([*now.problems, *(e.problem for e in known if e.problem), *problems])
         ),
         pictures=_pictures(now, request.url.path),
-        windows=sort(request, windows, PAST_COLUMNS, "-window", "past"),
+        windows=sort(request, windows, WINDOW_COLUMNS, "-window", "past"),
         windows_picture=drawn(
             windows, [w.imbalance for w in windows], "Imbalance over windows", found.spec.trigger
         ),
@@ -153,7 +153,7 @@ KEYS = {
     "bytes": lambda row: row.bytes,
     "since": lambda row: row.stays[0].epoch if row.stays else -1,
 }
-PAST_COLUMNS = {
+WINDOW_COLUMNS = {
     "window": attrgetter("end"),
     "imbalance": attrgetter("imbalance"),
     "epoch": attrgetter("epoch"),
