@@ -106,7 +106,7 @@ class TableSpec(Strict):
         1.05,
         ge=1,
         description="imbalance that a rebalance aims at; none: 1.005, and as much more as chance "
-        "explains",
+        "explains, to which the default gives way",
     )
     budget: int | None = Field(
         None,
