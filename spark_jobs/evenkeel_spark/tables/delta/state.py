@@ -112,6 +112,25 @@ def features(spark: SparkSession, path: str) -> set[str]:
     return set(detail["tableFeatures"] or ()) if detail else set()
 
 
+def names_in_files(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the name of each column in the table's files, by its name.
+
+    With column mapping the two differ: a column that is added gets an id, and one that is renamed
+    keeps its old name.
+    """
+    mapped = properties(spark, path).get("delta.columnMapping.mode", "none") != "none"
+    found = schema(spark, path)
+    if not mapped:
+        return {field.name: field.name for field in found}
+    return {f.name: f.metadata.get("delta.columnMapping.physicalName", f.name) for f in found}
+
+
+def partition_columns(spark: SparkSession, path: str) -> list[str]:
+    """Return the columns that partition the table, in order."""
+    detail = spark.sql(f"DESCRIBE DETAIL {sql_name(path)}").first()
+    return list(detail["partitionColumns"]) if detail else []
+
+
 def files(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
     """List the table's live files.
 
@@ -121,14 +140,17 @@ def files(spark: SparkSession, path: str, version: int | None = None) -> DataFra
 
     Returns
     -------
-    Columns: path, channel (int), size (bytes), rows (with those that a deletion vector hides),
-    deleted (rows that it hides).
+    Columns: path, channel (int), partition, size (bytes), rows (with those that a deletion vector
+    hides), deleted (rows that it hides). A partition is an array of structs: the name in files of
+    a partition column, and its value as text.
     """
     found = snapshot(spark, path) if version is None else snapshot_at(spark, path, version)
     table = DataFrame(found.allFiles().toDF(), spark)
+    values = F.col("partitionValues")
     return table.select(
         "path",
-        F.col(f"partitionValues.{CHANNEL}").cast("int").alias(CHANNEL),
+        values[names_in_files(spark, path).get(CHANNEL, CHANNEL)].cast("int").alias(CHANNEL),
+        F.array_sort(F.map_entries(values)).alias("partition"),
         "size",
         F.get_json_object("stats", "$.numRecords").cast("bigint").alias("rows"),
         F.coalesce(F.col("deletionVector.cardinality"), F.lit(0)).alias("deleted"),
