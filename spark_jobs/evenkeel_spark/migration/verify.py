@@ -69,9 +69,10 @@ def measure_table(
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
     shared = shared_keys(migration.before, migration.after)
     width = width_sql(migration.table.spec.state[name])
-    text = text_sql(versions[newest].schema, wide_columns(migration.table.spec.state[name]))
+    wide = wide_columns(migration.table.spec.state[name])
+    # An append may have added a column: each version is read by its own columns.
     channels = {
-        v: channel_contents(rows, migration.after, shared, width, text)
+        v: channel_contents(rows, migration.after, shared, width, text_sql(rows.schema, wide))
         for v, rows in versions.items()
     }
     totals = {v: total_content(found.values()) for v, found in channels.items()}
