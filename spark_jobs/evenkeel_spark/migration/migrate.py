@@ -19,9 +19,11 @@ from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.delta.preflight import check_comparable
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
+from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import shared_keys
 
 STEP = "migrate"
@@ -47,6 +49,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
             check_mergeable(spark, migration.table.spec)
         throttle = Throttle(spark, migration)
         if all(s == {migration.old} for s in stands.values()):
+            check_one_row_a_key(spark, migration)
             check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
         for name in names:
@@ -151,6 +154,28 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
             migration.run.url,
             "Nothing was moved: plan again, or raise the budget",
         )
+
+
+def check_one_row_a_key(spark: SparkSession, migration: Migration) -> None:
+    """Refuse a team's table that has got duplicates: verify would send all that moved back.
+
+    Raises
+    ------
+    InputError : a key has several rows where the spec says one
+    """
+    for name, part in migration.table.spec.state.items():
+        if part.rows != "one":
+            continue
+        rows, _ = state.read_newest(spark, part.path)
+        if found := duplicate_keys(rows, migration.before):
+            keys = ", ".join(quoted(c) for c in migration.table.spec.key)
+            raise InputError(
+                f"expected one row a key, found {found:,} keys with several; nothing was moved",
+                f"{name} ({part.path})",
+                f"Find them by SELECT {keys} FROM {state.sql_name(part.path)} GROUP BY {keys} "
+                "HAVING count(1) > 1, and remove what is too many; or release the table, and adopt "
+                "it with rows: many",
+            )
 
 
 def table_record(
