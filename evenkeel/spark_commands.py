@@ -53,13 +53,21 @@ def release(
         bool,
         typer.Option("--drop-columns", help="rewrite the tables without slot and channel, too"),
     ] = False,
+    registry_lost: Annotated[
+        bool,
+        typer.Option("--registry-lost", help="no registry has the epoch that the tables are under"),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what would be done, and end there")
     ] = False,
 ) -> None:
     """Take Evenkeel out of a table again: its fence and its properties go. Starts Spark."""
     open_table(table)
-    flags = {"--drop-columns": drop_columns, "--dry-run": dry_run}
+    flags = {
+        "--drop-columns": drop_columns,
+        "--registry-lost": registry_lost,
+        "--dry-run": dry_run,
+    }
     asked = ["--spec", table, "--release", *(name for name, given in flags.items() if given)]
     raise typer.Exit(submit("adopt", asked, environment()))
 

@@ -76,7 +76,7 @@ class StateTable(Strict):
         description="rows a key of a table that the team writes, and Evenkeel adopts; none: "
         "Evenkeel makes the table from events",
     )
-    partitions: list[Name] = Field(
+    partitions: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="of a team's own table: columns that partition it below channel"
     )
 

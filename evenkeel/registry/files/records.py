@@ -234,6 +234,17 @@ class BootstrapRecord(FileModel):
     state: list[str]
 
 
+class ReleaseRecord(FileModel):
+    """The release of adopted tables, until they are adopted again.
+
+    Parameters
+    ----------
+    time : when the last of them was released
+    """
+
+    time: str
+
+
 class ChannelRecord(FileModel):
     """A channel as the spec lists it."""
 

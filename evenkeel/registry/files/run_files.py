@@ -31,6 +31,7 @@ from evenkeel.registry.files.records import (
     Manifest,
     ParamsRecord,
     ProfileRecord,
+    ReleaseRecord,
     SpecChannels,
     WatchDecision,
     WindowRecord,
@@ -155,6 +156,8 @@ class RegistryFiles(Folder):
         super().__init__(store, "")
 
     bootstrap = FileOf("bootstrap.json", BootstrapRecord)
+    #: The tables are the team's again.
+    released = FileOf("released.json", ReleaseRecord)
 
     def window(self, end: date | str) -> StoredFile[WindowRecord]:
         """Return the record of the window that ends before that day."""

@@ -194,6 +194,11 @@ def put(
     return commit_constraints(spark, path, seen, added)
 
 
+def sealed(spark: SparkSession, path: str, function: PartitioningFunction) -> bool:
+    """Return whether a table admits this function alone."""
+    return _other(spark, path, function) is None
+
+
 def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFunction) -> None:
     """Refuse to write by `function` unless it is the only one that every table admits.
 

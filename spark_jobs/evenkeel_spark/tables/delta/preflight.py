@@ -97,6 +97,12 @@ def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str
     path = spec.state[name].path
     if table_version(spark, path) >= 0 and TABLE_PROPERTY not in properties(spark, path):
         registry = Registry(spec.registry)
+        if spec.plain and (mark := registry.files.released.find()) is not None:
+            raise InputError(
+                f"was released on {mark.time[:10]}",
+                f"{name} ({path})",
+                f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
+            )
         known = registry.current().tables.get(name) if registry.numbers() else None
         if known is not None and known.path == path:
             raise InputError(
