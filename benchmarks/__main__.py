@@ -19,6 +19,7 @@ ALL = (
     "incremental",
     "migrate",
     "constraint",
+    "adopt",
     "skewed_job",
     "reading",
     "watch_effect",
