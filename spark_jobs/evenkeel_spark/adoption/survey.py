@@ -28,7 +28,8 @@ from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql
 
-#: Bytes of a table that one core rewrites in a second, as `benchmarks/spark/adopt.py` prints.
+#: Bytes of a table that one core is taken to rewrite in a second, for the dry run alone. It is an
+#: assumption: `make bench ARGS=adopt` prints what a machine does.
 REWRITTEN = 10e6
 _ROWS = "_rows"
 
@@ -93,8 +94,8 @@ class Survey:
             f"{SLOT} and {CHANNEL}; version {self.version} stays readable"
         )
         yield (
-            f"{self.name}: a rewrite takes about {seconds:,.0f} s on {cores} cores, at "
-            f"{REWRITTEN / 1e6:.0f} MB a second and core (measured by `make bench ARGS=adopt`)"
+            f"{self.name}: a rewrite takes about {seconds:,.0f} s on {cores} cores, if a core "
+            f"rewrites {REWRITTEN / 1e6:.0f} MB a second (`make bench ARGS=adopt` measures it)"
         )
         yield (
             f"{self.name}: a stream that reads this table stops at that commit, and has to start "
