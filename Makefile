@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick lock wheel docs image clean distclean
+.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel docs image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -76,6 +76,10 @@ papers: setup ## run every experiment of the papers and put its figures into doc
 
 papers-quick: setup ## the same on less, printed only (minutes)
 	@$(IN_ENV) exec $(PY) -m benchmarks.papers --quick $(ARGS)
+
+shots: setup ## make the pictures of the docs in docs/img: a story in a browser on an Airflow of its own
+	@setup/chromium.sh
+	@$(IN_ENV) EVENKEEL_SHOTS=docs/img exec .venv/bin/pytest -q -n 0 -m "" tests/evenkeel_ui/browser $(ARGS)
 
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
 	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
