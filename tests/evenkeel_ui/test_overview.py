@@ -117,13 +117,13 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     site: Site, others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from evenkeel_ui import statuses
-    from evenkeel_ui.access import catalog
+    from evenkeel_ui.spec_folders import tables_with_dags
 
     monkeypatch.setattr(statuses, "LEAST", 1)
     read: list[str] = []
     real: Any = statuses._row
     monkeypatch.setattr(statuses, "_row", lambda spec: (read.append(spec.table), real(spec))[1])
-    kept, specs = statuses.Statuses(), [*catalog().specs.values()]
+    kept, specs = statuses.Statuses(), [*tables_with_dags().specs.values()]
     assert len(specs) == 3
     for count in range(1, 4):
         rows = kept.rows(specs, seconds=0)
