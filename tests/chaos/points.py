@@ -117,7 +117,7 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
     if owner is learn:
         return "reading the input"
     if owner in (adopt, release):
-        return f"REWRITE of {Path(args[1]).name}"
+        return f"REWRITE of {Path(args[0]).name}"
     if owner is Store:
         return f"{name} {args[0]}" if name != "_temporary" else Path(of).name
     return of.name
