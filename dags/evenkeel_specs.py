@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.configuration import conf
-
 from evenkeel.spec.catalog import tables_folder
 from evenkeel_airflow import report_problems
 
-configured = conf.get("evenkeel", "tables", fallback="")
-report_problems(tables_folder(Path(__file__).parents[1], configured))
+report_problems(tables_folder(Path(__file__).parents[1]))

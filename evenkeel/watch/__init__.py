@@ -1,1 +1,1 @@
-"""The watch's state between micro-batches, and the plans it makes."""
+"""What the watch keeps between micro-batches, and the plans it makes."""

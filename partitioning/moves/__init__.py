@@ -1,1 +1,1 @@
-"""Moves that a change of function makes, and in which order they are safe."""
+"""What a change of function moves, and in which order that is safe."""

@@ -1,1 +1,1 @@
-"""The load: profiles, metrics, bounds, the forecast."""
+"""What is known of the load: profiles, metrics, bounds, the forecast."""

@@ -21,12 +21,12 @@ RESOURCES: dict[str, Callable[[Floats], Floats]] = {
 
 
 def theta(alpha: float, channels: int) -> float:
-    """Return how far a channel's load may be off the mean, as a part of it (Eq. 15)."""
+    """How far a channel's load may be off the mean, as a part of it (Eq. 15)."""
     return max(alpha * channels / (alpha + channels - 1) - 1, 0.0)
 
 
 def delta(alpha: float, sigma: float, channels: int, resources: str, domain: float) -> float:
-    """Return the share of the load from which a key is tracked (Eq. 17); domain: number of keys."""
+    """Share of the load from which a key is tracked (Eq. 17); domain: number of keys."""
     allowed = sigma * theta(alpha, channels)
     each = {
         "C": 1.0,

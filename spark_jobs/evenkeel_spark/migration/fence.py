@@ -20,7 +20,6 @@ from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import about
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import check_ours
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import Plan
@@ -165,7 +164,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
     FenceError : it has none of them, or one of another epoch, or another plan has added them
     """
     path = migration.path(name)
-    check_ours(spark, migration.table.spec, name)
+    state.check_owner(spark, path, migration.table.spec.table)
     found = {
         n: sql for n, sql in constraints.of(spark, path).items() if n.startswith(constraints.OURS)
     }

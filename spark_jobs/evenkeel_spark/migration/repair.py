@@ -27,8 +27,8 @@ STEP = "repair"
 
 
 @dataclass(frozen=True)
-class TableFault:
-    """Hold what is wrong with a state table, and which of our constraints it has."""
+class Finding:
+    """What is wrong with a state table, and which of our constraints it has."""
 
     name: str
     stands: frozenset[str]
@@ -36,8 +36,8 @@ class TableFault:
 
 
 @dataclass(frozen=True, eq=False)
-class RepairTarget:
-    """Hold what a repair brings the tables to.
+class Decision:
+    """What a repair brings the tables to.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RepairTarget:
     function: PartitioningFunction
 
 
-def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[TableFault]:
+def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Finding]:
     """Bring the state tables to the current epoch. It can be killed anywhere and run again.
 
     Parameters
@@ -61,7 +61,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
 
     Returns
     -------
-    The faults of each table.
+    What was wrong with each table.
 
     Raises
     ------
@@ -85,25 +85,24 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
     if dry_run:
         return findings
     if not _settle(decided):
-        # A run was decided to publish, or began another attempt, since `_decide` looked.
+        # A run was decided to publish since `_decide` looked.
         return repair(spark, table)
     for placement in placements:
         placement.bring()
     if decided.forward is not None:
         _publish(spark, table, decided.forward)
     for migration in decided.runs:
-        # The attempt that was decided on: a later one may be half-way back by now.
-        run, digest, number = migration.run, migration.plan.digest, migration.attempt
-        if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
-            mark(run, digest, number, done=True)
+        if _verdict(migration) == ROLL_BACK:
+            number = newest_attempt(migration.run, migration.plan.digest).number
+            mark(migration.run, migration.plan.digest, number, done=True)
     return findings
 
 
-def _decide(spark: SparkSession, table: Table) -> RepairTarget:
+def _decide(spark: SparkSession, table: Table) -> Decision:
     current = table.epoch()
     runs = _unfinished(spark, table, current)
     forward = next((m for m in runs if _verdict(m) == PUBLISH), None)
-    return RepairTarget(runs, forward, current.function if forward is None else forward.after)
+    return Decision(runs, forward, current.function if forward is None else forward.after)
 
 
 def _check_decision(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
@@ -118,7 +117,7 @@ def _check_decision(spark: SparkSession, table: Table, function: PartitioningFun
         )
 
 
-def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
+def _tell(decided: Decision, findings: list[Finding], what: str) -> None:
     """Say what is wrong, and what is done, or would be."""
     epoch = decided.function.epoch
     if not findings and decided.forward is None:
@@ -135,18 +134,16 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
         say(f"{finding.name}: {what} brought to epoch {epoch}")
 
 
-def _settle(decided: RepairTarget) -> bool:
-    """Have every run roll back that is not decided; False if the decision is out of date.
+def _settle(decided: Decision) -> bool:
+    """Have every run roll back that is not decided; False if one has been decided to publish.
 
     Two runs may be decided to publish. The one that moved rows last goes forward, and with its
     epoch the other's plan has ended.
     """
     for migration in decided.runs:
-        run, digest, number = migration.run, migration.plan.digest, migration.attempt
-        if newest_attempt(run, digest).number != number:
-            return False
-        if settle(run, digest, number, ROLL_BACK) != PUBLISH:
-            mark(run, digest, number, done=False)
+        number = newest_attempt(migration.run, migration.plan.digest).number
+        if settle(migration.run, migration.plan.digest, number, ROLL_BACK) != PUBLISH:
+            mark(migration.run, migration.plan.digest, number, done=False)
         elif decided.forward is None:
             return False
     return True
@@ -154,7 +151,7 @@ def _settle(decided: RepairTarget) -> bool:
 
 def _look(
     spark: SparkSession, table: Table, name: str, function: PartitioningFunction
-) -> TableFault | None:
+) -> Finding | None:
     """Say what is wrong with a state table; None: the function's constraint is its only one."""
     path = table.spec.state[name].path
     found = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
@@ -166,7 +163,7 @@ def _look(
         wrong = f"stands under {stand}; expected {wanted} alone"
     else:
         return None
-    return TableFault(name, frozenset(found), wrong)
+    return Finding(name, frozenset(found), wrong)
 
 
 def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migration]:
@@ -174,7 +171,7 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
 
     A migration ends when its epoch is published, or when its rollback is done.
     """
-    found: dict[str, Migration | None] = {}
+    found: dict[str, Migration] = {}
     for name, part in table.spec.state.items():
         known = current.tables.get(name)
         since = -1 if known is None else known.version
@@ -184,20 +181,23 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
             digest, run = commit.meta.get("digest"), commit.meta.get("run")
             if not digest or not run or digest in found:
                 continue
-            found[str(digest)] = _migration(table, str(run), str(digest))
-    return [m for m in found.values() if m and m.plan.parent_digest == current.function.digest]
+            migration = _migration(table, str(run), str(digest))
+            if migration is None or migration.plan.parent_digest != current.function.digest:
+                continue
+            newest = newest_attempt(migration.run, migration.plan.digest)
+            if not (newest.verdict == ROLL_BACK and newest.ended):
+                found[str(digest)] = migration
+    return list(found.values())
 
 
 def _migration(table: Table, run: str, digest: str) -> Migration | None:
-    """Read the plan with that digest; None: its folder no longer has it, or it was rolled back."""
+    """Read the plan with that digest; None: its run's folder no longer has it."""
     try:
         if read_plan(table.registry.run(run)).digest != digest:
             return None
-        migration = approved_migration(table, run, digest)
-        newest = newest_attempt(migration.run, digest)
-        return None if newest.verdict == ROLL_BACK and newest.ended else migration
+        return approved_migration(table, run, digest)
     except (DamagedError, FenceError, InputError) as error:
-        say(f"run {run}: its files cannot be used, and it does not go forward: {error}")
+        say(f"run {run}: its plan cannot be used, and the tables go back: {error}")
         return None
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from evenkeel.local_env import environment
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from tests.support.docs.readme import ROOT, TEXT, block
+from tests.project.test_readme import ROOT, TEXT, block
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -89,7 +89,7 @@ def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
 
 
 def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_path: Path) -> None:
-    jobs = re.findall(r"(\.venv/bin/evenkeel job (?:bootstrap|apply_window) --spec[^`]*)`", TEXT)
+    jobs = re.findall(r"spark_jobs/(?:bootstrap|apply_window)\.py --spec[^`\n]*", TEXT)
     assert len(jobs) == 2
     spec, data = tmp_path / "sales.yaml", tmp_path / "sales"
     spec.write_text(re.sub(r"s3a?://lake", str(tmp_path), block("yaml")) + "null_keys: drop\n")
@@ -97,7 +97,8 @@ def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_pat
     # What the README's window holds comes after the tables were made.
     for job, days, first in zip(jobs, (7, 1), (FIRST - timedelta(days=7), FIRST), strict=True):
         sales(data / f"{first}.parquet", days, first)
-        run(*(str(spec) if word == "tables/sales.yaml" else word for word in job.split()))
+        words = [str(spec) if w in ("...", "tables/sales.yaml") else w for w in job.split()]
+        run("spark-submit", *words)
     table = Table(load_spec(spec))
     events = pq.read_table(data).to_pandas()
     found = spark.read.format("delta").load(table.spec.state["sales"].path).toPandas()

@@ -1,3 +1,0 @@
-"""Fixtures of the tests of inspect."""
-
-from tests.support.worlds.shop import shop  # noqa: F401
