@@ -89,7 +89,7 @@ def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
 
 
 def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_path: Path) -> None:
-    jobs = re.findall(r"spark_jobs/(?:bootstrap|apply_window)\.py --spec[^`\n]*", TEXT)
+    jobs = re.findall(r"(\.venv/bin/evenkeel job (?:bootstrap|apply_window) --spec[^`]*)`", TEXT)
     assert len(jobs) == 2
     spec, data = tmp_path / "sales.yaml", tmp_path / "sales"
     spec.write_text(re.sub(r"s3a?://lake", str(tmp_path), block("yaml")) + "null_keys: drop\n")
@@ -97,8 +97,7 @@ def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_pat
     # What the README's window holds comes after the tables were made.
     for job, days, first in zip(jobs, (7, 1), (FIRST - timedelta(days=7), FIRST), strict=True):
         sales(data / f"{first}.parquet", days, first)
-        words = [str(spec) if w in ("...", "tables/sales.yaml") else w for w in job.split()]
-        run("spark-submit", *words)
+        run(*(str(spec) if word == "tables/sales.yaml" else word for word in job.split()))
     table = Table(load_spec(spec))
     events = pq.read_table(data).to_pandas()
     found = spark.read.format("delta").load(table.spec.state["sales"].path).toPandas()
@@ -124,7 +123,8 @@ def test_a_place_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     spec.write_text(block("yaml").replace("s3://", "nowhere://"))
     assert run("evenkeel", "epochs", str(spec), code=2).strip().splitlines() == [
         "evenkeel: error: nowhere://lake/evenkeel/sales: cannot be reached (Protocol not known: "
-        "nowhere). Install what fsspec needs for it"
+        "nowhere). Try: pip install what fsspec needs for it; `evenkeel doctor` looks at the whole "
+        "set-up"
     ]
 
 
