@@ -1,6 +1,6 @@
 // Finds the channel of a key, bit for bit as Spark finds it.
 //
-// docs/reference/FUNCTION.md is the specification. It needs Node 16 or newer, or a browser, and no
+// docs/reference/FUNCTION.md is the specification. It is tested with Node 20, and needs no
 // library. Test it with: node evenkeel.mjs ../vectors.txt
 
 const SEED = 42n;
