@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick lock wheel clean distclean
+.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel docs image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -77,6 +77,10 @@ papers: setup ## run every experiment of the papers and put its figures into doc
 papers-quick: setup ## the same on less, printed only (minutes)
 	@$(IN_ENV) exec $(PY) -m benchmarks.papers --quick $(ARGS)
 
+shots: setup ## make the pictures of the docs in docs/img: a story in a browser on an Airflow of its own
+	@setup/chromium.sh
+	@$(IN_ENV) EVENKEEL_SHOTS=docs/img exec .venv/bin/pytest -q -n 0 -m "" tests/evenkeel_ui/browser $(ARGS)
+
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
 	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.lock pyproject.toml
@@ -85,6 +89,15 @@ wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another
 	@rm -rf dist build
 	@.venv/bin/pip wheel -q --no-deps --no-build-isolation -w dist .
 	@ls dist/evenkeel-$(or $(ARGS),*)-py3-none-any.whl
+
+docs: ## pack the README, the changelog and docs/ into dist (ARGS=0.1.0 names the archive)
+	@mkdir -p dist
+	@git archive --format=tar.gz --prefix=evenkeel-$(or $(ARGS),docs)/ -o dist/evenkeel-docs-$(or $(ARGS),docs).tar.gz \
+		HEAD README.md CHANGELOG.md LICENSE docs
+	@ls dist/evenkeel-docs-*.tar.gz
+
+image: ## build the image of docker-compose.yml (ARGS=name:tag; ENGINE=podman)
+	@$(or $(ENGINE),docker) build -t $(or $(ARGS),evenkeel:dev) -f deploy/Dockerfile .
 
 clean: ## remove what runs have left (.run)
 	@rm -rf .run

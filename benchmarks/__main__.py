@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +13,13 @@ ALL = (
     "gedik_default",
     "frontier_scale",
     "own_bytes",
+    "plan_speed",
     "routing",
     "learn",
     "incremental",
     "migrate",
     "constraint",
+    "adopt",
     "skewed_job",
     "reading",
     "watch_effect",
@@ -22,7 +27,9 @@ ALL = (
     "dag_start",
 )
 #: Takes so long that it is run by name alone.
-LONG = ("at_scale", "unseen")
+LONG = ("at_scale", "unseen", "competitive")
+#: A ratio as `benchmarks.spark.pairs` prints it.
+RATIO = re.compile(r"; ratio ([\d.]+) \(of ")
 
 
 def module_of(name: str) -> str:
@@ -32,19 +39,43 @@ def module_of(name: str) -> str:
     return f"benchmarks.{file.parent.name}.{name}"
 
 
+def run(name: str, times: int) -> int:
+    """Run one benchmark so many times, each in a process of its own; return the worst exit code.
+
+    Several runs end with the median of each ratio that they print, and its spread between runs.
+    """
+    ratios: dict[str, list[float]] = {}
+    codes = []
+    for _ in range(times):
+        print(f"== {name}", flush=True)
+        command = [sys.executable, "-m", module_of(name)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout or ():
+                print(line, end="", flush=True)
+                if found := RATIO.search(line):
+                    ratios.setdefault(line.split(": ")[0], []).append(float(found[1]))
+        codes.append(process.returncode)
+    for what, found in ratios.items() if times > 1 else ():
+        print(
+            f"{what}: median of {len(found)} runs {statistics.median(found):.3f} "
+            f"({min(found):.3f} to {max(found):.3f})",
+            flush=True,
+        )
+    return max(codes)
+
+
 def main() -> int:
     """Run the named benchmarks, or all but the long ones; return non-zero if one failed to run."""
-    wanted = sys.argv[1:] or ALL
-    if unknown := set(wanted) - {*ALL, *LONG}:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ALL + LONG))
+    parser.add_argument("--times", type=int, default=1, help="how often to run each")
+    options = parser.parse_args()
+    if unknown := set(options.names) - {*ALL, *LONG}:
         sys.stderr.write(
             f"evenkeel: error: no benchmark {sorted(unknown)}. There are: {', '.join(ALL + LONG)}\n"
         )
         return 2
-    codes = []
-    for name in wanted:
-        print(f"== {name}", flush=True)
-        codes.append(subprocess.call([sys.executable, "-m", module_of(name)]))
-    return max(codes)
+    return max(run(name, options.times) for name in options.names or ALL)
 
 
 if __name__ == "__main__":

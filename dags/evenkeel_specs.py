@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from airflow.configuration import conf
+
 from evenkeel.spec.catalog import tables_folder
 from evenkeel_airflow import report_problems
 
-report_problems(tables_folder(Path(__file__).parents[1]))
+configured = conf.get("evenkeel", "tables", fallback="")
+report_problems(tables_folder(Path(__file__).parents[1], configured))

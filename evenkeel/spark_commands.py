@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from evenkeel.local_env import environment
-from evenkeel.submit import job_names, submit
+from evenkeel.submit import submit
 from evenkeel.table import open_table
 
 TableName = Annotated[
@@ -53,19 +53,29 @@ def release(
         bool,
         typer.Option("--drop-columns", help="rewrite the tables without slot and channel, too"),
     ] = False,
+    registry_lost: Annotated[
+        bool,
+        typer.Option("--registry-lost", help="no registry has the epoch that the tables are under"),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what would be done, and end there")
     ] = False,
 ) -> None:
     """Take Evenkeel out of a table again: its fence and its properties go. Starts Spark."""
     open_table(table)
-    flags = {"--drop-columns": drop_columns, "--dry-run": dry_run}
+    flags = {
+        "--drop-columns": drop_columns,
+        "--registry-lost": registry_lost,
+        "--dry-run": dry_run,
+    }
     asked = ["--spec", table, "--release", *(name for name, given in flags.items() if given)]
     raise typer.Exit(submit("adopt", asked, environment()))
 
 
 def job(
-    name: Annotated[str, typer.Argument(help=f"one of: {', '.join(job_names())}")],
+    name: Annotated[
+        str, typer.Argument(help="such as bootstrap or apply_window; a wrong name lists all")
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(help="options of the job")] = None,
     submit_options: Annotated[
         str,

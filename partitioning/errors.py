@@ -36,7 +36,7 @@ class InputError(EvenkeelError):
 
 
 class SetupError(InputError):
-    """What is installed or configured cannot work; the message ends with how to look at it all."""
+    """The installation or a setting cannot work; the message ends with how to look at it all."""
 
     def __init__(self, what: str, where: str | None = None, fix: str | None = None) -> None:
         super().__init__(what, where, "; ".join(filter(None, (fix, DOCTOR))))
@@ -61,7 +61,7 @@ class GateError(EvenkeelError):
 
 
 class UnreachableError(EvenkeelError):
-    """What the work runs on cannot be reached now: trying again may help."""
+    """A service that the work needs cannot be reached now: trying again may help."""
 
     #: EX_TEMPFAIL of sysexits.h.
     exit_code = 75

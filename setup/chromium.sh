@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Sees to a Chromium for the tests of pages: one that is there, else Debian's, with apt where that is allowed
 # without asking. Where it cannot be had, those tests are skipped and say so: this never fails.
+# `playwright install chromium` is no way instead: it downloads from cdn.playwright.dev, which a network with package
+# registries alone does not reach (tried 2026-11-24: "Failed to download Chrome for Testing"), and apt does.
 set -euo pipefail
 
 for program in chromium chromium-browser google-chrome google-chrome-stable; do

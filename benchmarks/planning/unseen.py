@@ -2,87 +2,61 @@
 
 Each stream is played window by window. A plan is made from what was known then, and the next window
 gives its imbalance (1 is perfect). "moved" is the share of the load that changes channel, a window.
-"sum" is both together, and "ms" the time of one plan with its forecast, in milliseconds.
+"sum" is both together, and "ms" the CPU time of one plan with its forecast, in milliseconds.
+
+"frontier" is the product's planner with `decay: auto` and no `max_imbalance`, planning in each
+window. "last window" and the decays are the same with a fixed decay. "default spec" is a spec
+without any setting: it rebalances only if `decide` says so. "reference" knows each key's load.
 
 A hash decides which keys share a slot, and one hash is not a measurement. So keys are salted
-several times. "over frontier" is the paired difference in the sum, with its standard error over the
-hashes. A difference over 0 means that frontier, as specs have it by default, is better.
+several times. "frontier less" is the paired difference in the sum, with its standard error over the
+hashes. Under 0, frontier is better. The rule, for each rival: below (frontier's mean is at most the
+rival's), level (it is higher, by one standard error at most), or FAILS.
 
 Choices, such as the set of decays, were made on half of the sets. The other half is only reported.
 
-    python -m benchmarks.planning.unseen [--hashes 5] [--channels 10,20] [--sets flights,zipf]
+    python -m benchmarks.planning.unseen [--hashes 5] [--channels 5,10,20] [--sets flights,zipf]
+    python -m benchmarks.planning.unseen --half report --jobs 2 --windows 365
     python -m benchmarks.planning.unseen --file events.parquet --key user --time at --every 1d
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
+from itertools import product, starmap
+from typing import Any
 
 import numpy as np
 
-from benchmarks.planning.unseen_reference import ReferencePlanner
-from benchmarks.planning.unseen_sets import SETS, DataSet
+from benchmarks.planning.unseen_players import OURS, PLAYERS, RIVALS, Result
+from benchmarks.planning.unseen_sets import SETS, WINDOWS_PLAYED, DataSet
 from evenkeel.backtest.arguments import parse_channels
-from evenkeel.backtest.scoring import Forecasts, backtest
 from evenkeel.backtest.windows import Series, read_series, salted
 from partitioning.workload.profile import Floats
 
-#: Imbalance of the next window, load moved a window, and seconds a plan.
-Result = tuple[float, float, float]
-Player = Callable[[Series, int], Result]
-OURS = "frontier"
-DECAYS = (0.2, 0.5, 0.8)
+#: Results of each player, float64 (hashes, 3): imbalance, moved, seconds.
+Found = dict[str, Floats]
+HALVES = {"choice": True, "report": False}
 
 
-def play_frontier(
-    series: Series, channels: int, forecasts: Forecasts = Forecasts.own, decay: float | None = None
-) -> Result:
-    """Play a stream with the product's own planner."""
-    scores = list(backtest(series, [OURS], [channels], forecasts=forecasts, decay=decay))
-    return (
-        float(np.mean([s.imbalance for s in scores])),
-        float(np.mean([s.moved for s in scores[1:] or scores])),
-        float(np.mean([s.plan_seconds for s in scores])),
-    )
+@lru_cache(maxsize=2)
+def _series(data: DataSet, most: int) -> Series:
+    return data.series(most)
 
 
-def play_reference(series: Series, channels: int) -> Result:
-    """Play a stream with the reference planner."""
-    planner, found = ReferencePlanner(series, channels), []
-    loads = np.zeros((len(series.windows), series.keys))
-    for own, window in zip(loads, series.windows, strict=True):
-        own[np.searchsorted(series.hashes, window.hashes)] = window.load
-    for load, unseen in pairwise(loads):
-        before, began = planner.owners(), time.process_time()
-        planner.learn(load)
-        seconds, after = time.process_time() - began, planner.owners()
-        there = np.bincount(after, unseen, channels)
-        moved = float(load[before != after].sum() / load.sum())
-        found.append((float(there.max() / there.mean()), moved, seconds))
-    even, moved, seconds = np.array(found).T
-    return float(even.mean()), float(moved[1:].mean() if len(moved) > 1 else 0), seconds.mean()
+def play(data: DataSet, most: int, players: Sequence[str], count: int, salt: int) -> list[Result]:
+    """Play a set with each player, for one number of channels and one salt of the keys.
 
-
-PLAYERS: dict[str, Player] = {
-    OURS: play_frontier,
-    "last window": partial(play_frontier, forecasts=Forecasts.none),
-    **{f"decay {decay:g}": partial(play_frontier, decay=decay) for decay in DECAYS},
-    "reference": play_reference,
-}
-
-
-def measure(series: Series, channels: int, hashes: int) -> dict[str, Floats]:
-    """Return each planner's results, float64 (hashes, 3); the salts are 1, 2, ..."""
-    rows: dict[str, list[Result]] = {name: [] for name in PLAYERS}
-    for salt in range(1, hashes + 1):
-        own = salted(series, salt)
-        for name, player in PLAYERS.items():
-            rows[name].append(player(own, channels))
-    return {name: np.array(found) for name, found in rows.items()}
+    The list is empty if the set's file is missing.
+    """
+    try:
+        own = salted(_series(data, most), salt)
+    except FileNotFoundError:
+        return []
+    return [PLAYERS[name](own, count) for name in players]
 
 
 def mean_and_error(values: Floats) -> tuple[float, float]:
@@ -91,62 +65,90 @@ def mean_and_error(values: Floats) -> tuple[float, float]:
     return float(values.mean()), float(error)
 
 
-def lines(name: str, found: dict[str, Floats]) -> Iterable[str]:
+def sums(values: Floats) -> Floats:
+    """Return imbalance + moved of each hash, (hashes,)."""
+    return values[:, 0] + values[:, 1]
+
+
+def verdict(less: float, error: float) -> str:
+    """Return how the rule judges a paired difference in the sum, frontier less a rival."""
+    if less <= 0:
+        return "below"
+    return "level" if less <= error else "FAILS"
+
+
+def lines(name: str, found: Found) -> Iterable[str]:
     """Yield a line for each planner of a set."""
-    ours = found[OURS][:, :2].sum(axis=1)
     for planner, values in found.items():
-        milliseconds = 1000 * values[:, 2].mean()
         even, even_error = mean_and_error(values[:, 0])
-        both = values[:, :2].sum(axis=1)
-        over, over_error = mean_and_error(both - ours)
-        yield (
-            f"{name:26}{planner:12}{even:>8.4f} ±{even_error:<7.4f}{values[:, 1].mean():>7.2%}"
-            f"{both.mean():>9.4f}{over:>+9.4f} ±{over_error:<7.4f}{milliseconds:>7.1f}"
+        text = (
+            f"{name:30}{planner:13}{even:>8.4f} ±{even_error:<7.4f}{values[:, 1].mean():>7.2%}"
+            f"{sums(values).mean():>9.4f}"
         )
+        told = f"{'':27}"
+        if planner != OURS and OURS in found:
+            less, error = mean_and_error(sums(found[OURS]) - sums(values))
+            rule = verdict(less, error) if planner in RIVALS else ""
+            told = f"{less:>+10.4f} ±{error:<7.4f} {rule:7}"
+        yield f"{text}{told}{1000 * values[:, 2].mean():>7.1f}"
         name = ""
 
 
 HEADER = (
-    f"{'set':26}{'planner':12}{'imbalance':>17}{'moved':>7}{'sum':>9}{'over frontier':>18}{'ms':>7}"
+    f"{'set':30}{'planner':13}{'imbalance':>17}{'moved':>7}{'sum':>9}{'frontier less':>19}"
+    f" {'rule':7}{'ms':>7}"
 )
 
 
-def summary(title: str, every: Sequence[dict[str, Floats]]) -> Iterable[str]:
-    """Yield the means over sets, and on how many of them frontier is beaten."""
-    yield f"{title}: means over {len(every)} rows of sets and channels"
-    for planner in PLAYERS if every else ():
-        values = np.array([found[planner].mean(axis=0) for found in every])
-        gaps = [
-            mean_and_error((found[planner] - found[OURS])[:, :2].sum(axis=1)) for found in every
-        ]
-        lower, beaten = sum(g < 0 for g, _ in gaps), sum(g < -e for g, e in gaps)
-        even, moved, milliseconds = values.mean(axis=0) * (1, 1, 1000)
-        told = (
-            "" if planner == OURS else f"  below frontier in {lower}, by over one error in {beaten}"
+def summary(title: str, every: Sequence[Found]) -> Iterable[str]:
+    """Yield a line a planner: means over the rows of a half, and how often the rule is kept."""
+    yield f"{title}: means over {len(every)} rows"
+    for planner in every[0] if every else ():
+        rows = [f[planner] for f in every]
+        even, moved, seconds = (float(np.mean([r[:, i].mean() for r in rows])) for i in range(3))
+        text = (
+            f"  {planner:13}{even:>8.4f}{moved:>8.2%}{even + moved:>9.4f}{1000 * seconds:>8.1f} ms"
         )
-        yield (
-            f"  {planner:12}{even:>8.4f}{moved:>8.2%}{even + moved:>9.4f}{milliseconds:>8.1f} ms"
-            f"{told}"
-        )
+        if planner in RIVALS and OURS in every[0]:
+            told = [mean_and_error(sums(f[OURS]) - sums(f[planner])) for f in every]
+            counts = dict.fromkeys(("below", "level", "FAILS"), 0)
+            for less, error in told:
+                counts[verdict(less, error)] += 1
+            text += f"  frontier less {np.mean([t[0] for t in told]):+.4f}: " + ", ".join(
+                f"{word} {count}" for word, count in counts.items()
+            )
+        yield text
 
 
-def report(sets: Sequence[DataSet], channels: Sequence[int], hashes: int) -> None:
+def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
     """Print a table of each half of the sets, and its summary."""
-    for choice in (True, False):
-        title = "Sets for choices" if choice else "Sets that are only reported"
-        print(f"\n{title}, {hashes} hashes\n{HEADER}")
+    players = given.players.split(",") if given.players else list(PLAYERS)
+    channels, salts = parse_channels(given.channels), range(1, given.hashes + 1)
+    for half in given.half.split(","):
+        tasks = list(product([s for s in sets if s.choice is HALVES[half]], channels))
+        runs = ((data, given.windows, players, n, salt) for data, n in tasks for salt in salts)
+        results = _played(list(runs), given.jobs)
+        title = f"Sets for {half}"
+        print(f"\n{title}, {given.hashes} hashes\n{HEADER}")
         every = []
-        for data in (s for s in sets if s.choice is choice):
-            try:
-                series = data.series()
-            except FileNotFoundError as error:
-                print(f"{data.name}: left out, EVENKEEL_DATA has no {error.args[0].name}")
+        for data, count in tasks:
+            rows = [next(results) for _ in salts]
+            if not rows[0]:
+                print(f"{data.name}: left out, EVENKEEL_DATA lacks its file")
                 continue
-            for count in channels:
-                found = measure(series, count, hashes)
-                every.append(found)
-                print("\n".join(lines(f"{data.name}, N = {count}", found)), flush=True)
+            found = {p: np.array([r[i] for r in rows]) for i, p in enumerate(players)}
+            every.append(found)
+            print("\n".join(lines(f"{data.name}, N = {count}", found)), flush=True)
         print("\n".join(summary(title, every)), flush=True)
+
+
+def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result]]:
+    """Yield the results of each run in order; with several jobs, each in a process of its own."""
+    if jobs == 1:
+        yield from starmap(play, runs)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(play, *zip(*runs, strict=True))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -154,8 +156,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="unseen", description="Compare planners on unseen windows"
     )
     parser.add_argument("--hashes", type=int, default=5, help="how often keys are salted")
-    parser.add_argument("--channels", default="10", help="numbers of channels, as 10,20")
+    parser.add_argument("--channels", default="5,10,20", help="numbers of channels, as 5,10,20")
     parser.add_argument("--sets", default="", help="parts of names of sets, as flights,zipf")
+    parser.add_argument("--half", default="choice,report", help="choice, report, or both")
+    parser.add_argument("--windows", type=int, default=WINDOWS_PLAYED, help="most windows of a set")
+    parser.add_argument("--players", default="", help="names of planners; default: all")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--file", help="your own stream: Parquet, CSV or text")
     parser.add_argument("--key", default="line", help="its key columns, as a,b")
     parser.add_argument("--weight", help="its column of each row's load")
@@ -169,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         cut = {name: getattr(given, name) for name in ("weight", "rows", "time", "every")}
         keys = given.key.split(",")
         sets = [DataSet("own", partial(read_series, given.file, keys, **cut), choice=False)]
-    report(sets, parse_channels(given.channels), given.hashes)
+    report(sets, given)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from benchmarks.papers.data import DATA
 from evenkeel.backtest.windows import Series, Window, read_series
@@ -22,10 +24,11 @@ from partitioning.function.hashing import key_hash
 from partitioning.streams.zipf_stream import KEY, zipf
 from partitioning.workload.profile import Floats
 
-#: Windows of a set at most, the first ones: a plan each, for every hash and planner.
-WINDOWS = 60
+#: Windows of a set at most, by default: a plan each, for every hash and planner.
+WINDOWS_PLAYED = 40
 #: Windows, keys and rows a window of a generated stream.
 MADE_WINDOWS, MADE_KEYS, MADE_ROWS = 30, 5_000, 50_000
+WORDS, RETAIL, IRC = "novel_words.parquet", "online_retail.parquet", "irc_users.parquet"
 Ints = npt.NDArray[np.int64]
 
 
@@ -37,10 +40,18 @@ class DataSet:
     make: Callable[[], Series]
     choice: bool
 
-    def series(self) -> Series:
-        """Return its first `WINDOWS` windows; FileNotFoundError if its file is missing."""
+    def series(self, most: int = WINDOWS_PLAYED) -> Series:
+        """Return its windows, at most so many; FileNotFoundError if its file is missing.
+
+        Of a longer stream that is half of them from the beginning and half from the end.
+        """
         made = self.make()
-        return replace(made, windows=made.windows[:WINDOWS])
+        count = len(made.windows)
+        if count <= most:
+            return made
+        return replace(
+            made, windows=made.windows[: most // 2] + made.windows[count - most + most // 2 :]
+        )
 
 
 def _file(name: str, key: str, **cut: object) -> Series:
@@ -48,6 +59,24 @@ def _file(name: str, key: str, **cut: object) -> Series:
     if not path.exists():
         raise FileNotFoundError(path)
     return read_series(str(path), [key], **cut)  # type: ignore[arg-type]
+
+
+def _retail(key: str, every: str) -> Series:
+    return _file(RETAIL, key, time="InvoiceDate", every=every)
+
+
+def _quantity(every: str) -> Series:
+    """Return items sold by stock code; returned items, of negative quantity, do not count."""
+    path = DATA / RETAIL
+    if not path.exists():
+        raise FileNotFoundError(path)
+    sold = pq.read_table(path, columns=["StockCode", "Quantity", "InvoiceDate"])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sold.parquet"
+        pq.write_table(sold.filter(pc.greater(sold["Quantity"], 0)), file)
+        return read_series(
+            str(file), ["StockCode"], weight="Quantity", time="InvoiceDate", every=every
+        )
 
 
 @cache
@@ -151,10 +180,13 @@ def _bidders() -> Series:
 
 #: Half of the sets are for choices (True); the others are only reported.
 SETS: tuple[DataSet, ...] = (
-    DataSet("words", partial(_file, "novel_words.parquet", "word", rows=25_000), True),
-    DataSet("retail stock, week", partial(_file, "online_retail.parquet", "StockCode",
-                                          time="InvoiceDate", every="1w"), False),
-    DataSet("irc users", partial(_file, "irc_users.parquet", "user", rows=25_000), False),
+    DataSet("words", partial(_file, WORDS, "word", rows=25_000), True),
+    DataSet("retail stock, day", partial(_retail, "StockCode", "1d"), True),
+    DataSet("retail stock, week", partial(_retail, "StockCode", "1w"), False),
+    DataSet("retail customer, week", partial(_retail, "CustomerID", "1w"), False),
+    DataSet("retail quantity, week", partial(_quantity, "1w"), False),
+    DataSet("irc users", partial(_file, IRC, "user", rows=25_000), False),
+    DataSet("irc characters", partial(_file, IRC, "user", rows=50_000, weight="chars"), True),
     *(
         DataSet(f"flights {'+'.join(key)}, {span}", partial(_flights, key, every), choice)
         for key, chosen in (

@@ -21,10 +21,10 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.daily_sketches import Passes, sketch_days
 from evenkeel_spark.events.heavy_hitters import COUNTED
 from evenkeel_spark.jobs.generate import zipf_rows
-from evenkeel_spark.jobs.learn import HEAVY_SHARE
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.runtime.task_metrics import job_group, stages
 from partitioning.function.function import KeyColumn
+from partitioning.workload.profile import HEAVY_SHARE
 
 
 def shuffled(spark: SparkSession, action: Callable[[], object]) -> int:

@@ -5,24 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.extras import check_airflow, installed, require
-
 if TYPE_CHECKING:
     from evenkeel_airflow.loading import load_tables, report_problems
     from evenkeel_airflow.operators import ApplyWindow, SparkJob
+    from evenkeel_airflow.task_group import RebalanceTaskGroup
 
-check_airflow(installed("apache-airflow"))
-require(
-    "airflow",
-    "airflow.sdk",
-    "airflow.providers.apache.spark",
-    "airflow.providers.standard",
-)
-
-__all__ = ["ApplyWindow", "SparkJob", "load_tables", "report_problems"]
+__all__ = ["ApplyWindow", "RebalanceTaskGroup", "SparkJob", "load_tables", "report_problems"]
 
 _MODULES = {
     "ApplyWindow": "evenkeel_airflow.operators",
+    "RebalanceTaskGroup": "evenkeel_airflow.task_group",
     "SparkJob": "evenkeel_airflow.operators",
     "load_tables": "evenkeel_airflow.loading",
     "report_problems": "evenkeel_airflow.loading",
@@ -30,7 +22,20 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use (PEP 562): Airflow reads the provider's metadata alone."""
+    """Check the installation and import a public name, on its first use (PEP 562).
+
+    The import of this package checks nothing. Every Airflow command imports it, to read the
+    provider's metadata, and an error there would stop all of Airflow.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from evenkeel.extras import check_airflow, installed, require
+
+    check_airflow(installed("apache-airflow"))
+    require(
+        "airflow",
+        "airflow.sdk",
+        "airflow.providers.apache.spark",
+        "airflow.providers.standard",
+    )
     return getattr(import_module(_MODULES[name]), name)

@@ -41,6 +41,12 @@ def release(spec: TableSpec, file: str) -> DAG | None:
                 title="Drop columns",
                 description="Rewrite the tables without slot and channel, too.",
             ),
+            "registry_lost": Param(
+                False,
+                type="boolean",
+                title="Registry lost",
+                description="Release tables whose epoch no registry has any more.",
+            ),
             "dry_run": _dry_run("Show what would be taken out; change nothing."),
         },
         description=f"Take Evenkeel out of the tables of {spec.table}",
@@ -50,6 +56,7 @@ def release(spec: TableSpec, file: str) -> DAG | None:
         flags = {
             "--dry-run": "{{ 'yes' if params.dry_run else '' }}",
             "--drop-columns": "{{ 'yes' if params.drop_columns else '' }}",
+            "--registry-lost": "{{ 'yes' if params.registry_lost else '' }}",
         }
         arguments = {"--spec": file, "--release": "yes", **flags}
         op.SparkJob(task_id="release", job="adopt", arguments=arguments)

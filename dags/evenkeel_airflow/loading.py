@@ -8,24 +8,28 @@ load_tables(globals(), "/opt/tables")  # Airflow looks for the words airflow and
 from __future__ import annotations
 
 import logging
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
+from airflow.exceptions import AirflowException
 from airflow.sdk import DAG, get_parsing_context
 
 from evenkeel.extras import SetupError
-from evenkeel.spec.catalog import EvenkeelError, InputError, load_catalog
+from evenkeel.spec.catalog import EvenkeelError, InputError, load_catalog, named_folder
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import adoption_dags, table_dags
-from evenkeel_airflow.operators import schedule_problem
+from evenkeel_airflow.notifiers import attach
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseNotifier
 
 #: Prefix of a DAG's id -> what builds it.
-KINDS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
+DAG_BUILDERS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
     "rebalance": table_dags.rebalance,
     "roll_back": table_dags.roll_back,
     "maintain": table_dags.maintain,
@@ -39,7 +43,11 @@ KINDS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
 log = logging.getLogger(__name__)
 
 
-def load_tables(namespace: dict[str, Any], folder: str | Path | None = None) -> None:
+def load_tables(
+    namespace: dict[str, Any],
+    folder: str | Path | None = None,
+    notifiers: Sequence[BaseNotifier] = (),
+) -> None:
     """Put the DAGs of every table spec of a folder into a DAG file's namespace.
 
     A wrong spec has no DAGs, and a warning in the log of the DAG processor: an error here would
@@ -53,6 +61,7 @@ def load_tables(namespace: dict[str, Any], folder: str | Path | None = None) -> 
     namespace : `globals()` of the DAG file, where Airflow looks for DAGs
     folder : where the specs are; default: `$EVENKEEL_TABLES`, or `tables` in the section
         `[evenkeel]` of Airflow's configuration
+    notifiers : Airflow calls them if a plan waits for approval, and if a gate fails
 
     Raises
     ------
@@ -61,10 +70,11 @@ def load_tables(namespace: dict[str, Any], folder: str | Path | None = None) -> 
     place = _checked(folder)
     wanted = get_parsing_context().dag_id
     for path, spec in _specs(place, wanted):
-        for kind, build in KINDS.items():
+        for kind, build in DAG_BUILDERS.items():
             if wanted not in (None, name := f"{kind}_{spec.table}"):
                 continue
             if (dag := build(spec, str(path))) is not None:
+                attach(notifiers, dag.tasks if notifiers else ())
                 namespace[name] = dag
 
 
@@ -84,7 +94,9 @@ def report_problems(folder: str | Path | None = None) -> None:
 def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]:
     """Yield the right specs; of a wanted DAG that of its table alone, if one file names it."""
     if wanted is not None:
-        tables = [wanted.removeprefix(f"{kind}_") for kind in KINDS if wanted.startswith(kind)]
+        tables = [
+            wanted.removeprefix(f"{kind}_") for kind in DAG_BUILDERS if wanted.startswith(kind)
+        ]
         named = [file for file in _files(folder) if _table(file) in tables]
         if not tables:
             return
@@ -106,16 +118,25 @@ def _right_and_wrong(folder: Path) -> tuple[dict[Path, TableSpec], list[str]]:
     problems = [str(problem) for problem in catalog.problems]
     right = {}
     for file, spec in catalog.specs.items():
-        if problem := schedule_problem(spec.schedule):
+        if problem := _schedule_problem(spec.schedule):
             problems.append(f"{file}: schedule: {problem}")
         else:
             right[file] = spec
     return right, problems
 
 
+def _schedule_problem(schedule: str | list[str] | None) -> str | None:
+    """Return why Airflow refuses a schedule; None if it accepts it."""
+    try:
+        made = table_dags.schedule_of(schedule)
+        DAG("schedule", schedule=made, start_date=datetime(2024, 1, 1, tzinfo=UTC)).validate()
+    except (AirflowException, ValueError) as error:
+        return f"{error} (got {schedule!r})"
+    return None
+
+
 def _checked(folder: str | Path | None) -> Path:
-    if not folder:
-        folder = os.environ.get("EVENKEEL_TABLES") or conf.get("evenkeel", "tables", fallback="")
+    folder = folder or named_folder(conf.get("evenkeel", "tables", fallback=""))
     if not folder:
         raise SetupError(
             "expected a folder of table specs, got none",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import DAG, Asset, Param, TriggerRule, XComArg
 from pendulum import datetime
 
 from evenkeel.spec.table_spec import TableSpec
@@ -12,7 +12,7 @@ from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
 from evenkeel_airflow.params import RELEARN, SAFETY, WINDOW_END, rebalance_params
 
-RUN, DIGEST = "{{ run_id }}", "{{ ti.xcom_pull(task_ids='plan') }}"
+THIS_RUN = "{{ run_id }}"
 COMMON = {"start_date": datetime(2024, 1, 1), "catchup": False, "max_active_runs": 1}
 
 
@@ -20,19 +20,26 @@ def rebalance(spec: TableSpec, file: str) -> DAG:
     """Build the DAG that learns, decides, plans, asks, moves, checks and publishes."""
     with DAG(
         f"rebalance_{spec.table}",
-        schedule=spec.schedule,
+        schedule=schedule_of(spec.schedule),
         description=f"Keep {spec.table} even over its channels",
         tags=["evenkeel", spec.table],
         **COMMON,
     ) as dag:
-        decided = tasks.decide(file)
-        planned = tasks.plan(file, decided)
-        learn(file) >> decided
-        carry_out(spec, file, planned)
+        whole_rebalance(spec, file)
     # Only now: each new task copies the params that its DAG has by then, which takes longer than
     # all else here. A run gives a task the DAG's params anyway.
     dag.params.update(rebalance_params(spec))
     return dag
+
+
+def schedule_of(schedule: str | list[str] | None) -> str | list[Asset] | None:
+    """Return what Airflow takes for a spec's schedule: a list names assets.
+
+    Raises
+    ------
+    ValueError : an asset's URI is one that Airflow refuses
+    """
+    return [Asset(uri) for uri in schedule] if isinstance(schedule, list) else schedule
 
 
 def roll_back(spec: TableSpec, file: str) -> DAG:
@@ -154,7 +161,7 @@ def watch(spec: TableSpec, file: str) -> DAG | None:
         looked = op.Watch(
             task_id="watch",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back")],
-            arguments={"--spec": file, "--run": RUN},
+            arguments={"--spec": file, "--run": THIS_RUN},
         )
         planned = tasks.plan_watch(file)
         looked >> planned
@@ -162,17 +169,27 @@ def watch(spec: TableSpec, file: str) -> DAG | None:
     return dag
 
 
+def whole_rebalance(spec: TableSpec, file: str) -> None:
+    """Create the tasks of a rebalance in the DAG or task group of the moment."""
+    decided = tasks.decide(file)
+    planned = tasks.plan(file, decided)
+    learn(file) >> decided
+    carry_out(spec, file, planned)
+
+
 def learn(file: str) -> op.SparkJob:
     """Create the task that learns a profile; every plan starts from one."""
     end = "{{ params.window_end or '' }}"
     relearn = "{{ 'yes' if params.relearn else '' }}"
-    arguments = {"--spec": file, "--run": RUN, "--end": end, "--relearn": relearn}
+    arguments = {"--spec": file, "--run": THIS_RUN, "--end": end, "--relearn": relearn}
     return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
 
 
-def carry_out(spec: TableSpec, file: str, planned: object) -> None:
+def carry_out(spec: TableSpec, file: str, planned: XComArg) -> None:
     """Create the tasks that follow every plan, and connect them."""
-    arguments = {"--spec": file, "--run": RUN, "--digest": DIGEST}
+    # In a task group, the id of the task `plan` has the group's name before it.
+    digest = f"{{{{ ti.xcom_pull(task_ids='{planned.operator.task_id}') }}}}"
+    arguments = {"--spec": file, "--run": THIS_RUN, "--digest": digest}
     validated = tasks.validate_plan(file)
     approved = op.Approve(task_id="approve", spec=file)
     migrated = op.SparkJob(task_id="migrate", job="migrate", arguments=arguments)

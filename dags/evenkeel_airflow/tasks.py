@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, TriggerRule, task
 
@@ -19,10 +19,21 @@ from evenkeel_airflow.airflow_versions import (
 )
 from evenkeel_airflow.operators import RETRIES, one_line, run_name, task_states
 
+if TYPE_CHECKING:
+    from evenkeel.pipeline.steps import Params
+
 
 def folder(spec: str, ti: Any) -> str:
     """Return the name of the folder of a task's run."""
     return run_name(spec, ti.dag_id, ti.run_id)
+
+
+def asked(ti: Any, params: Any) -> Params:
+    """Return what a run was asked for. A task group leaves out Params that are its DAG's own."""
+    from evenkeel.pipeline.steps import Params
+
+    grouped = "." in ti.task_id
+    return Params.of({n: v for n, v in params.items() if not grouped or n in Params.model_fields})
 
 
 @task(**RETRIES)
@@ -31,7 +42,7 @@ def decide(spec: str, *, ti: Any = None, params: Any = None) -> dict[str, Any]:
     from evenkeel.pipeline import steps
 
     with one_line():
-        decision = steps.decide(spec, folder(spec, ti), steps.Params.of(dict(params)))
+        decision = steps.decide(spec, folder(spec, ti), asked(ti, params))
     print(f"{'Rebalance' if decision.rebalance else 'No rebalance'}: {decision.reason}")
     return decision.to_dict()
 
@@ -44,7 +55,7 @@ def plan(spec: str, decision: Mapping[str, Any], *, ti: Any = None, params: Any 
     if not decision["rebalance"]:
         raise AirflowSkipException(decision["reason"])
     with one_line():
-        return steps.plan(spec, folder(spec, ti), steps.Params.of(dict(params)))
+        return steps.plan(spec, folder(spec, ti), asked(ti, params))
 
 
 @task(task_id="plan", **RETRIES)
@@ -116,7 +127,7 @@ def report(spec: str, *, ti: Any = None) -> str | None:
     print(f"evenkeel: measures: {json.dumps({**whose, **numbers}, sort_keys=True)}")
     for name, value in numbers.items():
         gauge(f"evenkeel.{whose['table']}.{name}", value)
-    states = task_states(ti, ti.run_id)
+    states = task_states(ti, ti.run_id, ti.task_id)
     failed = [name for name, state in states.items() if state == "failed"]
     if failed:
         back = ", and was rolled back" if states.get("roll_back") == "success" else ""

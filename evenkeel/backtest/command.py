@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from evenkeel.backtest import scoring as tests
+from evenkeel.backtest import scoring
 from evenkeel.backtest.arguments import parse_channels, parse_names, parse_options
 from evenkeel.backtest.scoring import Forecasts
 from partitioning.errors import InputError
@@ -22,51 +22,59 @@ class Lines(StrEnum):
     jsonl = "jsonl"
 
 
+Input = Annotated[
+    str, typer.Argument(help="Parquet, CSV, or text with one key per line (column `line`)")
+]
+Key = Annotated[str, typer.Option(metavar="COL[,COL]", help="columns of the key")]
+Channels = Annotated[str, typer.Option(metavar="N[,N...]", help="numbers of channels")]
+Strategy = Annotated[str, typer.Option(metavar="NAME[,NAME...]", help="strategies to compare")]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COL", help="column of each row's load; default: 1 per row")
+]
+Rows = Annotated[int | None, typer.Option(metavar="N", help="rows per window")]
+Time = Annotated[str | None, typer.Option(metavar="COL", help="column of the time")]
+Every = Annotated[
+    str | None,
+    typer.Option(help="length of a window in time: a number and s, m, h, d or w; default: 1d"),
+]
+Option = Annotated[
+    list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
+]
+Forecast = Annotated[
+    Forecasts,
+    typer.Option(
+        help="strategies that plan for a forecast of the next window: own (frontier alone), "
+        "none, or all; oracle gives all of them the next window itself"
+    ),
+]
+Decay = Annotated[
+    float | None,
+    typer.Option(help="weight of a window against the one after it; default: found by error"),
+]
+Hashes = Annotated[
+    int, typer.Option(help="play all so often, each time with other hashes of the keys")
+]
+Limit = Annotated[int | None, typer.Option(metavar="ROWS", help="read at most this many rows")]
+Format = Annotated[Lines, typer.Option(help="a table of means, or one JSON line per score")]
+Html = Annotated[str | None, typer.Option(metavar="OUT", help="also write a page with charts")]
+
+
 def backtest(
-    input: Annotated[
-        str, typer.Argument(help="Parquet, CSV, or text with one key per line (column `line`)")
-    ],
-    key: Annotated[str, typer.Option(metavar="COL[,COL]", help="columns of the key")],
-    channels: Annotated[str, typer.Option(metavar="N[,N...]", help="numbers of channels")],
-    strategy: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="strategies to compare")
-    ] = "frontier",
-    weight: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="column of each row's load; default: 1 per row"),
-    ] = None,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="rows per window")] = None,
-    time: Annotated[str | None, typer.Option(metavar="COL", help="column of the time")] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(help="length of a window in time: a number and s, m, h, d or w; default: 1d"),
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME.k=v", help="an option of a strategy")
-    ] = None,
-    forecast: Annotated[
-        Forecasts,
-        typer.Option(
-            help="strategies that plan for a forecast of the next window: own (frontier alone), "
-            "none, or all; oracle gives all of them the next window itself"
-        ),
-    ] = Forecasts.own,
-    decay: Annotated[
-        float | None,
-        typer.Option(help="weight of a window against the one after it; default: found by error"),
-    ] = None,
-    hashes: Annotated[
-        int, typer.Option(help="play all so often, each time with other hashes of the keys")
-    ] = 1,
-    limit: Annotated[
-        int | None, typer.Option(metavar="ROWS", help="read at most this many rows")
-    ] = None,
-    format: Annotated[
-        Lines, typer.Option(help="a table of means, or one JSON line per score")
-    ] = Lines.table,
-    html: Annotated[
-        str | None, typer.Option(metavar="OUT", help="also write a page with charts")
-    ] = None,
+    input: Input,
+    key: Key,
+    channels: Channels,
+    strategy: Strategy = "frontier",
+    weight: Weight = None,
+    rows: Rows = None,
+    time: Time = None,
+    every: Every = None,
+    option: Option = None,
+    forecast: Forecast = Forecasts.own,
+    decay: Decay = None,
+    hashes: Hashes = 1,
+    limit: Limit = None,
+    format: Format = Lines.table,
+    html: Html = None,
 ) -> None:
     """Compare strategies on past data; score each function on the next, unseen window."""
     from evenkeel.backtest.console import followed, show
@@ -74,7 +82,7 @@ def backtest(
 
     names = parse_names(strategy, "--strategy")
     counts, options = parse_channels(channels), parse_options(option or [])
-    tests.check(names, counts, options)
+    scoring.check(names, counts, options)
     if html and not Path(html).parent.is_dir():
         raise InputError("the folder of this file does not exist", html, "Create the folder first")
     if html and Path(html).is_dir():
@@ -91,7 +99,7 @@ def backtest(
     for note in series.notes:
         sys.stderr.write(f"evenkeel: {note}\n")
     total = (len(series.windows) - 1) * len(names) * len(counts) * hashes
-    run = tests.backtest(
+    run = scoring.backtest(
         series,
         names,
         counts,

@@ -12,7 +12,7 @@ from rich.table import Table
 from evenkeel.backtest.scoring import Score
 
 #: Columns of the table; they fit a terminal of 80 characters.
-COLUMNS = (
+TABLE_COLUMNS = (
     "strategy", "N", "imbalance", "worst", "floor", "learned", "moved", "keys", "explicit",
     "copies", "plan s",
 )  # fmt: skip
@@ -38,7 +38,7 @@ def followed(scores: Iterable[Score], total: int) -> Iterator[Score]:
 
 
 def means(scores: Iterable[Score]) -> list[list[str]]:
-    """Return a row of `COLUMNS` for each strategy and number of channels, in order of arrival."""
+    """Return rows of `TABLE_COLUMNS`, one a strategy and number of channels, as they came."""
     groups: dict[tuple[str, int], list[Score]] = {}
     for score in scores:
         groups.setdefault((score.strategy, score.channels), []).append(score)
@@ -64,7 +64,7 @@ def show(scores: Iterable[Score], windows: int) -> None:
     """Print the table of means on stdout, and standard errors where there are several hashes."""
     scores = list(scores)
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in COLUMNS:
+    for column in TABLE_COLUMNS:
         grid.add_column(column, justify="left" if column == "strategy" else "right", no_wrap=True)
     for row in means(scores):
         grid.add_row(*row)

@@ -20,7 +20,7 @@ from partitioning.function.hashing import KEY_TYPES
 from partitioning.workload.profile import Floats
 
 LINE = "line"
-FAR = "a time is outside of the years 1 to 9999"
+OUTSIDE_OF_YEARS = "a time is outside of the years 1 to 9999"
 #: Weights must be below this and above 1 / this, so that sums and squares stay finite.
 MOST_WEIGHT = 1e100
 #: Microseconds since 1970 of the first and last time that Python can show as a date.
@@ -163,7 +163,7 @@ def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
     except pa.ArrowException as error:
         wrong = f"times must be dates, timestamps or ISO text, got type {kind}"
         raise InputError(
-            FAR if pa.types.is_timestamp(kind) else wrong, f"column {name!r}"
+            OUTSIDE_OF_YEARS if pa.types.is_timestamp(kind) else wrong, f"column {name!r}"
         ) from error
     if micros.null_count:
         raise InputError(
@@ -171,7 +171,7 @@ def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
         )
     found = micros.to_numpy()
     if len(found) and not (found.min() >= EARLIEST and found.max() <= LATEST):
-        raise InputError(FAR, f"column {name!r}")
+        raise InputError(OUTSIDE_OF_YEARS, f"column {name!r}")
     return found
 
 

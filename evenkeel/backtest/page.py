@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenkeel.backtest.console import COLUMNS, LEGEND, later, means
+from evenkeel.backtest.console import LEGEND, TABLE_COLUMNS, later, means
 from evenkeel.backtest.scoring import Score
 from evenkeel.render.charts import NARROW, WIDE
 from evenkeel.render.formatting import imbalance_text, percent_text, template
@@ -57,7 +57,7 @@ def write_page(path: str, scores: Sequence[Score], title: str) -> None:
         )
     legend = LEGEND.format(windows=parts[0]["windows"])
     page = template("backtest.html.j2").render(
-        title=title, parts=parts, columns=COLUMNS, legend=legend
+        title=title, parts=parts, columns=TABLE_COLUMNS, legend=legend
     )
     try:
         Path(path).write_text(page, encoding="utf-8")

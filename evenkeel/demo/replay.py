@@ -34,7 +34,7 @@ from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
 from partitioning.errors import EvenkeelError, InputError
 
-FLIGHTS = "flights.parquet"
+FLIGHTS_FILE = "flights.parquet"
 #: File with the URL and passwords of a running `make up`.
 UP = "up.json"
 
@@ -206,7 +206,7 @@ def _run_all(
 def write_missing_flights(tables: list[Table], view: View) -> None:
     """Write the flights to the path that the specs read, unless the file exists."""
     for path in {Path(t.spec.input.path) for t in tables}:
-        if path.name == FLIGHTS and not path.is_file():
+        if path.name == FLIGHTS_FILE and not path.is_file():
             view.note(f"writing the flights of 2013 to {path}")
             write_flights(path)
 

@@ -94,7 +94,7 @@ def input_days(table: Table) -> tuple[date, date]:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    from evenkeel.backtest.inputs import FAR
+    from evenkeel.backtest.inputs import OUTSIDE_OF_YEARS
 
     source, column = table.spec.input, table.spec.input.time
     try:
@@ -127,7 +127,7 @@ def input_days(table: Table) -> tuple[date, date]:
         ends = pc.min_max(times).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))
     except OverflowError as error:
-        raise InputError(f"{column}: {FAR}", source.path) from error
+        raise InputError(f"{column}: {OUTSIDE_OF_YEARS}", source.path) from error
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error

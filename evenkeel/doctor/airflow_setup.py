@@ -6,6 +6,8 @@ to it.
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import shutil
 import subprocess
@@ -13,29 +15,55 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from evenkeel.doctor.finding import Finding, Status
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"
+#: Seconds for one answer of the `airflow` command, which first imports Airflow.
+LONGEST_ANSWER = 120
+_CONNECTION = "spark_default"
+#: In the extra of a connection to YARN: where the resource manager answers.
+RM_ADDRESS = "yarn_resourcemanager_webapp_address"
+_ADD = f"airflow connections add {_CONNECTION} --conn-type spark --conn-host 'local[*]'"
 
 
 def look_at_airflow() -> Iterator[Finding]:
-    """Look at the DAGs folder and at the plugin."""
-    yield dags_folder(setting("core", "dags_folder"))
-    yield plugin()
-    yield connection()
+    """Look at the `airflow` command, the DAGs folder, the plugin and the connection."""
+    code, said = ask("config", "get-value", "core", "dags_folder")
+    if code != 0:
+        fix = "Run `airflow config get-value core dags_folder` and correct what it says"
+        yield Finding("the airflow command", Status.wrong, said, fix)
+        return
+    yield dags_folder(said)
+    yield plugin(setting("core", "plugins_folder"))
+    yield from connection()
+
+
+def ask(*arguments: str) -> tuple[int | None, str]:
+    """Run an Airflow command; return its exit code and the last line that it prints.
+
+    The code is None if there is no such command or no answer; the text then says why.
+    """
+    airflow = airflow_program()
+    if airflow is None:
+        return None, "there is no `airflow` beside this Python or on PATH"
+    try:
+        done = subprocess.run(
+            [airflow, *arguments], capture_output=True, text=True, timeout=LONGEST_ANSWER
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"{airflow} did not answer within {LONGEST_ANSWER} seconds"
+    except OSError as error:
+        return None, f"{airflow} cannot be run ({error})"
+    lines = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip()
+    return done.returncode, lines.splitlines()[-1] if lines else ""
 
 
 def setting(section: str, key: str) -> str | None:
     """Return a value of Airflow's configuration, or None if Airflow does not answer."""
-    airflow = airflow_program()
-    if airflow is None:
-        return None
-    asked = subprocess.run(
-        [airflow, "config", "get-value", section, key], capture_output=True, text=True, timeout=120
-    )
-    lines = asked.stdout.strip().splitlines()
-    return lines[-1] if asked.returncode == 0 and lines else None
+    code, said = ask("config", "get-value", section, key)
+    return said or None if code == 0 else None
 
 
 def airflow_program() -> str | None:
@@ -43,44 +71,102 @@ def airflow_program() -> str | None:
     return shutil.which("airflow", path=str(Path(sys.executable).parent)) or shutil.which("airflow")
 
 
-def dags_folder(folder: str | None) -> Finding:
+def dags_folder(folder: str) -> Finding:
     """Judge whether some file in Airflow's DAGs folder loads the tables."""
     what = "Airflow's DAGs folder"
-    if folder is None:
-        fix = "Run `airflow config list` and correct what it says"
-        return Finding(what, Status.wrong, "Airflow does not tell it", fix)
     if not Path(folder).is_dir():
         fix = "Create it, or correct core.dags_folder"
         return Finding(what, Status.wrong, f"{folder}: there is no such folder", fix)
+    for file, _ in _loaders(folder):
+        return Finding(what, Status.ok, f"{file} loads the tables")
+    fix = f"Put a DAG file there: {_LINES}"
+    return Finding(what, Status.warning, f"{folder}: no file loads the tables", fix)
+
+
+def loaded_folders(folder: str) -> list[Path]:
+    """Return the folders of specs that DAG files name literally in `load_tables`."""
+    found = []
+    for _, text in _loaders(folder):
+        try:
+            calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+        except SyntaxError:
+            continue
+        for call in calls:
+            named = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "folder")]
+            ours = ast.unparse(call.func).rpartition(".")[2] == "load_tables"
+            if ours and named and isinstance(named[0], ast.Constant):
+                found.append(Path(str(named[0].value)))
+    return found
+
+
+def _loaders(folder: str) -> Iterator[tuple[Path, str]]:
+    """Yield each DAG file that calls `load_tables`, and its text."""
     for file in sorted(Path(folder).rglob("*.py")):
         try:
             text = file.read_text()
         except (OSError, UnicodeDecodeError):
             continue
         if re.search(r"^[^#\n]*\bload_tables\(", text, re.M):
-            return Finding(what, Status.ok, f"{file} loads the tables")
-    fix = f"Put a DAG file there: {_LINES}"
-    return Finding(what, Status.warning, f"{folder}: no file loads the tables", fix)
+            yield file, text
 
 
-def plugin() -> Finding:
-    """Judge whether Airflow can find the pages, by the entry point of an installation."""
+def plugin(folder: str | None) -> Finding:
+    """Judge whether Airflow can find the pages: by an entry point, or in its plugins folder."""
+    what = "Airflow's plugin"
     if any(found.name == "evenkeel" for found in entry_points(group="airflow.plugins")):
-        return Finding("Airflow's plugin", Status.ok, "registered by the installation")
+        return Finding(what, Status.ok, "registered by the installation")
+    file = Path(folder or "") / "evenkeel_plugin.py"
+    if folder and file.is_file():
+        return Finding(what, Status.ok, str(file))
     fix = "Install the wheel (pip install evenkeel), or set core.plugins_folder to plugins/"
-    return Finding("Airflow's plugin", Status.warning, "not registered", fix)
+    return Finding(what, Status.warning, f"not registered, and {file} is not there", fix)
 
 
-def connection() -> Finding:
-    """Judge whether Airflow has the connection that the jobs are submitted by."""
-    what, airflow = "connection spark_default", airflow_program()
-    asked = airflow and subprocess.run(
-        [airflow, "connections", "get", "spark_default", "-o", "json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    if asked and asked.returncode == 0:
-        return Finding(what, Status.ok, "there")
-    fix = "airflow connections add spark_default --conn-type spark --conn-host 'local[*]'"
-    return Finding(what, Status.wrong, "not found", fix)
+def connection() -> Iterator[Finding]:
+    """Look at the connection that jobs are submitted by, and at the program that submits them."""
+    what = f"connection {_CONNECTION}"
+    code, said = ask("connections", "get", _CONNECTION, "-o", "json")
+    try:
+        found = json.loads(said)[0] if code == 0 else None
+    except (ValueError, LookupError):
+        found = None
+    if not isinstance(found, dict):
+        yield Finding(what, Status.wrong, said[:120] or "not found", _ADD)
+        return
+    extra = found.get("extra_dejson") or {}
+    yield mode(what, _master(found), extra)
+    yield submit_on_path(extra.get("spark-binary") or "spark-submit")
+
+
+def mode(what: str, master: str, extra: dict[str, Any]) -> Finding:
+    """Judge a connection's master and deploy mode."""
+    chosen = extra.get("deploy-mode") or "client"
+    said = f"{master}, deploy mode {chosen}"
+    if master in ("", "spark://"):
+        return Finding(what, Status.wrong, "it names no master as its host", _ADD)
+    if chosen == "cluster" and master.startswith("spark://"):
+        fix = "Set deploy-mode to client: a standalone cluster runs no Python drivers"
+        return Finding(what, Status.wrong, said, fix)
+    if chosen == "cluster" and "yarn" in master and not extra.get(RM_ADDRESS):
+        fix = f"Set {RM_ADDRESS} in its extra: without it a retry cannot find its driver again"
+        return Finding(what, Status.warning, said, fix)
+    return Finding(what, Status.ok, said)
+
+
+def submit_on_path(program: str) -> Finding:
+    """Judge whether Airflow's tasks find the program: they look on PATH alone."""
+    what = "spark-submit for Airflow's tasks"
+    if found := shutil.which(program):
+        return Finding(what, Status.ok, found)
+    beside = shutil.which(program, path=str(Path(sys.executable).parent))
+    folder = Path(beside).parent if beside else "the folder of spark-submit"
+    fix = f"Start Airflow with {folder} on PATH"
+    return Finding(what, Status.wrong, f"{program} is not on PATH", fix)
+
+
+def _master(found: dict[str, Any]) -> str:
+    """Return the master of a connection, put together as Airflow's Spark hook does it."""
+    kind, host, port = (found.get(name) or "" for name in ("conn_type", "host", "port"))
+    whole = kind == "spark" and host and ("://" in host or not port)
+    master = host if whole else f"{kind}://{host}"
+    return f"{master}:{port}" if port else master

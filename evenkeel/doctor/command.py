@@ -13,14 +13,15 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from evenkeel.doctor.airflow_setup import look_at_airflow
+from evenkeel.doctor.airflow_setup import loaded_folders, look_at_airflow, setting
 from evenkeel.doctor.finding import Finding, Status
-from evenkeel.doctor.packages import look_at_packages, spark_defaults
+from evenkeel.doctor.jars import spark_defaults
+from evenkeel.doctor.packages import look_at_packages
 from evenkeel.doctor.stores import look_at_table
 from evenkeel.extras import installed
 from evenkeel.local_env import environment
 from evenkeel.render.answer_format import As, Format
-from evenkeel.spec.catalog import load_catalog, tables_folder
+from evenkeel.spec.catalog import load_catalog, named_folder
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError
@@ -76,12 +77,24 @@ def _specs(tables: Sequence[str]) -> Iterator[TableSpec | Finding]:
             except EvenkeelError as error:
                 yield Finding(f"spec {table}", Status.wrong, str(error), "Correct the spec")
         return
-    folder = tables_folder(Path.cwd())
-    if not folder.is_dir():
-        fix = "Set EVENKEEL_TABLES to the folder of your specs"
-        yield Finding("specs", Status.warning, f"{folder}: there is no such folder", fix)
-        return
-    catalog = load_catalog(folder)
-    for problem in catalog.problems:
-        yield Finding("spec", Status.wrong, str(problem), "Correct the spec")
-    yield from catalog.specs.values()
+    for folder in _folders():
+        if not folder.is_dir():
+            fix = "Set EVENKEEL_TABLES to the folder of your specs"
+            yield Finding("specs", Status.warning, f"{folder}: there is no such folder", fix)
+            continue
+        catalog = load_catalog(folder)
+        for problem in catalog.problems:
+            yield Finding("spec", Status.wrong, str(problem), "Correct the spec")
+        yield from catalog.specs.values()
+
+
+def _folders() -> list[Path]:
+    """Return the folders of specs: the named one, or those that DAG files load, or ./tables."""
+    airflow = installed("apache-airflow") is not None
+    # Airflow takes seconds to answer, so ask it only if the variable is not set.
+    if (named := named_folder(None)) or (
+        airflow and (named := named_folder(setting("evenkeel", "tables")))
+    ):
+        return [named]
+    dags = setting("core", "dags_folder") if airflow else None
+    return (loaded_folders(dags) if dags else []) or [Path("tables").resolve()]

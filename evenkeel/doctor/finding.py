@@ -19,7 +19,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, how it is, what was found, and what to do about it."""
+    """Hold what was looked at, how it is, what was found, and what to do about it."""
 
     what: str
     status: Status

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import evenkeel
 from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor.jars import delta_jars
 from evenkeel.extras import (
     LEAST_AIRFLOW,
     TESTED_AIRFLOW,
     TESTED_DELTA,
     TESTED_PYTHON,
     TESTED_SPARK,
-    delta_package,
     installed,
 )
 from evenkeel.submit import spark_submit
@@ -98,45 +98,6 @@ def submit_program() -> Finding:
         return Finding("spark-submit", Status.ok, found)
     fix = "Set SPARK_HOME, or add the folder of spark-submit to PATH"
     return Finding("spark-submit", Status.wrong, "not found", fix)
-
-
-def spark_defaults() -> dict[str, str]:
-    """Return the settings of spark-defaults.conf, from where Spark would read it."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    settings = {}
-    try:
-        lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines() if folder else []
-    except OSError:
-        lines = []
-    for line in lines:
-        if setting := re.match(r"\s*(spark\.[^\s=]+)[\s=]+(.*\S)", line):
-            settings[setting[1]] = setting[2]
-    return settings
-
-
-def delta_jars(spark: str) -> Finding:
-    """Judge whether Spark's own settings bring Delta's jars, and whether they are for this Spark.
-
-    The settings of an Airflow connection are not seen from here.
-    """
-    series = ".".join(spark.split(".")[:2])
-    wanted = delta_package(spark)
-    conf = spark_defaults()
-    named = [conf.get(f"spark.{key}", "") for key in ("jars", "jars.packages")]
-    folders = [os.environ.get("SPARK_HOME", "") + "/jars/*"]
-    folders += conf.get("spark.driver.extraClassPath", "").split(":")
-    for folder in folders:
-        named += map(str, Path(folder).parent.glob("delta-spark_*.jar")) if folder else []
-    found = re.findall(r"delta-spark_((?:\d\.\d_)?2\.1\d[-:][0-9.]+[0-9])", " ".join(named))
-    if not found:
-        fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"
-        return Finding("Delta's jars", Status.warning, "none in spark-defaults.conf", fix)
-    built = re.match(r"(\d\.\d)_", found[0])
-    if built and built[1] != series:
-        said = f"for Spark {built[1]}, and this is Spark {spark}"
-        return Finding("Delta's jars", Status.wrong, said, f"Use {wanted}")
-    return Finding("Delta's jars", Status.ok, f"delta-spark_{found[0]}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What a table's spec names: its input is read, its state folders and registry are written."""
+"""Places that a spec names: its input is read, its state folders and registry are written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import fsspec
 
 from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import reached
 from evenkeel.spec.table_spec import TableSpec
@@ -30,6 +31,9 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
     conf : Spark's settings
     """
     yield readable(f"{spec.table}: input", spec.input.path)
+    places = [spec.input.path, *(state.path for state in spec.state.values())]
+    if any(place.startswith("s3a://") for place in places):
+        yield s3_connector(f"{spec.table}: connector of S3", conf)
     for name, state in spec.state.items():
         yield writable(f"{spec.table}: state {name}", state.path)
         yield log_store(f"{spec.table}: log store of {name}", state.path, conf)

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.migration_records import Progress, RolledBack
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.files.stored_file import StoredFile
-from partitioning.errors import EvenkeelError
-
-T = TypeVar("T", Progress, RolledBack)
+from evenkeel.registry.verdict import read_rolled_back
+from partitioning.errors import DamagedError, EvenkeelError
 
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
 #: them cost more reads.
-LOOKED_AT = 100
+SEARCHED_RUNS = 100
 #: Folder of the marks.
 MARKS = "moving"
 
@@ -36,6 +32,7 @@ class HalfMoved:
     epoch : number of the epoch that it was to publish
     rows, planned : rows moved so far, and rows to move; None: the run has reported none yet
     undoing : a rollback has begun and has not ended
+    damaged : the file that is torn, so that nobody knows how far a rollback is; None: none is
     """
 
     run: str
@@ -44,6 +41,7 @@ class HalfMoved:
     rows: float | None = None
     planned: float | None = None
     undoing: bool = False
+    damaged: str | None = None
 
     @property
     def done(self) -> str:
@@ -82,13 +80,21 @@ def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
 
     Raises
     ------
-    DamagedError : a file of the run is torn
+    DamagedError : the record of a run is torn, and no other run has left the table half moved
     """
+    torn = None
     marked = marked_runs(registry)
-    if marked:
-        found = (find_half_moved(registry, registry.run(name)) for name in marked)
-        return next((half for half in found if half is not None), None)
-    for name in names[:LOOKED_AT]:
+    for name in marked:
+        try:
+            half = find_half_moved(registry, registry.run(name))
+        except DamagedError as error:
+            torn = error
+            continue
+        if half is not None:
+            return half
+    if torn is not None:
+        raise torn
+    for name in () if marked else names[:SEARCHED_RUNS]:
         run = registry.run(name)
         if run.migration.exists():
             return find_half_moved(registry, run)
@@ -96,25 +102,31 @@ def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
 
 
 def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
-    """Return this run's migration if it has begun and not ended. Errors as in `half_moved`."""
+    """Return this run's migration if it has begun and not ended.
+
+    Raises
+    ------
+    DamagedError : its record of the migration is torn
+    """
     record = run.migration.find()
     if record is None:
         return None
     if (known := registry.numbers()) and record.epoch <= known[-1]:
         # The epoch was published, by this plan or by another one. The tables have reached it since.
         return None
-    mark = _of_plan(run.rolled_back, record.digest)
-    if mark is not None and mark.done:
-        return None
-    half = HalfMoved(run.name, record.digest, record.epoch, undoing=mark is not None)
-    progress = _of_plan(run.progress, record.digest)
-    return half if progress is None else replace(half, rows=progress.rows, planned=progress.planned)
-
-
-def _of_plan(file: StoredFile[T], digest: str) -> T | None:
-    """Read what a file says about the plan with this digest; None: nothing, or it is damaged."""
+    half = HalfMoved(run.name, record.digest, record.epoch)
+    try:
+        mark = read_rolled_back(run, record.digest)
+    except DamagedError as error:
+        # Nobody knows whether it was rolled back. To say that it was would hide rows.
+        half = replace(half, damaged=str(error))
+    else:
+        if mark is not None and mark.done:
+            return None
+        half = replace(half, undoing=mark is not None)
     # Progress is only a help: an unfinished migration must be reported without it, too.
     with suppress(EvenkeelError):
-        content = file.find()
-        return content if content is not None and content.digest == digest else None
-    return None
+        progress = run.progress.find()
+        if progress is not None and progress.digest == record.digest:
+            half = replace(half, rows=progress.rows, planned=progress.planned)
+    return half

@@ -13,6 +13,8 @@ from evenkeel.render.vega import AFTER, FAIR, LEFT, MUTED, Spec, draw
 
 #: Windows with a label below the axis, by pixels of a label.
 _LABEL = 84
+#: Texts of points, for people who cannot see them.
+_DESCRIBED = {"description": {"field": "text", "type": "nominal"}}
 
 
 def windows_svg(
@@ -55,41 +57,50 @@ def windows_svg(
         "scale": {"zero": False},
         "axis": {"title": None, "tickCount": 5},
     }
+    layers = [*_epoch_layers(windows, x), _line_layer(windows, values, x, y)]
+    if trigger is not None:
+        level = {"values": [{"value": trigger, "text": f"trigger {trigger:g}"}]}
+        mark = {"type": "rule", "color": FAIR, "strokeWidth": 1.25}
+        layers.append({"data": level, "mark": mark, "encoding": {"y": y, **_DESCRIBED}})
+    return draw({"layer": layers}, width, 200, label=label, right=30)
+
+
+def _line_layer(
+    windows: Sequence[PastWindow], values: Sequence[float | None], x: Spec, y: Spec
+) -> Spec:
     points = [
         {"end": w.end, "value": v, "text": f"{w.end}: {imbalance_text(v)}, epoch {w.epoch}"}
         for w, v in zip(windows, values, strict=True)
         if v is not None and math.isfinite(v)
     ]
+    return {
+        "data": {"values": points},
+        "mark": {
+            "type": "line",
+            "color": AFTER,
+            "strokeWidth": 2,
+            "point": {"color": AFTER, "size": 36},
+        },
+        "encoding": {"x": x, "y": y, **_DESCRIBED},
+    }
+
+
+def _epoch_layers(windows: Sequence[PastWindow], x: Spec) -> list[Spec]:
+    """Return a dashed line, and its label, where a new epoch came."""
     came = [
         {"end": new.end, "text": f"epoch {new.epoch}"}
         for old, new in itertools.pairwise(windows)
         if old.epoch != new.epoch
     ]
-    seen = {"description": {"field": "text", "type": "nominal"}}
-    layers: list[Spec] = [
+    return [
         {
             "data": {"values": came},
             "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3], "strokeWidth": 1},
-            "encoding": {"x": x, **seen},
+            "encoding": {"x": x, **_DESCRIBED},
         },
         {
             "data": {"values": came},
             "mark": {"type": "text", "color": MUTED, "align": "left", "dx": 4, "aria": False},
             "encoding": {"x": x, "y": {"value": 8}, "text": {"field": "text", "type": "nominal"}},
         },
-        {
-            "data": {"values": points},
-            "mark": {
-                "type": "line",
-                "color": AFTER,
-                "strokeWidth": 2,
-                "point": {"color": AFTER, "size": 36},
-            },
-            "encoding": {"x": x, "y": y, **seen},
-        },
     ]
-    if trigger is not None:
-        level = {"values": [{"value": trigger, "text": f"trigger {trigger:g}"}]}
-        mark = {"type": "rule", "color": FAIR, "strokeWidth": 1.25}
-        layers.append({"data": level, "mark": mark, "encoding": {"y": y, **seen}})
-    return draw({"layer": layers}, width, 200, label=label, right=30)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from threading import Lock
 
 from cachetools import LRUCache, cached
@@ -12,13 +13,12 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import KeptFiles
 from evenkeel.registry.profiles import run_names
 from partitioning.errors import EvenkeelError
-from partitioning.workload.metrics import channel_loads, imbalance
-from partitioning.workload.profile import Profile
+from partitioning.workload.metrics import channel_loads, fair_shares, imbalance
 
 #: Windows of a page, and newest runs to search for their profiles. More of them cost reads.
 MOST, LOOKED_AT = 24, 60
 #: Past windows cached in a process: some kilobytes each with a thousand channels.
-KEPT = 512
+CACHED_WINDOWS = 512
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PastWindow:
 
 @dataclass(frozen=True)
 class ChannelSeconds:
-    """What the task of one channel took to fold a window: its rows, and seconds."""
+    """Hold the rows that one channel's task folded in a window, and its seconds."""
 
     window: str
     rows: int
@@ -61,24 +61,38 @@ def past_windows(registry: Registry, problems: list[str]) -> list[PastWindow]:
     If several runs have learned a window, the newest counts. A damaged file becomes a line in
     `problems`.
     """
-    found: dict[str, PastWindow] = {}
+    found = islice(_newest_first(registry, problems), MOST)
+    return sorted(found, key=lambda window: window.end)
+
+
+def over_since(registry: Registry, trigger: float) -> str | None:
+    """Return the end of the first window since which every one was over the trigger.
+
+    None: the newest window was not, or no run has learned one. Windows count on the epoch that was
+    current then. This reads no more of them than it needs, and at most `MOST`.
+    """
+    since = None
+    for window in islice(_newest_first(registry, []), MOST):
+        if window.imbalance <= trigger:
+            break
+        since = window.end
+    return since
+
+
+def _newest_first(registry: Registry, problems: list[str]) -> Iterator[PastWindow]:
+    """Yield each window once, by the newest run that has learned it."""
     folders: list[KeptFiles] = [registry.run(name) for name in run_names(registry)[:LOOKED_AT]]
     folders += [registry.archive(n) for n in reversed(registry.numbers()[-MOST:])]
+    seen: set[str] = set()
     for folder in folders:
-        if len(found) == MOST:
-            break
-        if not folder.profile.exists() or not folder.learned.exists():
-            continue
-        if folder.watch_decision.exists():
-            continue
         try:
             window = _window(registry, folder)
         except EvenkeelError as error:
             problems.append(str(error))
             continue
-        if window.end:
-            found.setdefault(window.end, window)
-    return [found[end] for end in sorted(found)]
+        if window is not None and window.end and window.end not in seen:
+            seen.add(window.end)
+            yield window
 
 
 def channel_seconds(registry: Registry, channel: int) -> list[ChannelSeconds]:
@@ -96,27 +110,29 @@ def channel_seconds(registry: Registry, channel: int) -> list[ChannelSeconds]:
     ]
 
 
-def _window(registry: Registry, folder: KeptFiles) -> PastWindow:
-    file = folder.profile
-    data, where = folder.read(file.name), file.path
-    number = folder.learned.read().epoch
-    return _loads(hashlib.sha256(data).hexdigest(), registry, number, data, where)
+def _window(registry: Registry, folder: KeptFiles) -> PastWindow | None:
+    """Return the window that a folder has a profile of; None: it has none, or that of a watch.
+
+    The folder is listed once. Its files are read only if this process does not know them yet.
+    """
+    files = folder.stamps()
+    if folder.watch_decision.name in files:
+        return None
+    own = [files.get(file.name) for file in (folder.profile, folder.learned)]
+    return None if None in own else _loads(tuple(own), registry, folder)
 
 
 @cached(
-    LRUCache(KEPT),
-    key=lambda digest, registry, number, data, where: (digest, registry.url, number),
+    LRUCache(CACHED_WINDOWS),
+    key=lambda stamps, registry, folder: (stamps, folder.url),
     lock=Lock(),
 )
-def _loads(digest: str, registry: Registry, number: int, data: bytes, where: str) -> PastWindow:
-    """Compute the loads of a profile; the bytes of both files never change under one key."""
-    function, profile = registry.epoch(number).function, Profile.from_bytes(data, where)
+def _loads(stamps: object, registry: Registry, folder: KeptFiles) -> PastWindow:
+    """Compute the loads of a profile on the epoch at which it was learned."""
+    number = folder.learned.read().epoch
+    function, profile = registry.epoch(number).function, folder.profile.read()
     loads, own = channel_loads(function, profile), function.capacities
-    fair = own / own.sum() * (float(loads.sum()) or 1.0)
-    shares = [
-        float(x / f) if f > 0 else (float("inf") if x else 0.0)
-        for x, f in zip(loads, fair, strict=True)
-    ]
     start, end = profile.window
     names = tuple(c.name for c in function.channels)
-    return PastWindow(start, end, number, imbalance(loads, own), names, tuple(shares))
+    shares = tuple(fair_shares(loads, own))
+    return PastWindow(start, end, number, imbalance(loads, own), names, shares)

@@ -1,4 +1,4 @@
-"""What pages show of the plan that led to an epoch: balance, bytes, and why each key moved.
+"""The plan that led to an epoch, as pages show it: balance, bytes, why each key moved.
 
 A page lists a dozen epochs of ten thousand moves each. So the bytes of a plan are checked against
 the digest that its epoch carries, and are parsed once: the result is cached under the digest. The
@@ -24,7 +24,7 @@ from partitioning.errors import DamagedError
 from partitioning.planning.plan import Plan
 
 #: Plans cached in a process. Each takes 3 MB with ten thousand moves (measured).
-KEPT = 48
+CACHED_PLANS = 48
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def past_plan(registry: Registry, epoch: Epoch) -> PastPlan | None:
     return None if plan is None else _summary(plan)
 
 
-@cached(LRUCache(KEPT), key=lambda digest, data: digest, lock=Lock())
+@cached(LRUCache(CACHED_PLANS), key=lambda digest, data: digest, lock=Lock())
 def _parsed(digest: str, data: bytes) -> PastPlan:
     return _summary(parse(PlanSummary, data, digest))
 

@@ -7,7 +7,7 @@ else is still shown.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -16,15 +16,15 @@ from evenkeel.quality.data_docs import Page, pages
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.profiles import Learned, epoch_plan, newest_profile, run_names
 from evenkeel.table import Table
-from partitioning.errors import DamagedError, EvenkeelError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.planning.plan import Plan
 from partitioning.workload.bounds import floor
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import channel_loads, fair_shares, imbalance
 from partitioning.workload.profile import Floats
 
 T = TypeVar("T")
 #: Older epochs to try if the current one cannot be read. More of them cost one read each.
-LOOKED_AT = 64
+OLDER_EPOCHS = 64
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class TableStatus:
     gates : the newest validation of each suite
     problems : one text for each file that cannot be read
     half : the migration that has begun and not ended, running or stuck
+    unreadable : a file is damaged, or the store does not answer. So `half` may be missing, too
     """
 
     table: Table
@@ -49,6 +50,7 @@ class TableStatus:
     gates: tuple[Page, ...]
     problems: tuple[str, ...]
     half: HalfMoved | None = None
+    unreadable: bool = False
 
     @cached_property
     def loads(self) -> Floats | None:
@@ -77,13 +79,7 @@ class TableStatus:
         """Each channel's load over its fair share; infinite for load on a closed channel."""
         if self.epoch is None or self.loads is None:
             return None
-        own = self.epoch.function.capacities
-        total = float(self.loads.sum()) or 1.0
-        fair = own / own.sum() * total
-        return [
-            float(x / f) if f > 0 else (float("inf") if x else 0.0)
-            for x, f in zip(self.loads, fair, strict=True)
-        ]
+        return fair_shares(self.loads, self.epoch.function.capacities)
 
     @property
     def hottest(self) -> int | None:
@@ -94,43 +90,61 @@ class TableStatus:
 
 def table_status(table: Table) -> TableStatus:
     """Read a table's status. Never raise EvenkeelError: list it in `problems`."""
-    registry = table.registry
-    problems: list[str] = []
-
-    def tried(read: Callable[[], T | None]) -> T | None:
-        try:
-            return read()
-        except EvenkeelError as error:
-            problems.append(str(error))
-            return None
-
-    epoch = _readable(registry, problems)
+    registry, trial = table.registry, _Trial()
+    epoch = _readable(registry, trial)
+    plan = trial.of(lambda: epoch_plan(registry, epoch.number)) if epoch else None
+    learned = trial.of(lambda: newest_profile(registry))
+    gates = _newest(trial.of(lambda: pages(registry.store)) or [])
+    half = trial.of(lambda: half_moved(registry, run_names(registry)))
+    if half is not None and half.damaged is not None:
+        trial.problems.append(half.damaged)
     return TableStatus(
         table=table,
         epoch=epoch,
-        plan=tried(lambda: epoch_plan(registry, epoch.number)) if epoch else None,
-        learned=tried(lambda: newest_profile(registry)),
-        gates=tuple(_newest(tried(lambda: pages(registry.store)) or [])),
-        half=tried(lambda: half_moved(registry, run_names(registry))),
-        problems=tuple(problems),
+        plan=plan,
+        learned=learned,
+        gates=tuple(gates),
+        half=half,
+        problems=tuple(dict.fromkeys(trial.problems)),
+        unreadable=trial.unreadable,
     )
 
 
-def _readable(registry: Registry, problems: list[str]) -> Epoch | None:
+@dataclass
+class _Trial:
+    """Reads that may fail, and what went wrong with them so far."""
+
+    problems: list[str] = field(default_factory=list)
+    unreadable: bool = False
+
+    def of(self, read: Callable[[], T | None]) -> T | None:
+        try:
+            return read()
+        except EvenkeelError as error:
+            self.failed(error)
+            return None
+
+    def failed(self, error: EvenkeelError) -> None:
+        self.problems.append(str(error))
+        # An InputError says that something is not there yet.
+        self.unreadable = self.unreadable or not isinstance(error, InputError)
+
+
+def _readable(registry: Registry, trial: _Trial) -> Epoch | None:
     """Return the current epoch; if its file is damaged, the newest one that can be read."""
     try:
         return registry.current()
     except DamagedError as error:
-        problems.append(str(error))
+        trial.failed(error)
     except EvenkeelError as error:
-        problems.append(str(error))
+        trial.failed(error)
         return None
-    for number in reversed(registry.numbers()[-LOOKED_AT:-1]):
+    for number in reversed((trial.of(registry.numbers) or [])[-OLDER_EPOCHS:-1]):
         try:
             epoch = registry.epoch(number)
         except EvenkeelError:
             continue
-        problems.append(
+        trial.problems.append(
             f"the current epoch cannot be read: this page shows epoch {number}, the newest one "
             "that can be read"
         )

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+import numpy as np
+
 from evenkeel.pipeline.steps import open_run, read_plan
 from evenkeel.registry.files.records import Approval, Asked
 from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.render.formatting import fair_share_text
 from evenkeel.runs.figures import figures
+from evenkeel.runs.report import channel_names
 from partitioning.errors import FenceError
+from partitioning.workload.metrics import fair_shares
 
 #: Time after the question for which the scheduler must be seen running before an answer is allowed.
 #: Airflow fails a task that is answered before its scheduler has noticed the question.
@@ -17,21 +22,23 @@ SETTLED = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a person is asked before state moves."""
+class ApprovalRequest:
+    """Hold the question to a person before state moves."""
 
     subject: str
     body: str
 
 
-def request(spec_path: str, run_id: str) -> Request | None:
+def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     """Return what a person must be asked about this run's plan; None: it passes without."""
     spec, _, run = open_run(spec_path, run_id)
     made = read_plan(run)
     if spec.approve_over is None or made.bytes <= spec.approve_over:
         return None
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
-    hottest = max(range(len(made.loads_before)), key=made.loads_before.__getitem__)
+    names, weights = channel_names(made)
+    shares = fair_shares(np.array(made.loads_before), np.array(weights))
+    hottest = max(range(len(shares)), key=shares.__getitem__)
     least = "the least possible" if spec.split else "the least possible without splitting keys"
     price = {f.title: f.texts[0] for f in figures(made, run.prediction(made.digest).find(), None)}
     rows = [
@@ -40,14 +47,14 @@ def request(spec_path: str, run_id: str) -> Request | None:
         ("limit", f"{spec.approve_over:,} bytes move without asking"),
         ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
         ("floor", f"{made.floor:.3f}: {least}"),
-        ("hottest channel now", str(hottest)),
+        ("hottest channel now", f"{names[hottest]}, {fair_share_text(shares[hottest])}"),
         ("moves", f"{len(made.moves):,}"),
         ("strategy", made.function.strategy),
         ("window", " to ".join(made.window)),
         ("plan", made.digest),
     ]
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return Request(
+    return ApprovalRequest(
         subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
         body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
     )

@@ -51,22 +51,35 @@ def publish_checked(
 
 
 def check_passed(run: RunFiles, made: Plan) -> None:
-    """Refuse a run whose tables were not verified for this plan, or that was rolled back.
+    """Refuse a run whose tables were not verified in its newest attempt, or that was rolled back.
+
+    Who decided to publish has seen that they passed. From then on nothing is asked here, so no
+    later result stops what is decided.
 
     Raises
     ------
     GateError : the tables did not pass
-    FenceError : another plan was verified, or the run was rolled back
+    FenceError : another plan or attempt was verified, or the run was rolled back
     """
+    newest = verdict.newest_attempt(run, made.digest)
+    if newest.verdict == verdict.PUBLISH:
+        return
     if not run.gate_tables.read().success:
         raise GateError(
             "the tables did not pass; no epoch is published",
             run.url,
             f"{run.gate_tables.name} has what failed; roll the run back",
         )
-    if run.verify.read().digest != made.digest:
+    verified = run.verify.read()
+    if verified.digest != made.digest:
         raise FenceError(
             f"{run.verify.name} is of another plan than this run's", run.url, "Start a new run"
         )
-    if verdict.newest_attempt(run, made.digest).verdict == verdict.ROLL_BACK:
+    if newest.verdict == verdict.ROLL_BACK:
         raise FenceError("this run was rolled back", run.url, "Start a new run")
+    if verified.attempt != newest.number:
+        raise FenceError(
+            f"{run.verify.name} is of attempt {verified.attempt}, expected {newest.number}",
+            run.url,
+            "Run the job verify again",
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.quality.tables_suite import CLOSE
+from evenkeel.quality.tables_suite import WRITTEN_OVER_WARNING
 from partitioning.planning.plan import Plan
 
 
@@ -19,7 +19,7 @@ def plan_budget(budget: float | None) -> float | None:
     -------
     Bytes; None: no limit.
     """
-    return None if budget is None else budget / (1 + CLOSE)
+    return None if budget is None else budget / (1 + WRITTEN_OVER_WARNING)
 
 
 def write_budget(plan: Plan) -> float | None:
@@ -27,4 +27,4 @@ def write_budget(plan: Plan) -> float | None:
 
     This is the inverse of `plan_budget`. None: no limit.
     """
-    return None if plan.budget is None else plan.budget * (1 + CLOSE)
+    return None if plan.budget is None else plan.budget * (1 + WRITTEN_OVER_WARNING)

@@ -23,7 +23,7 @@ from partitioning.planning.plan import Plan
 
 FOLDER = "data_docs"
 #: Pages that the index lists, newest first. More of them make a longer page; none is deleted.
-SHOWN = 1000
+LISTED_PAGES = 1000
 _NAME = re.compile(r"(\d{8}T\d{6})Z\.(.*)\.(before|after)\.(passed|failed)\.html")
 
 
@@ -78,7 +78,9 @@ def leave_docs(result: GateResult, store: Store | None, run: str, plan: Plan) ->
         frames={frame: _sections(raw) for frame, raw in result.raw.items()},
     )
     store.write(f"{FOLDER}/{name}", page.encode())
-    index = template("data_docs_index.html.j2").render(table=plan.table, pages=pages(store)[:SHOWN])
+    index = template("data_docs_index.html.j2").render(
+        table=plan.table, pages=pages(store)[:LISTED_PAGES]
+    )
     store.write(f"{FOLDER}/index.html", index.encode())
     return result.with_docs(f"{FOLDER}/{name}")
 

@@ -20,7 +20,13 @@ from evenkeel.quality.budgets import write_budget
 from evenkeel.quality.data_docs import leave_docs
 from evenkeel.quality.expectations import GateResult, validate
 from evenkeel.quality.plan_suite import plan_suite
-from evenkeel.quality.tables_suite import CLOSE, FAR, FILE_OVERHEAD, ROWS_OFF, tables_suite
+from evenkeel.quality.tables_suite import (
+    FILE_OVERHEAD,
+    ROWS_OFF,
+    WRITTEN_OVER_FAILURE,
+    WRITTEN_OVER_WARNING,
+    tables_suite,
+)
 from evenkeel.registry.store import Store
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -136,8 +142,8 @@ def tables_gate(
         tables[name] = tables[name].map(str)
     predicted = tables["bytes_predicted"].astype(float)
     overhead = tables["files_written"].astype(float) * FILE_OVERHEAD
-    tables["bytes_close"] = predicted * (1 + CLOSE) + overhead
-    tables["bytes_far"] = predicted * (1 + FAR) + overhead
+    tables["bytes_close"] = predicted * (1 + WRITTEN_OVER_WARNING) + overhead
+    tables["bytes_far"] = predicted * (1 + WRITTEN_OVER_FAILURE) + overhead
     weighed = pd.to_numeric(tables["rows_weighed"]).fillna(tables["rows_before"])
     grown = dict(zip(tables["table"], (tables["rows_before"] - weighed).abs(), strict=True))
     rows = counts["rows_predicted"].astype(float)

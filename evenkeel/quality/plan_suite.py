@@ -15,7 +15,7 @@ from partitioning.planning.plan import Plan
 
 #: Relative difference that is taken for rounding: sums of floats in another order differ by less.
 #: A higher value would let a load that was lost pass.
-ROUNDING = 1e-6
+LOAD_TOLERANCE = 1e-6
 
 
 def plan_suite(
@@ -58,7 +58,7 @@ def plan_suite(
                 "The loads that the plan predicts are those of the profile",
                 "no difference",
                 column="off_profile",
-                max_value=ROUNDING,
+                max_value=LOAD_TOLERANCE,
             )
         )
     return checks
@@ -75,7 +75,7 @@ def _loads(plan: Plan) -> list[Check]:
             f"at least {plan.floor:.4f}",
             detail="one that seems to was measured wrongly",
             column="share_after",
-            min_value=plan.floor * (1 - ROUNDING),
+            min_value=plan.floor * (1 - LOAD_TOLERANCE),
         ),
         check(
             "channels",
@@ -83,8 +83,8 @@ def _loads(plan: Plan) -> list[Check]:
             "No load is lost and none appears",
             count_text(total),
             column="load_after",
-            min_value=total * (1 - ROUNDING),
-            max_value=total * (1 + ROUNDING),
+            min_value=total * (1 - LOAD_TOLERANCE),
+            max_value=total * (1 + LOAD_TOLERANCE),
         ),
         check(
             "channels",
@@ -190,14 +190,14 @@ def _summary(plan: Plan, previous: PartitioningFunction) -> list[Check]:
             "The imbalance that the plan states is that of its loads",
             "no difference",
             column="imbalance_off",
-            max_value=ROUNDING,
+            max_value=LOAD_TOLERANCE,
         ),
     ]
 
 
 def _slack(plan: Plan) -> float:
     """Return the bytes by which sums of the moves' bytes may differ by rounding."""
-    return ROUNDING * max(plan.bytes, 1.0)
+    return LOAD_TOLERANCE * max(plan.bytes, 1.0)
 
 
 def balance_limit(plan: Plan) -> tuple[float, str]:
@@ -233,7 +233,7 @@ def _balance(plan: Plan, free: bool) -> list[Check]:
             f"at most {limit:.4f}",
             detail=why,
             column="share_after",
-            max_value=limit * (1 + ROUNDING),
+            max_value=limit * (1 + LOAD_TOLERANCE),
         )
     ]
     if not free and math.isfinite(plan.imbalance_before):
@@ -244,7 +244,7 @@ def _balance(plan: Plan, free: bool) -> list[Check]:
                 "The channels are not less even than before",
                 f"at most {plan.imbalance_before:.4f}",
                 column="share_after",
-                max_value=plan.imbalance_before * (1 + ROUNDING),
+                max_value=plan.imbalance_before * (1 + LOAD_TOLERANCE),
             )
         )
     return checks

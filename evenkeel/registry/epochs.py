@@ -32,9 +32,9 @@ from partitioning.function.sql import among_sql, channel_sql, hash_sql, slot_sql
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-FORMAT = 1
+EPOCH_FORMAT = 1
 #: Epochs cached in a process, by their bytes. Each takes 200 kB with a thousand channels.
-KEPT = 256
+CACHED_EPOCHS = 256
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Epoch:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, without the digest over them."""
         return {
-            "format": FORMAT,
+            "format": EPOCH_FORMAT,
             "number": self.number,
             "function": self.function.to_dict(),
             "plan_digest": self.plan_digest,
@@ -251,7 +251,7 @@ class Registry:
 
 
 @cached(
-    LRUCache(KEPT),
+    LRUCache(CACHED_EPOCHS),
     key=lambda data, number, where: (hashlib.sha256(data).digest(), number),
     lock=Lock(),
 )

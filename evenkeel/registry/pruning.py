@@ -60,7 +60,7 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
 
 
 def _may_move(registry: Registry, name: str, current: int) -> bool:
-    """Whether a run has a plan that starts from the current epoch, or one that cannot be read."""
+    """Return whether a run has a plan from the current epoch, or one that cannot be read."""
     run = registry.run(name)
     try:
         plan = run.plan.find()

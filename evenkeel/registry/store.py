@@ -30,6 +30,8 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 _PROBE = re.compile(r"\.probe\.[0-9a-f]{32}")
 #: Errors of a store for a file that is not there.
 _MISSING = (FileNotFoundError, NotADirectoryError)
+#: Fields by which the listings of stores tell a file from a new file of its name.
+_STAMPED = ("size", "mtime", "ino", "ETag", "etag", "LastModified", "last_modified", "created")
 
 #: Advice for a file of the registry that is torn or was edited.
 RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
@@ -95,15 +97,28 @@ class Store:
 
     def names(self, folder: str) -> list[str]:
         """List the names directly in a folder, sorted; empty if there is no folder."""
+        names = (PurePosixPath(p).name for p in self._listed(folder, detail=False))
+        return sorted(n for n in names if not n.startswith("."))
+
+    def stamps(self, folder: str) -> dict[str, str]:
+        """List the files directly in a folder with a stamp of each, which changes with the file.
+
+        One listing tells which of many files need not be read again.
+        """
+        found = self._listed(folder, detail=True)
+        return {
+            PurePosixPath(each["name"]).name: repr([each.get(key) for key in _STAMPED])
+            for each in found
+        }
+
+    def _listed(self, folder: str, *, detail: bool) -> list[Any]:
         path = self.path(folder)
         try:
             with reached("listed", path, *_MISSING):
                 self._fs.invalidate_cache()
-                found = self._fs.ls(path, detail=False)
+                return list(self._fs.ls(path, detail=detail))
         except _MISSING:
             return []
-        names = (PurePosixPath(p).name for p in found)
-        return sorted(n for n in names if not n.startswith("."))
 
     def read(self, name: str) -> bytes:
         """Read the whole file. Raise FileNotFoundError if there is none."""
@@ -240,10 +255,6 @@ class Store:
             for path in self._fs.ls(self._root, detail=False):
                 if _PROBE.fullmatch(PurePosixPath(path).name):
                     yield path, self._fs.modified(path).timestamp()
-
-    def read_json(self, name: str) -> Any:
-        """Read and parse the file. Raise DamagedError if it is not JSON."""
-        return parsed_json(self.read(name), self.path(name))
 
     def write_json(self, name: str, value: Any) -> str:
         """Replace the file by the canonical JSON of `value`, and return its path."""

@@ -1,6 +1,8 @@
 """Verdicts on attempts to carry out a plan: its epoch is published, or it is rolled back.
 
-The verdict is one file, created exclusively. Whoever creates it first wins, and the other obeys.
+The verdict is one file, created exclusively. The first to create it wins, and the other obeys.
+Each attempt after the first is one file, too. No job replaces or removes these files, so attempts
+never go backwards, however late a job wakes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def newest_attempt(run: RunFiles, digest: str) -> Attempt:
     ------
     DamagedError : a file is torn, so nobody knows whether this run may continue
     """
-    number = _number(run, digest)
+    number = _newest_number(run, digest)
     back = read_rolled_back(run, digest)
     decided = run.verdict(digest, number).find()
     verdict = None if decided is None else decided.verdict
@@ -61,11 +63,18 @@ def mark(run: RunFiles, digest: str, number: int, *, done: bool) -> None:
     run.rolled_back.write(RolledBack(digest=digest, attempt=number, done=done))
 
 
-def next_attempt(run: RunFiles, digest: str, number: int) -> None:
-    """Begin the attempt after attempt `number`, whose rollback has ended."""
-    run.attempt(digest).write(AttemptNumber(digest=digest, attempt=number + 1))
-    # This mark is of the attempt before, so no current version of Evenkeel reads it.
-    run.rolled_back.remove()
+def begin_attempt(run: RunFiles, digest: str, number: int) -> bool:
+    """Begin attempt `number`; the rollback of the one before it has ended.
+
+    Returns
+    -------
+    False if it was begun before.
+    """
+    try:
+        run.attempt(digest, number).create(AttemptNumber(digest=digest, attempt=number))
+    except FileExistsError:
+        return False
+    return True
 
 
 def read_rolled_back(run: RunFiles, digest: str) -> RolledBack | None:
@@ -83,11 +92,13 @@ def read_rolled_back(run: RunFiles, digest: str) -> RolledBack | None:
     DamagedError : it is torn, so nobody knows whether this run may continue
     """
     mark = run.rolled_back.find()
-    if mark is None or mark.digest != digest or mark.attempt != _number(run, digest):
+    if mark is None or mark.digest != digest or mark.attempt != _newest_number(run, digest):
         return None
     return mark
 
 
-def _number(run: RunFiles, digest: str) -> int:
-    newest = run.attempt(digest).find()
-    return 1 if newest is None else newest.attempt
+def _newest_number(run: RunFiles, digest: str) -> int:
+    number = 1
+    while run.attempt(digest, number + 1).exists():
+        number += 1
+    return number

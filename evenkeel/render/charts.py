@@ -60,6 +60,23 @@ def loads_svg(
     old, new = [b / mean for b in before], [a / mean for a in after]
     if len(names) > MOST_BARS.get(width, MOST_BARS[WIDE]):
         return _ranked(old, new, fair, width)
+    rows = _bar_rows(names, (before, after), (old, new, fair), links)
+    return _bars(rows, [_short(n) for n in names], width, linked=bool(links))
+
+
+def _bar_rows(
+    names: Sequence[str],
+    loads: tuple[Sequence[float], Sequence[float]],
+    shares: tuple[list[float], list[float], list[float]],
+    links: Sequence[str],
+) -> list[Spec]:
+    """Return the values of each channel's bars.
+
+    Parameters
+    ----------
+    loads : before and after, in any unit
+    shares : before, after and fair, as multiples of the mean
+    """
     rows: list[Spec] = [
         {
             "channel": i,
@@ -71,11 +88,15 @@ def loads_svg(
             "description": f"channel {name}: {count_text(x)} before, {count_text(y)} after "
             f"({imbalance_text(b)} and {imbalance_text(a)} of the mean)",
         }
-        for i, (name, b, a, f, x, y) in enumerate(
-            zip(names, old, new, fair, before, after, strict=True)
-        )
+        for i, (name, b, a, f, x, y) in enumerate(zip(names, *shares, *loads, strict=True))
     ]
-    text = [_short(n) for n in names]
+    for row, link in zip(rows, links, strict=False):
+        row["link"] = link
+    return rows
+
+
+def _bars(rows: list[Spec], text: list[str], width: int, *, linked: bool) -> str:
+    """Draw two bars a channel, with a mark at its fair share; `text` is below each."""
     longest = max(map(len, text)) * _GLYPH
     flat = longest + 6 < (width - LEFT) / len(rows)
     x = {
@@ -98,7 +119,7 @@ def loads_svg(
     }
     description = {"field": "description", "type": "nominal"}
     step = (width - LEFT) / len(rows)
-    top = max([*old, *new, *fair], default=1.0)
+    top = max((max(row["top"], row["fair"]) for row in rows), default=1.0)
     y["scale"]["domainMax"] = top * 1.08
     layers: list[Spec] = [
         _bar("before", BEFORE, min(0.76 * step, 56), x, y, description),
@@ -115,9 +136,7 @@ def loads_svg(
         at = {"x": x, "y": {"field": "top", **y}, "text": number}
         text_of = {"type": "text", "baseline": "bottom", "dy": -4, "color": INK, "aria": False}
         layers.append({"mark": text_of, "encoding": at})
-    for row, link in zip(rows, links, strict=False):
-        row["link"] = link
-    if links:
+    if linked:
         layers[1]["encoding"]["href"] = {"field": "link", "type": "nominal"}
     bottom = BOTTOM if flat else longest + 12
     chart: Spec = {"layer": layers, "data": {"values": rows}}

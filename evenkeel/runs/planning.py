@@ -25,13 +25,16 @@ def decision_for(
     The costs of windows (`windows/*.json`) and of migrations (earlier runs' `migration.json`) are
     as measured. A cost that is not measured yet does not count.
     """
+    strategy = params.strategy or spec.strategy
     policy = Policy(
         trigger=spec.trigger,
-        max_imbalance=_aim(spec, params, profile),
+        max_imbalance=aim_of(spec, params, profile),
         horizon=spec.horizon,
         seconds_per_load=seconds_per_load(registry, profile),
         pace=pace(registry),
         splitting=spec.split is not None,
+        budget=plan_budget(spec.budget if params.budget is None else params.budget),
+        options=spec.options if strategy == spec.strategy == "frontier" else {},
         **(spec.split.limits if spec.split else {}),
     )
     return decide_on(
@@ -86,7 +89,7 @@ def plan_next(
         strategy=strategy,
         # The spec's options are those of its own strategy.
         options=spec.options if strategy == spec.strategy else {},
-        max_imbalance=_aim(spec, params, profile),
+        max_imbalance=aim_of(spec, params, profile),
         budget=plan_budget(spec.budget if params.budget is None else params.budget),
         tables=tables,
         row=row if split is not None else None,
@@ -123,6 +126,15 @@ def plan_back(
     )
 
 
-def _aim(spec: TableSpec, params: Params, profile: Profile) -> float:
-    asked = spec.max_imbalance if params.max_imbalance is None else params.max_imbalance
-    return aim_by_chance(profile) if asked is None else asked
+def aim_of(spec: TableSpec, params: Params, profile: Profile) -> float:
+    """Return the imbalance that a plan aims at.
+
+    A value that somebody chose counts. The default gives way to chance: no state moves for that.
+    """
+    if params.max_imbalance is not None:
+        return params.max_imbalance
+    chance = aim_by_chance(profile)
+    if spec.max_imbalance is None:
+        return chance
+    chosen = "max_imbalance" in spec.model_fields_set
+    return spec.max_imbalance if chosen else max(spec.max_imbalance, chance)

@@ -6,20 +6,23 @@ later attempt rewrites it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
+
+import numpy as np
 
 from evenkeel.quality.tables_suite import FILE_OVERHEAD
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.migration_records import Batch, Prediction
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.params import Throttling
-from evenkeel.runs.timings import Measured, migrations, seconds_per_load
+from evenkeel.runs.timings import MigrationCost, migrations, seconds_per_load
 from partitioning.errors import EvenkeelError
 from partitioning.moves.moves import Move
 from partitioning.planning.batches import Most, batches
 from partitioning.planning.plan import Plan
-from partitioning.workload.profile import Profile
+from partitioning.workload.profile import Floats, Profile
 
 #: Seconds of a rate that make a batch if none is given. More: fewer commits, longer bursts.
 RATE_SECONDS = 60
@@ -79,10 +82,7 @@ def predict(
     if limit:
         seconds = max(seconds or 0.0, limit)
     per_load = seconds_per_load(registry, profile) if profile is not None else None
-    saved = None
-    if per_load is not None:
-        fair = sum(plan.loads_before) / len(plan.function.channels)
-        saved = (plan.imbalance_before - plan.imbalance_after) * fair * per_load
+    saved = None if per_load is None else _less_wait(registry, plan) * per_load
     return Prediction(
         digest=plan.digest,
         rows=rows,
@@ -133,7 +133,30 @@ def _batches(plan: Plan, most: Most, tables: int) -> tuple[Batch, ...]:
     )
 
 
-def _footer(measured: list[Measured]) -> float:
+def _less_wait(registry: Registry, plan: Plan) -> float:
+    """Return how much less load a window waits for, in loads of a channel of mean weight.
+
+    A window waits for the channel with the most load over its weight, as the weight stands for
+    speed. Windows were measured on the weights before the plan, so their mean is the measure.
+    """
+    old = new = np.array([c.capacity for c in plan.function.channels])
+    with suppress(EvenkeelError):
+        old = registry.epoch(plan.parent_epoch).function.capacities
+    mean = old[old > 0].mean()
+    before = _slowest(plan.loads_before, old, new, mean)
+    return before - _slowest(plan.loads_after, new, old, mean)
+
+
+def _slowest(loads: Sequence[float], weights: Floats, others: Floats, mean: float) -> float:
+    """Return the most load over weight; a closed channel counts with its other weight."""
+    found = np.full(len(loads), mean)
+    for known in (others, weights):
+        at = np.flatnonzero(known > 0)
+        found[at] = known[at]
+    return float((np.array(loads) * mean / found).max())
+
+
+def _footer(measured: list[MigrationCost]) -> float:
     """Return the bytes of a file that hold no state, by earlier migrations, or the most there are.
 
     Files of few rows are mostly footer, so a small move writes far more than it moves.

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RunParts:
-    """What a run has left; None or empty: not there, or not yet.
+    """Hold the files that a run has left; None or empty: not there, or not yet.
 
     Parameters
     ----------

@@ -91,6 +91,8 @@ def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
         ("state to move", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
         ("moves", f"{len(plan.moves):,}", f"{keys:,} heavy {'key' if keys == 1 else 'keys'}"),
     ]
+    if plan.uncertain:
+        facts.append(("forecast", "uncertain", plan.uncertain))
     if len(shared):
         parts = f"{copies.mean():.1f} copies each, at most {copies.max()}"
         facts.append(("split keys", f"{len(shared):,}", parts))

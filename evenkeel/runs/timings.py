@@ -12,7 +12,7 @@ from partitioning.workload.profile import Profile
 #: Newest windows or migrations to average over. More: estimates react more slowly.
 NEWEST = 8
 #: Newest epochs to search for them. More of them cost one read each.
-LOOKED_AT = 64
+SEARCHED_EPOCHS = 64
 
 
 def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
@@ -31,7 +31,7 @@ def seconds_per_load(registry: Registry, profile: Profile) -> float | None:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MigrationCost:
     """Measured cost of one migration.
 
     Parameters
@@ -53,7 +53,7 @@ def pace(registry: Registry, before: int | None = None) -> Pace | None:
     """Return how fast state moves, by the newest migrations; None: unmeasured.
 
     It is the bytes of state that they moved over their seconds, and no less than the quickest of
-    them took. What they wrote is more: files have footers.
+    them took. They wrote more than that: files have footers.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ def pace(registry: Registry, before: int | None = None) -> Pace | None:
     return Pace(rate, min(m.seconds for m in measured))
 
 
-def migrations(registry: Registry, before: int | None = None) -> list[Measured]:
+def migrations(registry: Registry, before: int | None = None) -> list[MigrationCost]:
     """Read what the newest migrations that moved state have cost; arguments as for `pace`."""
-    found: list[Measured] = []
+    found: list[MigrationCost] = []
     known = [n for n in registry.numbers() if before is None or n < before]
-    for number in reversed(known[-LOOKED_AT:]):
+    for number in reversed(known[-SEARCHED_EPOCHS:]):
         if len(found) == NEWEST:
             break
         one = _measured(registry.archive(number))
@@ -84,7 +84,7 @@ def moved_bytes(plan_bytes: float, plan_rows: float, rows: float) -> float:
     return plan_bytes * rows / plan_rows if plan_rows else plan_bytes
 
 
-def _measured(kept: EpochFiles) -> Measured | None:
+def _measured(kept: EpochFiles) -> MigrationCost | None:
     """Read what the migration to an epoch has cost; None: the epoch keeps no record of one."""
     record = kept.migration.find()
     if record is None:
@@ -95,7 +95,7 @@ def _measured(kept: EpochFiles) -> Measured | None:
     if plan is not None:
         planned = sum(m.rows for m in plan.moves)
         moved = moved_bytes(plan.bytes, planned, sum(t.rows for t in tables))
-    return Measured(
+    return MigrationCost(
         moved,
         written,
         sum(t.seconds for t in tables),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from partitioning.errors import InputError
 
-VARIABLE = "EVENKEEL_ROOTS"
+ROOTS_VARIABLE = "EVENKEEL_ROOTS"
 #: Hadoop's glob characters, and the patterns that cannot be resolved here.
 _PATTERN = re.compile(r"[*?\[\]]")
 _LEADS_OUT = re.compile(rf"[{{}}\\]|{_PATTERN.pattern}.*/")
@@ -30,21 +30,21 @@ def check_inside(places: Mapping[str, str], file: str) -> None:
     ------
     InputError : names the first field whose place is outside, and the allowed roots
     """
-    roots = [root.strip() for root in os.environ.get(VARIABLE, "").split(",") if root.strip()]
+    roots = [root.strip() for root in os.environ.get(ROOTS_VARIABLE, "").split(",") if root.strip()]
     inside = [_parts(root) for root in roots]
     for field, place in places.items() if roots else ():
         if _LEADS_OUT.search(place):
             raise InputError(
-                f"{field}: has a pattern that may match anything; {VARIABLE} allows only * ? [ ], "
-                f"and only in the last part (got {place!r})",
+                f"{field}: has a pattern that may match anything; {ROOTS_VARIABLE} allows "
+                f"only * ? [ ], and only in the last part (got {place!r})",
                 file,
                 "Name one folder",
             )
         for parts in map(_parts, (place, *_matches(place))):
             if not any(parts[: len(root)] == root for root in inside):
                 raise InputError(
-                    f"{field}: is outside of what {VARIABLE} allows (got {place!r}; allowed: below "
-                    f"{', '.join(roots)})",
+                    f"{field}: is outside of what {ROOTS_VARIABLE} allows (got {place!r}; "
+                    f"allowed: below {', '.join(roots)})",
                     file,
                     "Move it there, or ask the operator of Evenkeel to add its folder",
                 )

@@ -10,10 +10,10 @@ from pathlib import Path
 from evenkeel.spec import allowed_roots, custom_merges
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import EvenkeelError, InputError, SetupError
 
 #: Specs kept in a process: about 10 kB each.
-KEPT = 4096
+CACHED_SPECS = 4096
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,20 @@ class Catalog:
     problems: tuple[EvenkeelError, ...]
 
 
-def tables_folder(beside: Path) -> Path:
-    """Return `$EVENKEEL_TABLES`, or the folder `tables` in `beside`."""
-    return Path(os.environ.get("EVENKEEL_TABLES") or beside / "tables").resolve()
+def named_folder(configured: str | None) -> Path | None:
+    """Return the folder of specs: `$EVENKEEL_TABLES`, or the configured one, or None.
+
+    Parameters
+    ----------
+    configured : what `tables` in the section `[evenkeel]` of Airflow's configuration says
+    """
+    named = os.environ.get("EVENKEEL_TABLES") or configured
+    return Path(named).resolve() if named else None
+
+
+def tables_folder(beside: Path, configured: str | None = None) -> Path:
+    """Return the named folder of the specs, or else the folder `tables` in `beside`."""
+    return named_folder(configured) or (beside / "tables").resolve()
 
 
 def load_catalog(folder: Path) -> Catalog:
@@ -44,7 +55,7 @@ def load_catalog(folder: Path) -> Catalog:
     specs: dict[Path, TableSpec] = {}
     problems: list[EvenkeelError] = []
     if not folder.is_dir():
-        problems.append(InputError("there is no such folder", str(folder), "Set EVENKEEL_TABLES"))
+        problems.append(SetupError("there is no such folder", str(folder), "Set EVENKEEL_TABLES"))
     names: dict[str, Path] = {}
     registries: dict[str, Path] = {}
     for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
@@ -70,12 +81,12 @@ def _unchanged(file: Path) -> TableSpec:
         stat = file.stat()
     except OSError:
         return load_spec(file)
-    merges = os.environ.get(custom_merges.VARIABLE)
-    settings = merges, merges and _changed(merges), os.environ.get(allowed_roots.VARIABLE)
+    merges = os.environ.get(custom_merges.MERGES_VARIABLE)
+    settings = merges, merges and _changed(merges), os.environ.get(allowed_roots.ROOTS_VARIABLE)
     return _loaded(file, (stat.st_mtime_ns, stat.st_size, stat.st_ino), settings)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_SPECS)
 def _loaded(file: Path, stamp: tuple[int, ...], settings: tuple[object, ...]) -> TableSpec:
     return load_spec(file)
 

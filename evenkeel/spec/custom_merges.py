@@ -23,7 +23,7 @@ from evenkeel.spec.merges import MERGES, Merge, of_both
 from evenkeel.spec.strict_yaml import read_yaml
 from partitioning.errors import InputError
 
-VARIABLE = "EVENKEEL_MERGES"
+MERGES_VARIABLE = "EVENKEEL_MERGES"
 
 
 class _Own(BaseModel):
@@ -70,7 +70,7 @@ def merges() -> dict[str, Merge]:
     ------
     InputError : the file that EVENKEEL_MERGES names is missing or wrong
     """
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(MERGES_VARIABLE)
     if not path:
         return {**MERGES}
     file = Path(path)
@@ -79,7 +79,7 @@ def merges() -> dict[str, Merge]:
 
 @lru_cache(maxsize=4)
 def _registered(path: str, changed: int) -> dict[str, Merge]:
-    fix = f"Correct the file that {VARIABLE} names"
+    fix = f"Correct the file that {MERGES_VARIABLE} names"
     data = read_yaml(path, fix)
     if not isinstance(data, dict):
         raise InputError("expected a mapping of merges by name", path, fix)

@@ -20,10 +20,10 @@ from evenkeel.spec.parts import (
 )
 from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MOST_CHANNELS, TableSpec
-from partitioning.errors import InputError
+from partitioning.errors import InputError, SetupError
 
 #: Tags that pydantic adds to the place of an error for fields with several forms.
-_FORMS = (("list",), ("number",), ("auto",))
+_FORMS = (("list",), ("number",), ("auto",), ("text",))
 
 
 def load_spec(path: str | Path) -> TableSpec:
@@ -78,7 +78,7 @@ def find_spec(table: str) -> Path:
 
     Raises
     ------
-    InputError : no table has this name; lists those that exist
+    SetupError : no table has this name; lists those that exist
     """
     if table.endswith((".yaml", ".yml")):
         return Path(table)
@@ -86,7 +86,7 @@ def find_spec(table: str) -> Path:
     file = folder / f"{table}.yaml"
     if not file.is_file():
         known = sorted(p.stem for p in folder.glob("*.yaml"))
-        raise InputError(
+        raise SetupError(
             f"there is no table {table!r}",
             str(folder),
             f"Known: {', '.join(known) or 'none'}. Set EVENKEEL_TABLES or give the spec's path",
@@ -105,7 +105,7 @@ def _place(path: str) -> str:
 
 def _problem(error: Any) -> str:
     where = error["loc"]
-    if where[0:1] in (("channels",), ("decay",)) and where[1:2] in _FORMS:
+    if where[0:1] in (("channels",), ("decay",), ("schedule",)) and where[1:2] in _FORMS:
         # This part names a form of the field. A user's spec has no such field.
         where = (where[0], *where[2:])
     field = ".".join(str(p) for p in where) or "spec"

@@ -27,7 +27,7 @@ class Strict(BaseModel):
 
 
 class Input(Strict):
-    """Where the events come from."""
+    """Source of the events."""
 
     path: str = Field(description="file or folder of events; relative to the spec's folder")
     format: Literal["parquet", "csv", "delta"] = Field("parquet", description="how it is stored")
@@ -64,7 +64,7 @@ class StateColumn(Strict):
 class StateTable(Strict):
     """One Delta table of keyed state: made and merged by Evenkeel, or a team's own.
 
-    Of a team's own table Evenkeel writes the columns slot and channel only.
+    In a team's own table Evenkeel writes the columns slot and channel only.
     """
 
     path: str = Field(description="folder of the Delta table; relative to the spec's folder")
@@ -76,7 +76,7 @@ class StateTable(Strict):
         description="rows a key of a table that the team writes, and Evenkeel adopts; none: "
         "Evenkeel makes the table from events",
     )
-    partitions: list[Name] = Field(
+    partitions: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="of a team's own table: columns that partition it below channel"
     )
 
@@ -103,8 +103,8 @@ class StateTable(Strict):
         if len(kinds) > 1:
             raise ValueError(
                 f"{kinds[False]!r} is merged by {columns[kinds[False]].merge}, and {kinds[True]!r} "
-                "by copy: each owner of a key has a copy of the whole row; allowed beside copy: "
-                "copy; give the others a state table of their own"
+                "by copy. With copy, each owner of a key has the whole row, so all columns "
+                "must be copy. Give the others a state table of their own"
             )
         return columns
 
@@ -135,8 +135,8 @@ class Splitting(Strict):
         WORTH,
         ge=0,
         allow_inf_nan=False,
-        description="state, in channels' means, that may move for each channel fewer that shares a "
-        "key: slots make room for it; 0: none does, and all channels that have room share it",
+        description="state, in channels' means, that may move so that one channel fewer shares a "
+        "key. 0: none moves for that, and all channels with room share it",
     )
 
     @property

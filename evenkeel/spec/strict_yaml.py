@@ -65,7 +65,7 @@ class _Loader(yaml.SafeLoader):
             # Only the text of a ValueError is meant for people.
             why = f": {error}" if isinstance(error, ValueError) else ""
             raise yaml.constructor.ConstructorError(
-                None, None, f"{node.value!s:.40} is no {kind}{why}", node.start_mark
+                None, None, f"expected type {kind}, got {node.value!s:.40}{why}", node.start_mark
             ) from error
 
 

@@ -35,6 +35,12 @@ def _kind(channels: Any) -> str:
     return "list" if isinstance(channels, list) else "number"
 
 
+def _schedule_kind(value: Any) -> str:
+    if value is None:
+        return "none"
+    return "list" if isinstance(value, list) else "text"
+
+
 def _decay_kind(decay: Any) -> str:
     return "none" if decay is None else "auto" if isinstance(decay, str) else "number"
 
@@ -99,8 +105,8 @@ class TableSpec(Strict):
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
-        description="imbalance that a rebalance aims at; none: 1.005, and with `decay` as much "
-        "more as chance explains",
+        description="imbalance that a rebalance aims at; none: 1.005, and as much more as chance "
+        "explains, to which the default gives way",
     )
     budget: int | None = Field(
         None,
@@ -124,7 +130,16 @@ class TableSpec(Strict):
         None, ge=0, description="bytes over which a person approves the plan; none: never asked"
     )
     horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
-    schedule: str | None = Field("@daily", description="when the DAG runs; none: only when asked")
+    schedule: Annotated[
+        Annotated[list[str], Field(min_length=1), Tag("list")]
+        | Annotated[str, Tag("text")]
+        | Annotated[None, Tag("none")],
+        Discriminator(_schedule_kind),
+    ] = Field(
+        "@daily",
+        description="when the DAG runs; a list of Airflow assets: when each was updated; none: "
+        "only when asked",
+    )
     keep: int = Field(
         30,
         ge=1,

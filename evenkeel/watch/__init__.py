@@ -1,1 +1,1 @@
-"""What the watch keeps between micro-batches, and the plans it makes."""
+"""The watch's state between micro-batches, and the plans it makes."""

@@ -18,7 +18,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.state import STRATEGY, speeds
 from partitioning.function.function import LEAST_SHARE, KeyColumn, PartitioningFunction, successor
 from partitioning.planning.plan import Plan, plan_for
-from partitioning.watch.controller import Watch
+from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Limits, Weights
 from partitioning.workload.profile import Floats, Profile
 
@@ -27,7 +27,7 @@ from partitioning.workload.profile import Floats, Profile
 FORGOTTEN = timedelta(hours=6)
 
 
-def owners(decided: Mapping[int, Weights], after: Watch) -> dict[int, Weights]:
+def owners(decided: Mapping[int, Weights], after: Controller) -> dict[int, Weights]:
     """Return the owners of each key and their weights.
 
     Home and helpers of a shared key all stay owners. One that should get no events has the least
@@ -77,7 +77,7 @@ def mitigated(
 
 
 def relieved(
-    function: PartitioningFunction, before: Watch, after: Watch, limits: Limits
+    function: PartitioningFunction, before: Controller, after: Controller, limits: Limits
 ) -> tuple[Floats, Floats]:
     """Forecast each channel's load of one batch, without and with the decision.
 
@@ -134,7 +134,7 @@ def plan_mitigation(
 
 def reason(
     number: int,
-    after: Watch,
+    after: Controller,
     decided: Mapping[int, Weights],
     channel: Callable[[int], str],
     key: Callable[[int], str],

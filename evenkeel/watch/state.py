@@ -15,8 +15,8 @@ from evenkeel.registry.epochs import Epoch
 from evenkeel.spec.parts import Watching
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.skew import Threshold
-from partitioning.watch.controller import Watch
-from partitioning.watch.mitigation import Batch, Limits, Weights
+from partitioning.watch.controller import Controller
+from partitioning.watch.mitigation import Limits, MicroBatch, Weights
 from partitioning.workload.profile import Floats
 
 #: Strategy's name in functions that the watch has made.
@@ -41,12 +41,12 @@ class Decided:
     run: str
     number: int
     weights: Mapping[int, Weights]
-    after: Watch
+    after: Controller
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """What the watch knows after a batch. Its threshold is in mean loads of a channel and batch.
+    """Hold what the watch knows after a batch. Its threshold is in mean loads of a channel.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Watched:
 
     source: str
     epoch: int
-    watch: Watch
+    watch: Controller
     backlog: Floats
     decided: Decided | None = None
     outcome: str = ""
@@ -92,7 +92,7 @@ class Watched:
 
     def folded(
         self,
-        batch: Batch,
+        batch: MicroBatch,
         function: PartitioningFunction,
         limits: Limits,
         speed: float,
@@ -106,7 +106,7 @@ class Watched:
         function : of the current epoch
         limits : `eta` in mean loads of a channel, `left` in batches
         speed : mean loads that a channel works off in the time of a batch
-        under_way : as for `Watch.fold`
+        under_way : as for `Controller.fold`
 
         Returns
         -------
@@ -156,11 +156,11 @@ def new_watch(source: str, epoch: Epoch, spec: Watching, last: int = -1) -> Watc
     tau = spec.tau
     threshold = Threshold(tau, LOWER * tau, UPPER * tau, STEP * tau)
     return Watched(
-        source, epoch.number, Watch(threshold, last), np.zeros(len(epoch.function.channels))
+        source, epoch.number, Controller(threshold, last), np.zeros(len(epoch.function.channels))
     )
 
 
-def _scaled(watch: Watch, unit: float) -> Watch:
+def _scaled(watch: Controller, unit: float) -> Controller:
     """Convert the watch's threshold to another unit."""
     t = watch.threshold
     sizes = {name: getattr(t, name) * unit for name in ("tau", "lower", "upper", "step")}

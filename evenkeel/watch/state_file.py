@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import Field
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.stored_file import FileModel, parse
@@ -13,10 +14,10 @@ from evenkeel.watch.state import Decided, Watched
 from partitioning.errors import DamagedError
 from partitioning.function.function import canonical_json, digest
 from partitioning.strategies.skew import Threshold
-from partitioning.watch.controller import Watch
+from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Mitigation, Sample
 
-FORMAT = 1
+WATCH_FORMAT = 1
 FILE = "watch.json"
 
 
@@ -31,15 +32,15 @@ class WatchRecord(FileModel):
     iterations: int
 
     @classmethod
-    def of(cls, watch: Watch) -> Self:
+    def of(cls, watch: Controller) -> Self:
         """Return a watch as the file has it."""
         sample = [(loads.tolist(), dict(keys)) for loads, keys in watch.sample.batches]
         return cls(**{**vars(watch), "sample": sample})
 
-    def watch(self) -> Watch:
+    def watch(self) -> Controller:
         """Return the watch."""
         batches = tuple((np.array(loads, dtype=np.float64), keys) for loads, keys in self.sample)
-        return Watch(**{**dict(self), "sample": Sample(batches)})
+        return Controller(**{**dict(self), "sample": Sample(batches)})
 
 
 class DecidedRecord(FileModel):
@@ -52,7 +53,7 @@ class DecidedRecord(FileModel):
 
 
 class WatchedRecord(FileModel):
-    """The content of the file. `told` is the outcome."""
+    """The content of the file. Files call the outcome `told`,."""
 
     format: Literal[1]
     source: str
@@ -60,7 +61,7 @@ class WatchedRecord(FileModel):
     watch: WatchRecord
     backlog: list[float]
     decided: DecidedRecord | None
-    told: str
+    outcome: str = Field(alias="told")
 
 
 def read(registry: Registry) -> Watched | None:
@@ -91,7 +92,7 @@ def read(registry: Registry) -> Watched | None:
         watch=found.watch.watch(),
         backlog=np.array(found.backlog, dtype=np.float64),
         decided=done and Decided(done.run, done.number, done.weights, done.after.watch()),
-        outcome=found.told,
+        outcome=found.outcome,
     )
 
 
@@ -105,7 +106,7 @@ def to_dict(watched: Watched) -> dict[str, Any]:
     """Convert to plain JSON values, without the digest over them."""
     done = watched.decided
     record = WatchedRecord(
-        format=FORMAT,
+        format=WATCH_FORMAT,
         source=watched.source,
         epoch=watched.epoch,
         watch=WatchRecord.of(watched.watch),
@@ -117,6 +118,6 @@ def to_dict(watched: Watched) -> dict[str, Any]:
             weights={key: dict(owners) for key, owners in done.weights.items()},
             after=WatchRecord.of(done.after),
         ),
-        told=watched.outcome,
+        outcome=watched.outcome,
     )
-    return record.model_dump(mode="json")
+    return record.model_dump(mode="json", by_alias=True)

@@ -21,8 +21,8 @@ from partitioning.function.hashing import KEY_TYPES, Hashes, key_hash, slot_of
 from partitioning.function.split import Split
 
 Channels = npt.NDArray[np.int32]
-FORMAT = 1
-#: Of functions that split keys: a reader that knows none must not take them for whole.
+FUNCTION_FORMAT = 1
+#: Format of functions that split keys: a reader that knows none must not take them for whole.
 SPLIT_FORMAT = 2
 #: Slots of a new table. More: finer moves of light keys, and larger plans and CHECK constraints.
 DEFAULT_SLOTS = 4096
@@ -39,7 +39,7 @@ class KeyColumn:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InputError(f"{self.name!r} is no name of a key column")
+            raise InputError(f"expected text, got {self.name!r}", "name of a key column")
         if self.type not in KEY_TYPES:
             raise InputError(
                 f"type {self.type!r} cannot be a key",
@@ -124,7 +124,7 @@ class PartitioningFunction:
         return replace(self, split=Split(), row=None)
 
     def lookup_hashes(self, hashes: Hashes, rows: Hashes | None = None) -> Channels:
-        """Channel of each key hash, shape (n,).
+        """Return the channel of each key hash, shape (n,).
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class PartitioningFunction:
         return owners
 
     def lookup(self, *columns: Any, row: Any = None) -> Channels:
-        """Channel of each row, shape (n,); one array-like of shape (n,) for each key column.
+        """Return the channel of each row, (n,); give one array-like (n,) for each key column.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class PartitioningFunction:
     def to_dict(self) -> dict[str, Any]:
         """Return the function as plain JSON values; `digest` is taken over exactly this."""
         data: dict[str, Any] = {
-            "format": SPLIT_FORMAT if len(self.split) else FORMAT,
+            "format": SPLIT_FORMAT if len(self.split) else FUNCTION_FORMAT,
             "key": [{"name": c.name, "type": c.type} for c in self.key],
             "channels": [{"name": c.name, "capacity": c.capacity} for c in self.channels],
             "slots": self.slots.tolist(),
@@ -194,15 +194,15 @@ class PartitioningFunction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "function") -> PartitioningFunction:
-        """Inverse of `to_dict`.
+        """Build the function from the values that `to_dict` gave.
 
         Raises
         ------
         DamagedError : fields missing, of another format, or inconsistent
         """
         try:
-            if data["format"] not in (FORMAT, SPLIT_FORMAT):
-                raise InputError(f"format {data['format']} is not {FORMAT} or {SPLIT_FORMAT}")
+            if (found := data["format"]) not in (FUNCTION_FORMAT, SPLIT_FORMAT):
+                raise InputError(f"format {found} is not {FUNCTION_FORMAT} or {SPLIT_FORMAT}")
             if ("split" in data) != (data["format"] == SPLIT_FORMAT):
                 raise InputError(f"format {data['format']} does not fit its split keys")
             return cls(
@@ -281,19 +281,19 @@ def check_channels(channels: Sequence[Channel]) -> None:
 
 
 def numbered_channels(count: int) -> tuple[Channel, ...]:
-    """`count` channels of capacity 1, named by their number."""
+    """Return `count` channels of capacity 1, named by their number."""
     if count < 1:
         raise InputError(f"{count} channels asked for", fix="Give at least 1")
     return tuple(Channel(str(i)) for i in range(count))
 
 
 def canonical_json(data: Any) -> bytes:
-    """One spelling for equal data: keys sorted, no spaces, UTF-8, no NaN."""
+    """Spell equal data in one way: keys sorted, no spaces, UTF-8, no NaN."""
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()
 
 
 def digest(data: Any) -> str:
-    """sha256 (hex) over the canonical JSON of `data`."""
+    """Return the sha256 (hex) over the canonical JSON of `data`."""
     return hashlib.sha256(canonical_json(data)).hexdigest()

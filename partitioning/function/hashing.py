@@ -1,9 +1,9 @@
 """Key hashing: 64-bit hashes that equal Spark's `xxhash64(columns...)` bit for bit.
 
-Owns the list of key types. Spark's rules (org.apache.spark.sql.catalyst.expressions.XXH64):
-seed 42; each further column is hashed with the hash so far as its seed; a null leaves the
-hash unchanged; tinyint, smallint, int and date hash as 4 little-endian bytes, bigint as 8,
-string and binary as their bytes.
+Owns the list of key types. Spark's rules (org.apache.spark.sql.catalyst.expressions.XXH64): the
+seed is 42. Each further column is hashed with the hash so far as its seed. A null leaves the hash
+unchanged. Types tinyint, smallint, int and date hash as 4 little-endian bytes, bigint as 8, string
+and binary as their bytes.
 """
 
 from __future__ import annotations
@@ -143,5 +143,5 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
 
 
 def slot_of(hashes: Hashes, slots: int) -> npt.NDArray[np.int32]:
-    """Slot of each hash: h mod S, never negative; shape (n,)."""
+    """Return the slot of each hash: h mod S, never negative; shape (n,)."""
     return np.mod(hashes, slots).astype(np.int32)

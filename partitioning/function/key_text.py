@@ -13,7 +13,7 @@ BETWEEN = " | "
 
 
 def key_columns(keys: Sequence[str], types: Sequence[str]) -> list[pa.Array]:
-    """Keys as typed -> one Arrow array (n,) for each key column; binary is typed in hexadecimal.
+    """Parse keys as typed: one Arrow array (n,) a key column. Binary is typed in hexadecimal.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from partitioning.function.hashing import Hashes
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 #: A key's shares are whole numbers that add up to this: the same on disk, in NumPy and in SQL.
-PARTS = 2**24
+PARTS_OF_A_KEY = 2**24
 #: Bits that a channel's number has at most. Two numbers and a share must fit 64 bits.
 CHANNEL_BITS = 20
 
@@ -34,7 +34,7 @@ class Split:
     keys : int64 (K,), ascending: hashes of the keys
     starts : int64 (K + 1,): the owners of key i are numbers starts[i] to starts[i + 1] - 1
     channels : int32 (M,): each owner; a key's first one is its home
-    shares : int64 (M,): share of the key's rows, over 0, in `PARTS`
+    shares : int64 (M,): share of the key's rows, over 0, in `PARTS_OF_A_KEY`
 
     Raises
     ------
@@ -62,8 +62,8 @@ class Split:
         if len(np.unique((key << CHANNEL_BITS) + self.channels)) != len(key):
             raise InputError("an owner of a split key is named twice")
         sums = np.bincount(key, self.shares, minlength=len(copies))
-        if (self.shares < 1).any() or (sums != PARTS).any():
-            raise InputError(f"shares of a split key must be over 0 and add up to {PARTS}")
+        if (self.shares < 1).any() or (sums != PARTS_OF_A_KEY).any():
+            raise InputError(f"shares of a split key must be over 0 and add up to {PARTS_OF_A_KEY}")
 
     @classmethod
     def of(cls, weights: Mapping[int, Mapping[int, float]]) -> Split:
@@ -76,10 +76,12 @@ class Split:
         for h in sorted(weights):
             owners = sorted(weights[h].items(), key=lambda item: (-item[1], item[0]))
             given = np.array([w for _, w in owners], dtype=np.float64)
-            exact = given / given.sum() * PARTS
+            exact = given / given.sum() * PARTS_OF_A_KEY
             parts = np.floor(exact).astype(np.int64)
             # None is off by more than one: a share over its channel's room would miss the aim.
-            parts[np.argsort(parts - exact, kind="stable")[: PARTS - int(parts.sum())]] += 1
+            parts[
+                np.argsort(parts - exact, kind="stable")[: PARTS_OF_A_KEY - int(parts.sum())]
+            ] += 1
             channels += [c for (c, _), part in zip(owners, parts, strict=True) if part]
             shares += parts[parts > 0].tolist()
             starts.append(len(channels))
@@ -126,7 +128,7 @@ class Split:
         """
         drawn = rows.view(np.uint64) >> np.uint64(64 - self.bits)
         cell = self.table[(key << self.bits) + drawn.astype(np.int64)].view(np.uint64)
-        first = (rows & (PARTS - 1)).view(np.uint64) < cell >> np.uint64(2 * CHANNEL_BITS)
+        first = (rows & (PARTS_OF_A_KEY - 1)).view(np.uint64) < cell >> np.uint64(2 * CHANNEL_BITS)
         owner = cell >> np.where(first, 0, CHANNEL_BITS).astype(np.uint64)
         return (owner & np.uint64(2**CHANNEL_BITS - 1)).astype(np.int32)
 
@@ -144,7 +146,7 @@ class Split:
         copies = self.starts[key + 1] - self.starts[key]
         item = np.repeat(np.arange(len(key)), copies)
         at = np.arange(len(item)) + np.repeat(self.starts[key] - np.cumsum(copies) + copies, copies)
-        return item, self.channels[at], self.shares[at] / PARTS
+        return item, self.channels[at], self.shares[at] / PARTS_OF_A_KEY
 
     @property
     def bits(self) -> int:
@@ -156,7 +158,7 @@ class Split:
         """Return the cells that rows draw their owner from, int64 (K 2^bits,).
 
         A cell holds one owner in its lowest bits, and another `CHANNEL_BITS` higher. Above both is
-        the part of its rows, in `PARTS`, that the first owner gets.
+        the part of its rows, in `PARTS_OF_A_KEY`, that the first owner gets.
 
         This is the alias method (Walker, 1977; Vose, 1991) in whole numbers. NumPy and SQL read the
         same table.
@@ -167,15 +169,15 @@ class Split:
             owners = self.channels[first:end].tolist()
             left = [parts * size for parts in self.shares[first:end].tolist()]
             left += [0] * (size - len(left))
-            small = [i for i, parts in enumerate(left) if parts < PARTS]
-            large = [i for i, parts in enumerate(left) if parts > PARTS]
+            small = [i for i, parts in enumerate(left) if parts < PARTS_OF_A_KEY]
+            large = [i for i, parts in enumerate(left) if parts > PARTS_OF_A_KEY]
             own = [owners[i] if i < len(owners) else 0 for i in range(size)]
             keep, other = [0] * size, own.copy()  # a full cell: all its rows go to `other`
             while small and large:
                 i, j = small.pop(), large[-1]
                 keep[i], other[i] = left[i], owners[j]
-                left[j] -= PARTS - left[i]
-                if left[j] <= PARTS and left[large.pop()] < PARTS:
+                left[j] -= PARTS_OF_A_KEY - left[i]
+                if left[j] <= PARTS_OF_A_KEY and left[large.pop()] < PARTS_OF_A_KEY:
                     small.append(j)
             cells += [
                 k << 2 * CHANNEL_BITS | b << CHANNEL_BITS | a
@@ -184,7 +186,7 @@ class Split:
         return np.array(cells, dtype=np.uint64).view(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return {
             "keys": self.keys.tolist(),
             "owners": [c.tolist() for c in np.split(self.channels, self.starts[1:-1])],
@@ -193,7 +195,7 @@ class Split:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Split:
-        """Inverse of `to_dict`; raises InputError, KeyError, TypeError or ValueError."""
+        """Build it from `to_dict`; raise InputError, KeyError, TypeError or ValueError."""
         return cls(
             np.array(data["keys"], dtype=np.int64),
             np.cumsum([0, *(len(owners) for owners in data["owners"])]),

@@ -1,8 +1,8 @@
 """The Spark face of the partitioning function: one native SQL expression, as text.
 
-The same text routes a DataFrame (`F.expr`) and moves rows (UPDATE, MERGE). It holds no join and
-no Python: slots are an array literal, which leads each row to a cell of a perfect hash table of
-the heavy keys in two more. `check_sql` says the same for CHECK constraints.
+The same text routes a DataFrame (`F.expr`) and moves rows (UPDATE, MERGE). It holds no join and no
+Python. Slots are an array literal. It leads each row to a cell of a perfect hash table of the heavy
+keys, which are two more literals. `check_sql` says the same for CHECK constraints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
-from partitioning.function.split import CHANNEL_BITS, PARTS
+from partitioning.function.split import CHANNEL_BITS, PARTS_OF_A_KEY
 
 #: Names of our constraints begin so.
 OURS = "evenkeel_"
@@ -112,7 +112,7 @@ def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | N
     r = f"xxhash64({h}, CAST({quoted(row or function.row.name)} AS {function.row.type.upper()}))"
     at = f"CAST(~{begins} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
     cell = f"{array_sql(function.split.table, 'BIGINT')}[{at}]"
-    first = f"{r} & {PARTS - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
+    first = f"{r} & {PARTS_OF_A_KEY - 1}L < shiftrightunsigned({cell}, {2 * CHANNEL_BITS})"
     owner = f"shiftrightunsigned({cell}, IF({first}, 0, {CHANNEL_BITS})) & {2**CHANNEL_BITS - 1}L"
     return f"CAST({owner} AS INT)"
 
@@ -171,10 +171,10 @@ class PerfectHash:
 
 
 def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
-    """Hash and displace (Tarjan and Yao, 1979), with the slots as first-level buckets.
+    """Find displacements (Tarjan and Yao, 1979), with the slots as first-level buckets.
 
-    Keys that have their slots for themselves fill what cells are left, so that a table of few keys
-    is hardly larger than they are many: rows look into it one by one, and it should stay cached.
+    Keys that have their slots for themselves fill the free cells, so the table is hardly larger
+    than the number of keys. Rows look into it one by one, and it should stay cached.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def bigint_sql(value: int) -> str:
 
 
 def epoch_name(epoch: int) -> str:
-    """Name of the constraint by which a table admits this epoch's function alone.
+    """Name the constraint by which a table admits this epoch's function alone.
 
     It is what a stale writer reads in Delta's error, so it names the epoch.
     """

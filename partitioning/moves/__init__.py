@@ -1,1 +1,1 @@
-"""What a change of function moves, and in which order that is safe."""
+"""Moves that a change of function makes, and in which order they are safe."""

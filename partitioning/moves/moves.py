@@ -20,10 +20,10 @@ from partitioning.workload.profile import Floats, Profile
 class Move:
     """One slot's tail or one heavy key that changes its channel, or part of a split key.
 
-    kind is "slot" or "key", or "share" of a key that is split before or after: share, 0 to 1, is
-    then the part of its events that goes, which moves no state by itself but for the copy that a
-    new owner gets. item is the slot's number or the key's hash; source and target are channel
-    numbers; load (the window's unit), bytes and rows are what goes with it.
+    kind is "slot" or "key", or "share" of a key that is split before or after. Then `share`, 0 to
+    1, is the part of its events that goes. It moves no state by itself but the copy that a new
+    owner gets. item is the slot's number or the key's hash; source and target are channel numbers;
+    load (the window's unit), bytes and rows are what goes with it.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Move:
     share: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values; what is whole says nothing of a share."""
+        """Return plain JSON values; a whole key has no share."""
         return {n: v for n, v in vars(self).items() if n != "share" or self.kind == "share"}
 
 

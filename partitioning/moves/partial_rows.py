@@ -19,7 +19,7 @@ from partitioning.workload.metrics import placements
 
 
 def shared_keys(*functions: PartitioningFunction) -> Hashes:
-    """Hashes of the keys that any of the functions splits, int64 (K,), ascending."""
+    """Return hashes of the keys that any function splits, int64 (K,), ascending."""
     return np.unique(np.concatenate([f.split.keys for f in functions]))
 
 
@@ -120,7 +120,7 @@ class Flow:
 def flows(
     before: PartitioningFunction, after: PartitioningFunction, hashes: Hashes
 ) -> Iterator[list[Flow]]:
-    """For each key, int64 (n,), what goes where; nothing for one that stays as it is.
+    """Yield what of each key, int64 (n,), goes where; nothing of one that stays as it is.
 
     An owner that gives load gives it to those that take, its home first; one that is none any
     longer gives its partial to the home. One that is new gets its copy once, from the first that
@@ -150,7 +150,7 @@ def flows(
 
 
 def _owners(function: PartitioningFunction, hashes: Hashes) -> list[dict[int, float]]:
-    """Each key's owners and their shares."""
+    """Return each key's owners and their shares."""
     found: list[dict[int, float]] = [{} for _ in hashes]
     for item, channel, share in zip(
         *(a.tolist() for a in placements(function, hashes)), strict=True

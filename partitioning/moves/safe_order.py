@@ -13,7 +13,7 @@ from partitioning.workload.profile import Floats
 
 #: Part of all load that may exceed a channel's limit: sums of floats in another order differ by
 #: less than this.
-ROUNDING = 1e-9
+LIMIT_TOLERANCE = 1e-9
 
 
 def safe_order(
@@ -76,7 +76,7 @@ def _limits(before: Floats, after: Floats, capacities: Floats) -> list[float]:
     limits, open_ = np.full(len(before), np.inf), capacities > 0
     if open_.any():
         fullest = max(float((x[open_] / capacities[open_]).max()) for x in (before, after))
-        limits[open_] = fullest * capacities[open_] + ROUNDING * float(np.abs(before).sum())
+        limits[open_] = fullest * capacities[open_] + LIMIT_TOLERANCE * float(np.abs(before).sum())
     most: list[float] = limits.tolist()
     return most
 

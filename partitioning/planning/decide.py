@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from partitioning.moves.moves import moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.strategies.frontier.options import WORTH
 from partitioning.strategies.frontier.strategy import frontier
-from partitioning.strategies.frontier.tradeoff import trace
 from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
@@ -24,6 +24,9 @@ LEAST_GAIN = 0.005
 #: larger value moves less state, and leaves more imbalance. Chosen on half of the sets of
 #: `make bench ARGS=unseen`.
 BAND = 0.2
+#: Probability that even channels stay within `most_by_chance`. A larger value begins fewer
+#: rebalances that chance alone asks for, and more of those that are due wait for another window.
+SURE = 0.95
 
 
 def aim_by_chance(profile: Profile) -> float:
@@ -38,6 +41,23 @@ def aim_by_chance(profile: Profile) -> float:
     1.005
     """
     return 1 + LEAST_GAIN + BAND * profile.chance
+
+
+def most_by_chance(profile: Profile, channels: int) -> float:
+    """Return the imbalance that even channels may show by chance: it is no sign of a real one.
+
+    Each channel's load is off by `profile.chance`. The fullest of N channels is further off than
+    most of them: it stays within this limit with the probability `SURE` (normal distribution).
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from partitioning.streams.zipf_stream import zipf_profile
+    >>> profile = replace(zipf_profile(1000, 1.0, slots=64), chance=0.1)
+    >>> [round(most_by_chance(profile, count), 2) for count in (2, 10, 100)]
+    [1.2, 1.26, 1.33]
+    """
+    return 1 + NormalDist().inv_cdf(SURE ** (1 / channels)) * profile.chance
 
 
 @dataclass(frozen=True)
@@ -66,8 +86,8 @@ class Policy:
     (between the two nothing happens: hysteresis; None: as even as it gets), horizon the number of
     windows over which the straggler time saved must exceed the time of moving. seconds_per_load
     (measured when windows are applied) and pace (measured by earlier migrations) may be unknown:
-    then saving and cost are not compared. splitting: keys may be split, over
-    `copies` channels at most, at `worth` a partial (as in `make_plan`).
+    then saving and cost are not compared. budget, options, splitting, copies and worth are as in
+    `make_plan` for frontier.
     """
 
     trigger: float
@@ -78,12 +98,22 @@ class Policy:
     splitting: bool = False
     copies: int | None = None
     worth: float = WORTH
+    budget: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer and what it rests on; seconds are over the horizon, None where unmeasured. `worth`
-    is 0 where only that pays; None: the policy's."""
+    """Hold the answer and what it rests on.
+
+    Parameters
+    ----------
+    imbalance, floor : now, and the least that any function reaches
+    reachable, bytes : imbalance of the plan that would be made, and bytes that it moves
+    saved_seconds, cost_seconds : over the horizon; None: not measured
+    worth : of a partial row; 0 if only that pays; None: the policy's
+    uncertain : why the expected load may be far off; empty: it is not known to be
+    """
 
     rebalance: bool
     reason: str
@@ -94,6 +124,7 @@ class Decision:
     saved_seconds: float | None
     cost_seconds: float | None
     worth: float | None = None
+    uncertain: str = ""
 
     @property
     def pays(self) -> bool:
@@ -135,13 +166,7 @@ def _decided(
 ) -> Decision:
     now = imbalance(channel_loads(function, profile), function.capacities)
     least = floor(profile, channels, policy.splitting)
-    if policy.splitting or len(function.split):
-        reachable, size = _found(profile, function, channels, policy)
-    else:
-        curve = trace(profile, function, tuple(channels))
-        good = np.flatnonzero(curve.imbalance <= (policy.max_imbalance or 0.0))
-        point = int(good[0]) if len(good) else len(curve.imbalance) - 1
-        reachable, size = float(curve.imbalance[point]), float(curve.bytes[point])
+    reachable, size = _found(profile, function, channels, policy)
     saved = cost = None
     if policy.seconds_per_load is not None and policy.pace is not None:
         fair = float(profile.load.sum()) / len(function.channels)
@@ -151,7 +176,9 @@ def _decided(
     def answer(rebalance: bool, reason: str) -> Decision:
         return replace(found, rebalance=rebalance, reason=reason)
 
-    found = Decision(False, "", now, reachable, least, size, saved, cost)
+    found = Decision(
+        False, "", now, reachable, least, size, saved, cost, uncertain=profile.uncertain
+    )
     if tuple(channels) != function.channels:
         return answer(
             True,
@@ -163,7 +190,7 @@ def _decided(
         return answer(True, "forced")
     if now <= policy.trigger:
         return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
-    if now <= aim_by_chance(profile):
+    if now <= most_by_chance(profile, sum(c.capacity > 0 for c in channels)):
         return answer(False, f"imbalance {now:.3f} is explained by chance")
     if now - reachable < LEAST_GAIN:
         return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {least:.3f})")
@@ -179,18 +206,16 @@ def _decided(
 def _found(
     profile: Profile, function: PartitioningFunction, channels: Sequence[Channel], policy: Policy
 ) -> tuple[float, float]:
-    """Imbalance that frontier reaches, and the bytes that it moves, where its curve does not tell:
-    from or to split keys."""
-    aim = policy.max_imbalance
-    found = frontier(
-        profile,
-        function,
-        channels,
-        max_imbalance=aim,
-        splitting=policy.splitting,
-        copies=policy.copies,
-        worth=policy.worth,
-    )
+    """Return the imbalance that frontier reaches, and the bytes that it moves.
+
+    A curve would not tell: frontier goes on beside a key that is too heavy, and to split keys.
+    """
+    options = {"max_imbalance": policy.max_imbalance, "budget": policy.budget}
+    if policy.splitting:
+        options |= {"splitting": True, "copies": policy.copies, "worth": policy.worth}
+    if tuple(channels) != function.channels:
+        options["budget"] = None  # the plan says if it does not empty the channels that go
+    found = frontier(profile, function, channels, **{**options, **policy.options})
     listed = profile.listing(
         np.concatenate(
             [f.explicit_keys for f in (function, found)] + [shared_keys(function, found)]

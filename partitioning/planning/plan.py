@@ -51,6 +51,7 @@ class Plan:
     allowed to split. `tables` maps each state table's name to the version that was weighed. `run`
     names the run that carries the plan out, so that no two runs have plans of one digest; empty
     while the plan is in no run's folder, and in plans that earlier versions of Evenkeel wrote.
+    `uncertain` says why the load may be far from what comes; empty: it is not known to be.
     """
 
     table: str
@@ -73,6 +74,7 @@ class Plan:
     window: tuple[str, str]
     tables: Mapping[str, int] = field(default_factory=dict)
     run: str = ""
+    uncertain: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `digest` is taken over exactly this."""
@@ -84,9 +86,10 @@ class Plan:
         values["moves"] = [move.to_dict() for move in values["moves"]]
         for name in ("loads_before", "loads_after", "window"):
             values[name] = list(values[name])
-        # The digest of a plan without a run is the one that earlier versions of Evenkeel took.
-        if not self.run:
-            del values["run"]
+        # The digest of a plan without these is the one that earlier versions of Evenkeel took.
+        for name in ("run", "uncertain"):
+            if not values[name]:
+                del values[name]
         return {"format": FORMAT, **values, "tables": dict(self.tables)}
 
     def to_bytes(self) -> Packed:
@@ -121,8 +124,9 @@ class Plan:
             for name in ("loads_before", "loads_after", "window"):
                 values[name] = tuple(values[name])
             made = cls(**values)
-            if not isinstance(made.run, str):
-                raise TypeError("run is not a text")
+            for name in ("run", "uncertain"):
+                if not isinstance(getattr(made, name), str):
+                    raise TypeError(f"{name} is not a text")
             # A plan is known by its digest: what has none is no plan.
             _ = made.digest
             return made
@@ -245,6 +249,7 @@ def plan_for(
         bound=_points(curve.bound_bytes, curve.bound_imbalance),
         window=profile.window,
         tables=dict(tables or {}),
+        uncertain=profile.uncertain,
     )
 
 

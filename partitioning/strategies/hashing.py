@@ -26,7 +26,7 @@ POINTS = 1000
 def uniform(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """Slot s to channel s mod N.
+    """Give slot s to channel s mod N.
 
     Each slot in turn goes to the channel furthest behind its capacity, the lowest number first;
     with equal capacities that is exactly s mod N. Channels of capacity 0 get none.
@@ -113,7 +113,7 @@ def consistent(
 def ring_slots(
     slots: int, channels: Sequence[Channel], points: int = POINTS
 ) -> npt.NDArray[np.int32]:
-    """Channel of each slot, int32 (slots,): the owner of the next point clockwise.
+    """Return the channel of each slot, int32 (slots,): the owner of the next point clockwise.
 
     Points belong to a channel's number, not its name, so that a new name moves nothing.
     """
@@ -141,7 +141,7 @@ def ring_slots(
 
 @lru_cache(maxsize=512)
 def _places(name: str, count: int) -> npt.NDArray[np.uint64]:
-    """Places on the ring of `name`'s first `count` points: uint64 (count, 2), low half first."""
+    """Place the first `count` points of `name` on the ring: uint64 (count, 2), low half first."""
     digests = b"".join(mmh3.hash_bytes(f"{name} {i}") for i in range(count))
     return np.frombuffer(digests, dtype="<u8").reshape(count, 2)
 

@@ -16,7 +16,7 @@ from partitioning.workload.profile import Floats
 
 
 def skewed_pairs(workloads: Floats, eta: float, tau: float) -> list[tuple[int, int]]:
-    """(skewed worker, helper) pairs, the most loaded first; each worker is in one pair at most.
+    """List pairs (skewed worker, helper), the most loaded first; a worker is in one at most.
 
     A worker with at least `eta` is skewed if the least loaded one that is still free has `tau`
     less (Eq. 1 and 2); that one helps it.
@@ -105,7 +105,7 @@ def early(tau: float, skewed: float, helper: float, rate: float, migration: floa
 
 
 def pays(migration: float, left: float) -> bool:
-    """Whether moving state, in time, ends before the input does (section 6.1)."""
+    """Return whether moving state ends before the input does (section 6.1)."""
     return migration < left
 
 

@@ -106,7 +106,7 @@ def candidates(hashes: Hashes, count: int, open_: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Routed:
-    """Where tuples went: rows and load of each key on each channel that got any, all (m,)."""
+    """Hold where tuples went: rows and load of each key on each of its channels, all (m,)."""
 
     key: Ints
     channel: Ints

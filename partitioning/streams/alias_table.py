@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 #: Number of Zipf ranks drawn with their exact share; the others are drawn by `tail`. A larger value
 #: is more exact and makes the tables longer.
-HEAD = 1024
+HEAD_RANKS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,14 @@ def tail(keys: int, z: float) -> tuple[float, float, float]:
 
     p is 1 - z, or 0 where z is so close to 1 that the logarithm is exact enough.
     """
-    a = HEAD + 0.5
+    a = HEAD_RANKS + 0.5
     return a, math.log((keys + 0.5) / a), 0.0 if abs(1 - z) < 1e-9 else 1 - z
 
 
 def zipf_head(keys: int, z: float) -> Floats:
-    """Shares of the first `HEAD` ranks and, if there are more keys, of all others together."""
-    weights: Floats = np.arange(1, min(keys, HEAD) + 1, dtype=np.float64) ** -z
-    if keys > HEAD:
+    """Return the shares of the first `HEAD_RANKS` ranks, then that of all other ranks together."""
+    weights: Floats = np.arange(1, min(keys, HEAD_RANKS) + 1, dtype=np.float64) ** -z
+    if keys > HEAD_RANKS:
         a, length, p = tail(keys, z)
         rest = a**p * math.expm1(p * length) / p if p else length
         weights = np.append(weights, rest)
@@ -84,4 +84,4 @@ def tail_ranks(keys: int, z: float, uniform: Floats) -> Ints:
     # It is a^p (e^(p L) - 1) / p up to a e^L; at p = 0 it is L.
     log = np.log1p(uniform * math.expm1(p * length)) / p if p else uniform * length
     ranks = np.floor(a * np.exp(log) - 0.5).astype(np.int64)
-    return np.clip(ranks, HEAD, keys - 1)
+    return np.clip(ranks, HEAD_RANKS, keys - 1)

@@ -17,20 +17,20 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, KeyColumn
 from partitioning.function.hashing import Hashes, key_hash
-from partitioning.streams.alias_table import HEAD, Alias, Ints, alias, tail_ranks, zipf_head
+from partitioning.streams.alias_table import HEAD_RANKS, Alias, Ints, alias, tail_ranks, zipf_head
 from partitioning.workload.profile import Floats, Profile, profile_of_keys
 
 KEY = (KeyColumn("key", "bigint"),)
 
 
 def zipf(keys: int, z: float) -> Floats:
-    """Share of each key, float64 (keys,), most frequent first: the k-th has 1/k^z, sum 1."""
+    """Return the share of each key, float64 (keys,), in order: the k-th has 1/k^z, sum 1."""
     weights: Floats = np.arange(1, keys + 1, dtype=np.float64) ** -z
     return weights / weights.sum()
 
 
 def hashed_keys(keys: int, seed: int = 0) -> Hashes:
-    """Hashes, int64 (keys,), of as many bigint keys; another seed gives other keys."""
+    """Return hashes of bigint keys, int64 (keys,); another seed gives other keys."""
     return key_hash([np.arange(keys, dtype=np.int64) + seed * keys], ["bigint"])
 
 
@@ -43,7 +43,7 @@ def zipf_profile(
     threshold: float = 0.0,
     row_bytes: float | None = None,
 ) -> Profile:
-    """Profile of a Zipf stream whose loads sum to 1.
+    """Return the profile of a Zipf stream whose loads sum to 1.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def zipf_profile(
 
 #: The third column of a hash says what it decides: draws of one row are independent.
 DRAW, TAIL, HOT, SWAP, CENTRE, SCATTER, WANDER = range(7)
-MOST_KEYS = 2**31  # rank times multiplier must fit int64
+MOST_STREAM_KEYS = 2**31  # rank times multiplier must fit int64
 MOST_SHARES = 2**17  # keys times windows, each a number in Spark's plan
 
 
@@ -77,11 +77,11 @@ class Stream:
     windows, days : how many windows, and days in each; the first begins on `start`
     churn : share of ranks that swap with another, random one between two windows
     wander : (sigma, phi): shares wander from window to window. The share of rank r in window w is
-        in proportion to exp(d)/r^z: d is 0 in the first window, and phi times what it was before
-        plus sigma times a standard normal number in each later one, rank by rank (AR(1)). At most
+        in proportion to exp(d)/r^z. In the first window d is 0. In each later one it is phi times
+        its last value plus sigma times a standard normal number, for each rank (AR(1)). At most
         1,024 keys
-    hot : (window, share): from that window (0 is the first) on, this share of all rows goes to
-        `hot_key`, on top of the rows it has anyway; all others keep their proportions
+    hot : (window, share): from that window on (0 is the first), this share of all rows goes to
+        `hot_key`, beside the rows it has anyway. All others keep their proportions
     vanish : from this window on, the key that was the heaviest one in the window before has no
         rows; its rows are missing, nobody else gets them
 
@@ -104,7 +104,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         _check("rows", self.rows, 1, 10**12)
-        _check("keys", self.keys, 1, MOST_KEYS)
+        _check("keys", self.keys, 1, MOST_STREAM_KEYS)
         _check("z", self.z, 0, 3)
         _check("windows", self.windows, 1, 1000)
         _check("seed", self.seed, 0, 2**63 - 1)
@@ -113,7 +113,7 @@ class Stream:
         if self.wander is not None:
             _check("wander's sigma", self.wander[0], 0, 3)
             _check("wander's phi", self.wander[1], 0, 1)
-            _check("keys, which wander,", self.keys, 1, HEAD)
+            _check("keys, which wander,", self.keys, 1, HEAD_RANKS)
             _check("keys times windows", self.keys * self.windows, 1, MOST_SHARES)
         if self.hot is not None:
             _check("hot window", self.hot[0], 0, self.windows - 1)
@@ -143,7 +143,9 @@ class Stream:
         if self.vanish is None:
             return None
         before = self.vanish - 1
-        shares = rank_shares(self)[before] if self.wander else zipf_head(self.keys, self.z)[:HEAD]
+        shares = (
+            rank_shares(self)[before] if self.wander else zipf_head(self.keys, self.z)[:HEAD_RANKS]
+        )
         heaviest = int(shares.argmax())
         first = int(key_of_rank(self, np.array([heaviest]), before)[0])
         if self.hot is None or before < self.hot[0]:
@@ -159,14 +161,14 @@ def _check(name: str, value: float, least: float, most: float) -> None:
 
 
 def _hash(values: npt.ArrayLike, seed: int, purpose: int) -> Hashes:
-    """Spark's xxhash64(value, seed, purpose), int64 of the values' shape (n,)."""
+    """Hash as Spark's xxhash64(value, seed, purpose) does: int64 (n,)."""
     column = np.asarray(values, dtype=np.int64)
     rest = [np.full(len(column), x, dtype=np.int64) for x in (seed, purpose)]
     return key_hash([column, *rest], ["bigint"] * 3)
 
 
 def key_of_rank(stream: Stream, ranks: Ints, window: int) -> Ints:
-    """Key, int64 (n,), that has each rank (from 0, the most frequent) in a window.
+    """Return the key of each rank (from 0, the most frequent) in a window, int64 (n,).
 
     Between two windows each rank r has a partner, c - r mod keys, for a random c; a share `churn`
     of the pairs swap. No state is kept: a hash of (the lesser rank of the pair, c) decides.
@@ -176,19 +178,19 @@ def key_of_rank(stream: Stream, ranks: Ints, window: int) -> Ints:
         for v in range(window, 0, -1):
             centre = int(_hash([v], stream.seed, CENTRE)[0]) % stream.keys
             partner = (centre - ranks) % stream.keys
-            pair = _hash(np.minimum(ranks, partner) + v * MOST_KEYS, stream.seed, SWAP)
+            pair = _hash(np.minimum(ranks, partner) + v * MOST_STREAM_KEYS, stream.seed, SWAP)
             ranks = np.where(unit(pair) < stream.churn, partner, ranks)
     a, b = stream.scatter
     return (ranks * a + b) % stream.keys
 
 
 def unit(hashes: Hashes) -> Floats:
-    """Hashes as float64 in [0, 1), by their upper 53 bits."""
+    """Turn hashes into float64 in [0, 1), by their upper 53 bits."""
     return (hashes.view(np.uint64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def rank_shares(stream: Stream) -> Floats:
-    """Share of each rank in each window, float64 (windows, keys), each window's sum 1.
+    """Return the share of each rank in each window, float64 (windows, keys), sum 1 a window.
 
     Before `hot` and `vanish`, and of ranks: `key_of_rank` has their keys. MemoryError where keys
     times windows do not fit.
@@ -199,7 +201,9 @@ def rank_shares(stream: Stream) -> Floats:
     sigma, phi = stream.wander
     drift = np.zeros(stream.keys)
     for v in range(1, stream.windows):
-        drift = phi * drift + sigma * _normal(np.arange(stream.keys) + v * MOST_KEYS, stream.seed)
+        drift = phi * drift + sigma * _normal(
+            np.arange(stream.keys) + v * MOST_STREAM_KEYS, stream.seed
+        )
         shares[v] *= np.exp(drift - drift.max())  # a walk of many windows may go far
     return shares / shares.sum(axis=1, keepdims=True)
 
@@ -213,7 +217,7 @@ def _normal(values: Ints, seed: int) -> Floats:
 
 @lru_cache(maxsize=4)  # windows are asked for one by one
 def tables(stream: Stream) -> tuple[Alias, ...]:
-    """How to draw a rank in each window: one table, of all windows, where shares do not wander."""
+    """Return the table to draw ranks from in each window; one for all if shares do not wander."""
     if stream.wander is None:
         return (alias(zipf_head(stream.keys, stream.z)),)
     return tuple(alias(shares) for shares in rank_shares(stream))
@@ -222,9 +226,9 @@ def tables(stream: Stream) -> tuple[Alias, ...]:
 def keys_of_window(stream: Stream, window: int) -> Ints:
     """Return the keys of a window's rows in order, int64 (n,), as Spark generates them.
 
-    n is `rows`, without the rows of a vanished key. Up to `HEAD` keys the result equals that of
-    `evenkeel_spark.jobs.generate` bit for bit. Beyond that, logarithm and exp may round the last
-    bit differently, and a few rows may be one rank off.
+    n is `rows`, without the rows of a vanished key. Up to `HEAD_RANKS` keys the result equals
+    that of `evenkeel_spark.jobs.generate` bit for bit. Beyond that, logarithm and exp may round the
+    last bit differently, and a few rows may be one rank off.
     """
     ids = np.arange(stream.rows, dtype=np.int64) + window * stream.rows
 
@@ -232,7 +236,7 @@ def keys_of_window(stream: Stream, window: int) -> Ints:
         return unit(_hash(ids, stream.seed, purpose))
 
     drawn = tables(stream)[window if stream.wander else 0].draw(uniform(DRAW))
-    beyond = drawn >= HEAD
+    beyond = drawn >= HEAD_RANKS
     if beyond.any():
         drawn[beyond] = tail_ranks(stream.keys, stream.z, uniform(TAIL)[beyond])
     keys = key_of_rank(stream, drawn, window)

@@ -86,7 +86,7 @@ def expected_load(
 
 
 def _like(days: Mapping[date, Floats], day: date, decay: float) -> Floats:
-    """Load of each hour of a day like this one, float64 (24,)."""
+    """Return the load of each hour of a day like this one, float64 (24,)."""
     same = {d: hours for d, hours in days.items() if d.weekday() == day.weekday()}
     known = same or days
     weights = [decay ** ((day - d).days / 7) for d in known]

@@ -13,16 +13,16 @@ import numpy as np
 
 from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
 from partitioning.strategies.water_filling import surface
-from partitioning.watch.mitigation import Batch, Limits, Mitigation, Sample, Weights
+from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Sample, Weights
 
 #: Load that is too small to matter, in a channel's mean load. A shared key with less goes home in
 #: any case. Other keys go home where their channel then exceeds the mean by no more than this. A
 #: larger value undoes mitigations earlier.
-LIGHT = 0.05
+LIGHT_LOAD = 0.05
 
 
 @dataclass(frozen=True)
-class Watch:
+class Controller:
     """Hold what the watch knows between two batches.
 
     Parameters
@@ -44,12 +44,12 @@ class Watch:
 
     def fold(
         self,
-        batch: Batch,
+        batch: MicroBatch,
         epoch: int,
         limits: Limits,
         homes: Mapping[int, int],
         under_way: bool = False,
-    ) -> tuple[Watch, dict[int, Weights]]:
+    ) -> tuple[Controller, dict[int, Weights]]:
         """Take in a batch, and decide which keys move.
 
         A batch that was folded before changes nothing. A batch that an older epoch routed is only
@@ -74,23 +74,25 @@ class Watch:
         watch = replace(watch, sample=self.sample.taking(batch, self.spread, limits.memory))
         if under_way:
             return watch, {}
-        watch, decided = watch._caught_up(batch, limits)
+        watch, decided = watch._end_catching_up(batch, limits)
         if not decided:
-            watch, decided = watch._met(batch, limits, homes)
+            watch, decided = watch._relieve(batch, limits, homes)
         if not decided:
-            watch, decided = watch._handed_back(batch, limits)
+            watch, decided = watch._send_home(batch, limits)
         kept = batch.number - max(limits.within, limits.memory)
         moved = {k: tuple(n for n in at if n > kept) for k, at in watch.moved.items()}
         for key in decided:
             moved[key] = (*moved.get(key, ()), batch.number)
         return replace(watch, moved={k: at for k, at in moved.items() if at}), decided
 
-    def _may(self, key: int, batch: Batch, limits: Limits) -> bool:
+    def _may(self, key: int, batch: MicroBatch, limits: Limits) -> bool:
         """Return whether a key has not yet moved too often."""
         late = [n for n in self.moved.get(key, ()) if n > batch.number - limits.within]
         return len(late) < limits.moves
 
-    def _caught_up(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
+    def _end_catching_up(
+        self, batch: MicroBatch, limits: Limits
+    ) -> tuple[Controller, dict[int, Weights]]:
         """End the catching up of each key whose channels have waited equally long, and share it.
 
         It also ends where that will never happen, because other keys keep the channels apart.
@@ -106,14 +108,16 @@ class Watch:
         # What came until now has been asked by all of them.
         return (replace(self, spread=spread, sample=Sample()) if decided else self), decided
 
-    def _handed_back(self, batch: Batch, limits: Limits) -> tuple[Watch, dict[int, Weights]]:
+    def _send_home(
+        self, batch: MicroBatch, limits: Limits
+    ) -> tuple[Controller, dict[int, Weights]]:
         """Send home each key whose skew is gone."""
         spread, decided = dict(self.spread), dict[int, Weights]()
         if len(self.sample) < limits.memory:
             return self, decided
         speed = limits.speed(len(batch.loads))
         mean = float(self.sample.loads().sum() / speed[np.isfinite(batch.waiting)].sum())
-        light = max(limits.calm - 1, LIGHT) * mean
+        light = max(limits.calm - 1, LIGHT_LOAD) * mean
         most = mean + light
         for key, now in self.spread.items():
             if now.catching or not self._may(key, batch, limits):
@@ -146,9 +150,9 @@ class Watch:
         weights = {channel: part for channel, part in parts if part > 0}
         return replace(now, weights=weights or {now.home: 1.0}, catching=0)
 
-    def _met(
-        self, batch: Batch, limits: Limits, homes: Mapping[int, int]
-    ) -> tuple[Watch, dict[int, Weights]]:
+    def _relieve(
+        self, batch: MicroBatch, limits: Limits, homes: Mapping[int, int]
+    ) -> tuple[Controller, dict[int, Weights]]:
         """Test for skew, and relieve each skewed channel.
 
         It continues a mitigation where one exists, and else begins one. The fullest channel comes
@@ -172,41 +176,44 @@ class Watch:
             if gap < tau or (on_its_way and came[skewed] - came[helper] < tau):
                 continue
             heaviest = watch._heaviest(skewed, batch, homes)
-            begun = watch._again(heaviest, skewed, helper)
-            if not begun:
+            new = watch._renew(heaviest, skewed, helper)
+            if not new:
                 since = watch.sample.since([] if heaviest is None else [heaviest])
                 recent = replace(watch, sample=since)
-                begun = recent._begun(skewed, helper, batch, limits, homes)
-                if any(m.helpers for m in begun.values()):
+                new = recent._begin(skewed, helper, batch, limits, homes)
+                if any(m.helpers for m in new.values()):
                     watch = recent
             if not limits.catch_up:
-                begun = {k: watch.even_shares(k, m, limits) for k, m in begun.items()}
-            begun = {k: m for k, m in begun.items() if watch._may(k, batch, limits)}
-            spread = {k: m for k, m in {**watch.spread, **begun}.items() if not m.at_home}
+                new = {k: watch.even_shares(k, m, limits) for k, m in new.items()}
+            new = {k: m for k, m in new.items() if watch._may(k, batch, limits)}
+            spread = {k: m for k, m in {**watch.spread, **new}.items() if not m.at_home}
             after = replace(watch, spread=spread)
-            # Of what begins, and of what goes on, other things are weighed.
-            if begun and (not decided or bool(watch.begun(self)) == bool(after.begun(watch))):
+            # New mitigations and those that go on are weighed by other rules: do not mix them.
+            if new and (
+                not decided
+                or bool(watch.keys_placed_since(self)) == bool(after.keys_placed_since(watch))
+            ):
                 watch = replace(
                     after,
                     threshold=watch.threshold.adjusted(gap, error),
                     iterations=watch.iterations + 1,
                 )
-                decided |= {k: m.weights for k, m in begun.items()}
+                decided |= {k: m.weights for k, m in new.items()}
         return watch, decided
 
-    def begun(self, before: Watch) -> set[int]:
-        """Return the keys whose mitigation has begun since `before`."""
+    def keys_placed_since(self, before: Controller) -> set[int]:
+        """Return the keys whose mitigation was begun or renewed since `before`."""
         had = {key: now.placed for key, now in before.spread.items()}
         return {key for key, now in self.spread.items() if had.get(key) != now.placed}
 
-    def _heaviest(self, channel: int, batch: Batch, homes: Mapping[int, int]) -> int | None:
+    def _heaviest(self, channel: int, batch: MicroBatch, homes: Mapping[int, int]) -> int | None:
         """Return the key that brought a channel most load in this batch; None: none is known."""
         parts = {k: batch.keys.get(k, 0.0) for k, home in homes.items() if home == channel}
         for key, now in self.spread.items():
             parts[key] = dict(now.parts()).get(channel, 0.0) * batch.keys.get(key, 0.0)
         return max(parts, key=lambda k: (parts[k], -k)) if any(parts.values()) else None
 
-    def _again(self, key: int | None, skewed: int, helper: int) -> dict[int, Mitigation]:
+    def _renew(self, key: int | None, skewed: int, helper: int) -> dict[int, Mitigation]:
         """Renew the mitigation of a key between these two channels, if it no longer holds.
 
         The channel that has waited less catches up.
@@ -218,11 +225,11 @@ class Watch:
         weights = _alike(now.helpers) if ahead else {now.home: 1.0}
         return {key: replace(now, weights=weights, catching=1 if ahead else -1)}
 
-    def _begun(
+    def _begin(
         self,
         skewed: int,
         helper: int,
-        batch: Batch,
+        batch: MicroBatch,
         limits: Limits,
         homes: Mapping[int, int],
     ) -> dict[int, Mitigation]:

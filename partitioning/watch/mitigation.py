@@ -11,13 +11,13 @@ import numpy as np
 from partitioning.strategies.skew import standard_error
 from partitioning.workload.profile import Floats
 
-#: Where a key goes: the weight of each of its channels.
+#: Placement of a key: the weight of each of its channels.
 Weights = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What one micro-batch brought.
+class MicroBatch:
+    """Hold the load of one micro-batch.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Limits:
     calm : mean loads that a channel may have with a key back home, if others have less
     copies : most channels that share a key, its home included; None: as many as help
     speeds : float64 (N,): how fast each channel is, in those of the mean one; None: all alike.
-        What waits (`Batch.waiting`) is in the time that the mean channel takes for it
+        Waiting load (`MicroBatch.waiting`) is in the time that the mean channel takes for it
     """
 
     eta: float
@@ -127,7 +127,7 @@ class Mitigation:
         return not self.helpers and set(self.weights) == {self.home}
 
     def parts(self) -> list[tuple[int, float]]:
-        """Each channel that gets any of the key, and its part, 0 to 1."""
+        """List each channel that gets any of the key, and its part, 0 to 1."""
         whole = sum(self.weights.values())
         return [(channel, weight / whole) for channel, weight in self.weights.items()]
 
@@ -145,8 +145,8 @@ class Sample:
     def __len__(self) -> int:
         return len(self.batches)
 
-    def taking(self, batch: Batch, spread: Mapping[int, Mitigation], memory: int) -> Sample:
-        """With one batch more, which keys spread as they are have shaped."""
+    def taking(self, batch: MicroBatch, spread: Mapping[int, Mitigation], memory: int) -> Sample:
+        """Add a batch, which came while keys were spread as they are."""
         loads = batch.loads.astype(np.float64)
         for key, now in spread.items():
             load = batch.keys.get(key, 0.0)
@@ -156,11 +156,11 @@ class Sample:
         return Sample((*self.batches, (loads, dict(batch.keys)))[-memory:])
 
     def loads(self) -> Floats:
-        """Forecast of a batch's loads with every key at home, float64 (N,)."""
+        """Forecast a batch's loads with every key at home, float64 (N,)."""
         return np.asarray(np.mean([loads for loads, _ in self.batches], axis=0))
 
     def load_of(self, key: int) -> float:
-        """Forecast of a key's load."""
+        """Forecast a key's load."""
         return float(np.mean([keys.get(key, 0.0) for _, keys in self.batches]))
 
     def error(self, channels: Iterable[int], per: float) -> float:
@@ -168,7 +168,7 @@ class Sample:
         return max(standard_error([loads[c] for loads, _ in self.batches], per) for c in channels)
 
     def placed(self, spread: Mapping[int, Mitigation], without: int | None = None) -> Floats:
-        """Forecast of loads where these keys are spread, one of them taken away, float64 (N,)."""
+        """Forecast loads with these keys spread, float64 (N,); leave one of them out if named."""
         loads = self.loads()
         for key, now in spread.items():
             load = self.load_of(key)

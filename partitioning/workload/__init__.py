@@ -1,1 +1,1 @@
-"""What is known of the load: profiles, metrics, bounds, the forecast."""
+"""The load: profiles, metrics, bounds, the forecast."""

@@ -1,4 +1,4 @@
-"""What no function can beat: the floor of imbalance, and the least bytes for an imbalance."""
+"""Bounds that no function can beat: the floor of imbalance, and the least bytes for one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from partitioning.function.function import Channel
 from partitioning.workload.profile import Floats, Profile
 
 #: Loads that differ by this part are equal.
-ROUNDING = 1e-12
+EQUAL_LOADS_TOLERANCE = 1e-12
 
 
 def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False) -> float:
-    """Least imbalance that any function can reach; where keys may be split, that is 1.0.
+    """Return the least imbalance that any function can reach: 1.0 if keys may be split.
 
-    Otherwise the k heaviest keys sit whole on at most k channels, at best those with most capacity:
-    the largest of these bounds over k (where channels are equal, that of k = 1). Only keys that
-    the profile lists are known; 1.0 where there is no load.
+    Otherwise the k heaviest keys sit whole on at most k channels, at best those with most capacity.
+    The floor is the largest of these bounds over k; where channels are equal, that of k = 1. Only
+    keys that the profile lists are known; 1.0 where there is no load.
     """
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     total = float(profile.load.sum())
@@ -32,18 +32,18 @@ def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False
 
 
 def least_copies(profile: Profile, channels: Sequence[Channel], imbalance: float = 1.0) -> int:
-    """Channels that keys have beyond one each, at least, in any function within `imbalance`.
+    """Return the fewest channels that keys need beyond one each, within `imbalance`.
 
     Within it a channel has at most `imbalance` times its fair share of all load, and the owners of
     a key hold all of its load. So m owners of it have load for no more than the m channels with
-    most capacity may have, and each key needs the least m for which that suffices: where all N
-    channels are equal, ceil(N share / imbalance). Two keys may need the same channels; that is not
-    counted, and neither are keys that the profile does not list.
+    most capacity may have. Each key needs the least m that suffices. If all N channels are equal,
+    that is ceil(N share / imbalance). Two keys may need the same channels; that is not counted, and
+    neither are keys that the profile does not list.
     """
     capacities = -np.sort([-c.capacity for c in channels])
     held = np.cumsum(capacities) / capacities.sum() * float(profile.load.sum()) * imbalance
     # A sum of loads is off by rounding.
-    needed = 1 + np.searchsorted(held, profile.heavy_load * (1 - ROUNDING))
+    needed = 1 + np.searchsorted(held, profile.heavy_load * (1 - EQUAL_LOADS_TOLERANCE))
     return int((needed[profile.heavy_load > 0] - 1).sum())
 
 
@@ -54,7 +54,7 @@ def least_bytes(
     capacities: Floats,
     imbalances: Floats,
 ) -> Floats:
-    """Least bytes that any assignment within each of `imbalances` must move (LP relaxation).
+    """Return the least bytes that any assignment within each of `imbalances` moves (LP).
 
     Each channel sheds what it has over the allowed load, most load per byte first and the last
     item in part (the fractional knapsack); what it receives is not counted. Channels without

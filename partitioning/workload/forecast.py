@@ -7,8 +7,9 @@ on the windows that came, and the one whose forecasts were off least is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -18,17 +19,34 @@ from partitioning.function.hashing import Hashes, slot_of
 from partitioning.workload.metrics import key_sums
 from partitioning.workload.profile import Floats, Profile, Sketch, merge, sums_by
 
+#: A weight of a window against the one after it; auto: found by backtest; None: all weigh the same.
+Decay = float | Literal["auto"] | None
 #: Weights of a window against the one after it, of which one is chosen. 0 is the last window alone.
 DECAYS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
-#: The decay as long as there are no forecasts to compare.
+#: The decay as long as there are no forecasts to compare, and that of the share of new keys.
 UNKNOWN = 0.5
 #: A larger decay is preferred if its squared error is at most this many times the least one. A
 #: larger value gives steadier forecasts, which move less state.
 NEAR = 1.05
+#: Added to `NEAR` after one forecast; after k of them it is this over k squared. Chance may favour
+#: a small decay in few windows. A larger value keeps to large decays for longer.
+FEW_FORECASTS = 0.5
+#: Forecasts that the chance of independent rows counts as. It keeps a few lucky forecasts from
+#: hiding chance. A larger value trusts the errors of forecasts later.
+PRIOR = 1.0
 #: Windows that a forecast is made from, at most: the latest ones.
 REACH = 60
 #: Weight of the error of a forecast against that of the one after it.
 ERROR_DECAY = 0.8
+#: Part of the slots that must have had no load so that they tell of new keys. A smaller value lets
+#: few slots, and so chance, tell.
+LEAST_EMPTY = 0.02
+#: Share of the load for which room is left at most, so that a forecast never forgets all it knows.
+MOST_ROOM = 0.95
+#: Part of the load above which new keys, or a single key, make a forecast uncertain.
+MOST_NEW, MOST_OF_A_KEY = 0.5, 0.9
+#: Times the mean load of earlier windows above which the last window makes a forecast uncertain.
+JUMP = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +57,20 @@ class Forecast:
     ----------
     sketch : the load expected, scaled to the total of the sketches that it was made from
     decay : weight of a window against the one after it
-    errors : float64 (T - 1, S + K): share of the load of each slot's tail, then of each heavy key,
-        less the share that was forecast, for each window that has one before it
+    best : the decay whose forecasts were off least; it tells chance from drift
+    gain : weight of the last window in the load expected, over 0 to 1
+    new : share of the load that is expected of keys that no sketch lists; it is spread over slots
+    uncertain : why the forecast may be far off; empty: it is not known to be
+    past : the windows with load that it was made from, oldest first
     """
 
     sketch: Sketch
     decay: float
-    errors: Floats
+    best: float
+    gain: float
+    new: float
+    uncertain: str
+    past: tuple[Sketch, ...]
 
     def onto(self, profile: Profile, function: PartitioningFunction | None = None) -> Profile:
         """Return the profile with this for its load.
@@ -68,34 +93,51 @@ class Forecast:
             heavy_load=self.sketch.heavy_load,
             error=self.sketch.error,
             chance=self.chance(function),
+            uncertain=self.uncertain,
         )
 
-    def chance(self, function: PartitioningFunction | None) -> float:
-        """Return how far a channel's forecast is off by chance, in parts of its fair share.
+    def errors(self) -> Iterator[Floats]:
+        """Yield how far the best decay's forecast of each window but the first was off.
 
-        Of a mean of decay d, the part d (1 - d) of the squared error is chance of the windows: no
-        move should follow it. Where nothing was forecast yet, it is the chance of independent rows.
+        Each is float64 (S + K): the share of the load of each slot's tail, then of each heavy key,
+        less the share that was forecast. No more than one is held at a time.
+        """
+        mean, weight = None, 1.0
+        for share in _shares(self.past, self.sketch.heavy):
+            if mean is None:
+                mean = share.copy()
+                continue
+            off = share - mean
+            yield off
+            weight = 1.0 + self.best * weight
+            mean += off / weight
+
+    def chance(self, function: PartitioningFunction | None) -> float:
+        """Return how far a channel's load may be off by chance, in parts of its fair share.
+
+        It is a standard deviation. Let d be the best decay. The part d of the squared error of one
+        step is chance of the window. The rest is drift, and chance of the mean before. It is
+        averaged with the chance of independent rows, which is all that is known at first. The load
+        expected has as much of a window's chance as the last window weighs in it.
         """
         if function is None:
             return 0.0
         capacities = function.capacities
         fair = capacities / capacities.sum()
-        channels, slots = len(fair), len(self.sketch.load)
-        if not len(self.errors):
-            return float(np.sqrt(np.count_nonzero(fair) / max(self.sketch.rows, 1)))
-        off = np.array(
-            [
-                sums_by(function.slots, e[:slots], channels)
-                + key_sums(function, self.sketch.heavy, e[slots:])
-                for e in self.errors
-            ]
-        )
-        weights = ERROR_DECAY ** np.arange(len(off))[::-1]
-        square = np.average(np.square(off[:, fair > 0] / fair[fair > 0]).mean(axis=1), 0, weights)
-        return float(np.sqrt(self.decay * (1 - self.decay) * square))
+        open_, slots = fair > 0, len(self.sketch.load)
+        squares = []
+        for error in self.errors():
+            off = sums_by(function.slots, error[:slots], len(fair))
+            off += key_sums(function, self.sketch.heavy, error[slots:])
+            squares.append(float(np.square(off[open_] / fair[open_]).mean()))
+        rows = max(self.sketch.rows, 1) / max(len(self.past), 1)
+        independent = np.count_nonzero(open_) / rows
+        weights = ERROR_DECAY ** np.arange(len(squares))[::-1]
+        square = PRIOR * independent + self.best * float(np.dot(weights, squares))
+        return float(np.sqrt(self.gain * square / (PRIOR + weights.sum())))
 
 
-def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast:
+def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     """Forecast the window after these.
 
     Each slot's tail, and each heavy key, gets a mean of its shares of the windows. The weights fall
@@ -104,8 +146,8 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     Parameters
     ----------
     sketches : one a window, oldest first; those without load count for nothing
-    decay : 0 to 1; None: of `DECAYS` the largest one whose forecasts of these very windows, each
-        from those before it, had about the least sum of squared errors
+    decay : 0 to 1. None: the windows are added up. "auto": each of `DECAYS` forecasts these very
+        windows, each from those before it, and the largest with about the least error is taken
 
     Raises
     ------
@@ -120,51 +162,111 @@ def forecast(sketches: Sequence[Sketch], decay: float | None = None) -> Forecast
     >>> sorted(forecast(past, decay=0).sketch.heavy_load.tolist())
     [2.0, 6.0]
     """
-    if decay is not None and not 0 <= decay <= 1:
-        raise InputError(f"{decay} is not from 0 to 1", "decay")
+    if not (decay in ("auto", None) or (not isinstance(decay, str) and 0 <= decay <= 1)):
+        raise InputError(f"{decay} is not from 0 to 1, auto or none", "decay")
     whole = merge(sketches)
-    total, slots = float(whole.load.sum()), len(whole.load)
-    loaded = [s for s in sketches if s.load.any()][-REACH:]
-    if not loaded:
-        none = np.zeros((0, slots + len(whole.heavy)))
-        return Forecast(whole, UNKNOWN if decay is None else decay, none)
-    shares = _shares(loaded, whole.heavy)
+    past = tuple([s for s in sketches if s.load.any()][-REACH:])
+    if not past:
+        return Forecast(whole, UNKNOWN, UNKNOWN, 1.0, 0.0, "no window has load", ())
+    tried = sorted({*DECAYS, *([] if decay is None or isinstance(decay, str) else [decay])})
+    means, weights, losses = _tried(past, whole.heavy, np.array(tried))
+    best = _best(tried, losses, len(past) - 1)
+    new = _new_share(past, whole.heavy)
+    uncertain = _doubt(past, whole, new)
     if decay is None:
-        decay = _best_decay(shares)
-    means = _smoothed(shares, decay)
-    tail, heavy = np.split(means[-1] / means[-1].sum() * total, [slots])
-    sketch = replace(
+        gain = float(past[-1].load.sum() / sum(s.load.sum() for s in past))
+        return Forecast(whole, 1.0, best, gain, 0.0, uncertain, past)
+    chosen = best if isinstance(decay, str) else float(decay)
+    at = tried.index(chosen)
+    sketch = _expected(means[at], new, whole, past)
+    return Forecast(sketch, chosen, best, float(1 / weights[at]), new, uncertain, past)
+
+
+def _expected(mean: Floats, new: float, whole: Sketch, past: Sequence[Sketch]) -> Sketch:
+    """Return the load expected from mean shares, (S + K), with room for new keys in all slots."""
+    total, slots = float(whole.load.sum()), len(whole.load)
+    tail, heavy = np.split(mean * (1 - new) / mean.sum() * total, [slots])
+    return replace(
         whole,
-        load=tail + sums_by(slot_of(whole.heavy, slots), heavy, slots),
+        load=tail + new * total / slots + sums_by(slot_of(whole.heavy, slots), heavy, slots),
         heavy_load=heavy,
-        error=max(s.error / float(s.load.sum()) for s in loaded) * total,
+        error=max(s.error / float(s.load.sum()) for s in past) * total,
     )
-    return Forecast(sketch, decay, shares[1:] - means[:-1])
 
 
-def _best_decay(shares: Floats) -> float:
-    """Return the decay for shares of windows, (T, S + K)."""
-    errors = [float(np.square(shares[1:] - _smoothed(shares, d)[:-1]).sum()) for d in DECAYS]
-    if min(errors) == max(errors):
+def _tried(past: Sequence[Sketch], heavy: Hashes, decays: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return each decay's last means (D, S + K), their weights (D,), and squared errors (D,)."""
+    means, weights, losses = np.empty(0), np.ones(len(decays)), np.zeros(len(decays))
+    for share in _shares(past, heavy):
+        if not means.size:
+            means = np.tile(share, (len(decays), 1))
+            continue
+        off = share - means
+        losses += np.square(off).sum(axis=1)
+        weights = 1.0 + decays * weights
+        means += off / weights[:, None]
+    return means, weights, losses
+
+
+def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
+    """Return the largest of `DECAYS` that did about as well as the best on `count` windows."""
+    known = [(d, e) for d, e in zip(decays, losses.tolist(), strict=True) if d in DECAYS]
+    least = min(e for _, e in known)
+    if least == max(e for _, e in known):
         return UNKNOWN
-    return max(d for d, e in zip(DECAYS, errors, strict=True) if e <= NEAR * min(errors))
+    return max(d for d, e in known if e <= (NEAR + FEW_FORECASTS / count**2) * least)
 
 
-def _smoothed(shares: Floats, decay: float) -> Floats:
-    """Return what each window, with those before it, says of the next one, (T, n) as `shares`."""
-    means, weight = shares.copy(), 1.0
-    for t in range(1, len(means)):
-        weight = 1.0 + decay * weight
-        means[t] = means[t - 1] + (shares[t] - means[t - 1]) / weight
-    return means
+def _new_share(past: Sequence[Sketch], heavy: Hashes) -> float:
+    """Return the share of the load of a window that comes from keys that were not there before.
+
+    A key that is listed for the first time is new by what it has over the largest load of an
+    unlisted key in the window before. Slots that never had load tell of lighter keys: these slots
+    get their part of all that is new. Later windows weigh more.
+    """
+    slots = len(past[0].load)
+    known, filled = np.zeros(len(heavy), dtype=np.bool_), np.zeros(slots, dtype=np.bool_)
+    new, before = None, 0.0
+    for sketch in past:
+        total = float(sketch.load.sum())
+        at = np.searchsorted(heavy, sketch.heavy)
+        tail = sketch.load - sums_by(slot_of(sketch.heavy, slots), sketch.heavy_load, slots)
+        if filled.any():
+            came = np.maximum(sketch.heavy_load[~known[at]] / total - before, 0.0).sum()
+            empty = slots - np.count_nonzero(filled)
+            if empty >= LEAST_EMPTY * slots:
+                came += float(tail[~filled].sum()) / total * slots / empty
+            new = came if new is None else UNKNOWN * new + (1 - UNKNOWN) * came
+        known[at] = True
+        filled |= sketch.load > 0
+        before = sketch.error / total
+    return min(float(new or 0.0), MOST_ROOM)
 
 
-def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
-    """Return the share of each window (T) of each slot's tail and each of `heavy`, (T, S + K).
+def _doubt(past: Sequence[Sketch], whole: Sketch, new: float) -> str:
+    """Say why a forecast from these windows may be far off; empty: nothing is known against it."""
+    totals = [float(s.load.sum()) for s in past]
+    if len(past) == 1:
+        return "one window with load does not tell chance from drift"
+    if new > MOST_NEW:
+        return f"{new:.0%} of the load came from keys that were not listed before"
+    if totals[-1] > JUMP * float(np.mean(totals[:-1])):
+        times = totals[-1] / float(np.mean(totals[:-1]))
+        return f"the last window has {times:,.0f} times the load of those before"
+    largest = float(whole.heavy_load.max(initial=0.0)) / sum(totals)
+    if largest > MOST_OF_A_KEY:
+        return f"one key has {largest:.0%} of the load"
+    return ""
+
+
+def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Iterator[Floats]:
+    """Yield the share of each window of each slot's tail and of each of `heavy`, (S + K).
 
     Where a window does not list a key, the key had its mean of the other windows, as far as that
     window's error and slot allow. Else it would seem to come from nothing when it is listed.
     """
+    if not sketches:
+        return
     slots = len(sketches[0].load)
     keys = np.full((len(sketches), len(heavy)), np.nan)
     totals = [float(s.load.sum()) for s in sketches]
@@ -173,7 +275,6 @@ def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
     known = ~np.isnan(keys)
     usual = np.where(known, keys, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     slot = slot_of(heavy, slots)
-    rows = []
     for own, listed, sketch, total in zip(keys, known, sketches, totals, strict=True):
         own[~listed] = 0.0
         tail = np.maximum(sketch.load / total - sums_by(slot, own, slots), 0.0)
@@ -181,5 +282,4 @@ def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Floats:
         wanted = sums_by(slot, guess, slots)
         guess *= np.minimum(tail / np.maximum(wanted, 1e-300), 1.0)[slot]
         tail = np.maximum(tail - sums_by(slot, guess, slots), 0.0)
-        rows.append(np.concatenate([tail, own + guess]))
-    return np.array(rows)
+        yield np.concatenate([tail, own + guess])

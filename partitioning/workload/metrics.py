@@ -1,4 +1,4 @@
-"""What an assignment is worth: channel loads, imbalance, how far it is from even."""
+"""Metrics of a function: channel loads, imbalance, how far it is from even."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Indices = npt.NDArray[np.intp]
 def channel_sums(
     function: PartitioningFunction, profile: Profile, values: Floats, heavy_values: Floats
 ) -> Floats:
-    """Sum per channel, shape (N,), of a quantity given per slot (S,) and heavy key (K,).
+    """Sum per channel, shape (N,), a quantity given per slot (S,) and heavy key (K,).
 
     The slot quantities include their heavy keys' (as in `Profile`). A split key counts with each
     owner by its share. An explicit or split key that the profile does not list counts with its
@@ -65,7 +65,7 @@ def placements(
 def moved_shares(
     before: PartitioningFunction, after: PartitioningFunction, hashes: Hashes
 ) -> Floats:
-    """Share of each key's rows that get another channel, float64 (n,): 0 or 1 for whole keys."""
+    """Return the share of each key's rows that change channel, float64 (n,); whole keys: 0 or 1."""
     count = max(len(before.channels), len(after.channels))
     stays = np.zeros(len(hashes))
     (old, old_share), (new, new_share) = (
@@ -78,12 +78,12 @@ def moved_shares(
 
 
 def channel_loads(function: PartitioningFunction, profile: Profile) -> Floats:
-    """Load of each channel, shape (N,), in the profile's unit of load."""
+    """Return the load of each channel, shape (N,), in the profile's unit of load."""
     return channel_sums(function, profile, profile.load, profile.heavy_load)
 
 
 def imbalance(loads: Floats, capacities: Floats) -> float:
-    """Max over channels of load/capacity, divided by total load/total capacity; 1.0 is perfect.
+    """Return the highest load/capacity over total load/total capacity; 1.0 is perfect.
 
     Load on a channel without capacity makes it infinite; no load at all makes it 1.
     """
@@ -94,3 +94,17 @@ def imbalance(loads: Floats, capacities: Floats) -> float:
     if loads[~open_].any():
         return float("inf")
     return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
+
+
+def fair_shares(loads: Floats, capacities: Floats) -> list[float]:
+    """Return the load of each channel over its fair share; infinite for load on a closed channel.
+
+    Parameters
+    ----------
+    loads, capacities : float64 (N,)
+    """
+    fair = capacities / capacities.sum() * (float(loads.sum()) or 1.0)
+    return [
+        float(x / f) if f > 0 else (float("inf") if x else 0.0)
+        for x, f in zip(loads, fair, strict=True)
+    ]

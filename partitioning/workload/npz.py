@@ -62,7 +62,13 @@ def unpack(data: bytes, where: str) -> dict[str, Any]:
             values: dict[str, Any] = {name: archive[name] for name in archive.files}
     except Exception as e:  # zip, zlib, struct and NumPy raise their own
         raise DamagedError(f"cannot be read ({e})", where, "Delete it and learn again") from e
-    for name, convert in (("error", float), ("chance", float), ("rows", int), ("events", int)):
+    for name, convert in (
+        ("error", float),
+        ("chance", float),
+        ("rows", int),
+        ("events", int),
+        ("uncertain", str),
+    ):
         if name in values and values[name].ndim == 0:
             values[name] = convert(values[name])
     if "heavy_names" in values:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from partitioning.workload.npz import freeze, pack, unpack
 
 Floats = npt.NDArray[np.float64]
 Packed = bytes  # `bytes` is a field's name below
+#: Least load of a heavy key, as a share of one channel's fair load. Lower: more keys can be placed
+#: by name, and sketches and profiles grow.
+HEAVY_SHARE = 0.01
 
 
 def sums_by(index: npt.NDArray[Any], values: Floats, count: int) -> Floats:
@@ -75,8 +79,9 @@ class Profile:
     error : bound on how far any key's load may be understated
     window : (first day, day after the last) as ISO dates; ("", "") where there is no time
     events : input rows of the window
-    chance : how far a channel's load may be off by chance, in parts of its fair share; 0 where
-        `load` is no forecast
+    chance : how far a channel's load may be off by chance, in parts of its fair share; 0 if it is
+        not known
+    uncertain : why `load` may be far from what comes; empty: nothing is known against it
     heavy_copy_bytes, heavy_copy_rows : float64 (K,), counted in `heavy_bytes` and `heavy_rows`: one
         copy of what each heavy key has in state tables that every owner has a copy of; empty: none
         has any
@@ -95,6 +100,7 @@ class Profile:
     window: tuple[str, str] = ("", "")
     events: int = 0
     chance: float = 0.0
+    uncertain: str = ""
     heavy_copy_bytes: Floats = field(default_factory=lambda: np.zeros(0))
     heavy_copy_rows: Floats = field(default_factory=lambda: np.zeros(0))
 
@@ -126,7 +132,7 @@ class Profile:
         return slot_of(self.heavy, self.slots)
 
     def tail(self, values: Floats, heavy_values: Floats) -> Floats:
-        """Per slot, what is left of `values` (S,) without the heavy keys' `heavy_values` (K,)."""
+        """Return `values` (S,) of each slot without its heavy keys' `heavy_values` (K,)."""
         left = values - sums_by(self.heavy_slots, heavy_values, self.slots)
         return np.maximum(left, 0.0)
 
@@ -233,7 +239,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
     names = [n for s in sketches for n in s.heavy_names]
     loads = np.concatenate([s.heavy_load for s in sketches])
     return Sketch(
-        load=np.sum([s.load for s in sketches], axis=0),
+        load=reduce(np.add, [s.load for s in sketches]),  # holds no copy of them all
         heavy=heavy,
         heavy_load=sums_by(inverse, loads, len(heavy)),
         heavy_names=tuple(names[i] for i in first),

@@ -8,7 +8,6 @@ them. Names that FastAPI reads in annotations must be at module level.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -21,9 +20,9 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, Form, HTTPException, Request
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from evenkeel.spec.catalog import Catalog, load_catalog, tables_folder
 from evenkeel.table import Table
 from evenkeel_ui.airflow_versions import teams_of
+from evenkeel_ui.spec_folders import tables_with_dags
 
 Method = Literal["GET", "POST", "PUT"]
 User = Annotated[BaseUser, Depends(get_user)]
@@ -75,17 +74,12 @@ def require(
         raise HTTPException(403, f"You may not {what} {table}. Airflow's rights on {dag} decide.")
 
 
-def catalog() -> Catalog:
-    """Return the tables that also have DAGs: the specs in the same folder."""
-    return load_catalog(tables_folder(Path(__file__).parents[2]))
-
-
 def named(table: str) -> Table:
     """Return the table of that name, or raise 404.
 
     The name is compared with those of specs, so that no part of a request becomes a path.
     """
-    for spec in catalog().specs.values():
+    for spec in tables_with_dags().specs.values():
         if spec.table == table:
             return Table(spec)
     raise HTTPException(
@@ -124,7 +118,7 @@ def form_token(user: BaseUser) -> str:
 def own_form(request: Request, user: User, csrf: Annotated[str, Form()] = "") -> None:
     """Raise 403 unless the request comes from a form that we made for this user.
 
-    Check the user's right first: whoever lacks it must read that, and not of a form. So routes
+    Check the user's right first: a user without it must read that, and not of a form. So routes
     take this as their last dependency (`OwnForm`), or call it after `require`.
 
     Airflow's login cookie is SameSite=Lax. Forms of other sites do not carry it, but forms of

@@ -1,4 +1,4 @@
-"""What differs between the versions of Airflow that the pages run on: 3.1 to 3.3."""
+"""Differences between the versions of Airflow that the pages run on: 3.1 to 3.3."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from evenkeel.registry.store_errors import DeniedError
 from evenkeel.render.charts import loads_svg
 from evenkeel.spec.field_errors import field_error
 from evenkeel_ui import views, web
-from evenkeel_ui.access import catalog
 from evenkeel_ui.pages import channel, compare, forms, overview, plans, quality, recovery, tables
+from evenkeel_ui.spec_folders import tables_with_dags
 from evenkeel_ui.statuses import STATUSES
 from partitioning.errors import (
     DamagedError,
@@ -54,7 +54,7 @@ async def warmed(_: FastAPI) -> AsyncIterator[None]:
 
 def _warm() -> None:
     loads_svg(["0"], [1.0], [1.0], [1.0])
-    STATUSES.rows([*catalog().specs.values()], seconds=inf)
+    STATUSES.rows([*tables_with_dags().specs.values()], seconds=inf)
 
 
 # FastAPI's own OpenAPI pages would need no login. The route below needs one.
@@ -134,9 +134,18 @@ def style() -> Response:
 @app.get("/static/page.js", include_in_schema=False)
 def script() -> Response:
     """Return the script of the pages."""
-    return Response(
-        web.script(), media_type="text/javascript", headers={"Cache-Control": "private"}
-    )
+    return _script("page.js")
+
+
+@app.get("/static/theme.js", include_in_schema=False)
+def theme() -> Response:
+    """Return the script that takes over Airflow's theme; documents of runs have it, too."""
+    return _script("theme.js")
+
+
+def _script(name: str) -> Response:
+    headers = {"Cache-Control": "private"}
+    return Response(web.script(name), media_type="text/javascript", headers=headers)
 
 
 for part in (overview, tables, channel, plans, forms, recovery, compare, quality, views):

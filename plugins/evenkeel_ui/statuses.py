@@ -3,7 +3,7 @@
 To read a table's files takes milliseconds, so to read a thousand tables takes seconds. Each request
 reads tables for a limited time, and shows all of them. First come those that may stand half moved:
 a run of theirs goes on or has failed. Then come those that were read longest ago. So a few tables
-are always read anew, and the page says how old each table's figures are.
+are always read again, and the page says how old each table's figures are.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from datetime import UTC, datetime
 from threading import Lock
 
 from evenkeel.inspect.half_moved import HalfMoved
+from evenkeel.inspect.load_history import over_since
 from evenkeel.inspect.status import table_status
 from evenkeel.quality.data_docs import Page
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
+from partitioning.errors import EvenkeelError
 
 #: Tables that each request reads at least, whatever the time.
 LEAST = 8
@@ -39,6 +41,8 @@ class TableRow:
     share : load of the hottest channel over its fair share
     planned : bytes that the plan of the epoch moves
     learned : when the newest profile was learned
+    unreadable : a file is damaged, or the store does not answer
+    over_since : end of the first window since which every one was over the trigger, as ISO date
     read : when the files were read, UTC
     """
 
@@ -55,6 +59,8 @@ class TableRow:
     gates: tuple[Page, ...] = ()
     problems: tuple[str, ...] = ()
     half: HalfMoved | None = None
+    unreadable: bool = False
+    over_since: str | None = None
     read: datetime | None = None
 
     @property
@@ -63,9 +69,9 @@ class TableRow:
         return self.spec.table
 
     @property
-    def updated(self) -> datetime | str | None:
+    def updated(self) -> datetime | None:
         """When its figures came up: with the newest profile, else with the epoch."""
-        return self.learned or self.published
+        return self.learned or (_moment(self.published) if self.published else None)
 
     @property
     def measured(self) -> bool:
@@ -107,7 +113,7 @@ class Statuses:
             for count, spec in enumerate(group):
                 if count >= LEAST and time.monotonic() > until:
                     break
-                known[spec.table] = _row(spec)
+                known[spec.table] = _whatever_fails(spec)
         with self._lock:
             self._rows |= known
         return [known.get(spec.table) or TableRow(spec) for spec in specs]
@@ -117,10 +123,24 @@ def _read(row: TableRow | None) -> datetime:
     return _NEVER if row is None or row.read is None else row.read
 
 
+def _whatever_fails(spec: TableSpec) -> TableRow:
+    """Return the row of a table; if reading it fails, a row that says why.
+
+    No exception about one table may take the rows of the others away.
+    """
+    try:
+        return _row(spec)
+    except Exception as error:
+        why = str(error) if isinstance(error, EvenkeelError) else f"{type(error).__name__}: {error}"
+        return TableRow(spec, problems=(why,), unreadable=True, read=datetime.now(UTC))
+
+
 def _row(spec: TableSpec) -> TableRow:
     """Read a table's files."""
-    now = table_status(Table(spec))
+    table = Table(spec)
+    now = table_status(table)
     epoch, learned, hottest = now.epoch, now.learned, now.hottest
+    over = now.imbalance is not None and now.imbalance > spec.trigger
     return TableRow(
         spec,
         epoch=epoch.number if epoch else None,
@@ -135,13 +155,15 @@ def _row(spec: TableSpec) -> TableRow:
         gates=now.gates,
         problems=now.problems,
         half=now.half,
+        unreadable=now.unreadable,
+        over_since=over_since(table.registry, spec.trigger) if over else None,
         read=datetime.now(UTC),
     )
 
 
-def _moment(run: str) -> datetime | None:
-    """Return the moment in a run's name, which Airflow gives in UTC."""
-    found = _MOMENT.search(run)
+def _moment(text: str) -> datetime | None:
+    """Return the moment in a run's name or of an epoch; both are in UTC."""
+    found = _MOMENT.search(text)
     if found is None:
         return None
     day, *clock = found.groups()

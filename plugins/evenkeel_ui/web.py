@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -26,7 +27,7 @@ POLICY = (
     "connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'self'; "
     "base-uri 'none'"
 )
-#: For documents that a run wrote: one file with inline styles and no script.
+#: For documents that a run wrote: one file with inline styles and no script of its own.
 DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
     "frame-ancestors 'self'; base-uri 'none'"
@@ -40,20 +41,25 @@ def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLR
     return HTMLResponse(text, status)
 
 
-def document(text: bytes, links: Mapping[str, str]) -> HTMLResponse:
-    """Return a page that a run wrote, with links back to our pages above it.
+def document(request: Request, text: bytes, links: Mapping[str, str]) -> HTMLResponse:
+    """Return a page that a run wrote, in Airflow's theme, with links back to our pages above it.
+
+    No script in the file runs: the policy allows only the one that is added here.
 
     Parameters
     ----------
     links : text -> address; the file itself has none, because it is also read outside of Airflow
     """
+    root, nonce = request.scope.get("root_path", "").rstrip("/"), secrets.token_urlsafe(16)
     each = (Markup('<a href="{}">{}</a>').format(at, name) for name, at in links.items())
-    way = Markup('<nav class="note" aria-label="Evenkeel">{}</nav>').format(
-        Markup(" · ").join(each)
-    )
+    way = Markup(
+        '<script src="{}/static/theme.js" nonce="{}"></script>'
+        '<nav class="note" aria-label="Evenkeel">{}</nav>'
+    ).format(root, nonce, Markup(" · ").join(each))
     # Its first <main> is our template's: what comes from data is escaped.
     text = text.replace(b"<main>", b"<main>" + way.encode(), 1)
-    return HTMLResponse(text, headers={"Content-Security-Policy": DOCUMENT_POLICY})
+    policy = f"{DOCUMENT_POLICY}; script-src 'nonce-{nonce}'"
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
 def sort(
@@ -138,9 +144,9 @@ def style() -> str:
     return "\n".join(_environment().get_template(name).render() for name in names)
 
 
-def script() -> str:
-    """Return the pages' JavaScript."""
-    return (_OWN / "page.js").read_text(encoding="utf-8")
+def script(name: str) -> str:
+    """Return one file of the pages' JavaScript: `page.js` or `theme.js`."""
+    return (_OWN / name).read_text(encoding="utf-8")
 
 
 def _asked(request: Request) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ from partitioning.strategies import WHOLE
 from partitioning.strategies.published.gedik import scan
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.profile import profile_of_keys
+from tests.support.docs.papers import after, lines_of
 
 WITHOUT_PICTURE = {
     "lossy",
@@ -116,18 +117,6 @@ def test_the_time_to_go_is_that_of_the_last_runs():
     assert to_go(page, ["dicer", "flexd"]) == "about 1 minutes to go and what flexd take"
 
 
-def lines_of(name: str) -> list[str]:
-    """The lines of an experiment's figures."""
-    found = pages.figures(name, pages.text())
-    assert found
-    return found.splitlines()
-
-
-def after(lines: list[str], title: str) -> list[str]:
-    """The lines from the first one on that has this in it."""
-    return lines[next(i for i, line in enumerate(lines) if title in line) :]
-
-
 def test_gedik_is_filled_from_a_run_that_has_the_papers_order():
     b, m, lines = {}, {}, lines_of("gedik")
     heads = next(line for line in lines if "b_s" in line).split()
@@ -191,7 +180,9 @@ def test_a_page_that_tells_other_than_its_rows_is_seen(row, other):
 
 
 def test_gedik_lossy_counter_holds_about_what_was_published():
-    for line in lines_of("lossy")[2:6]:
+    rows = lines_of("lossy")[2:6]
+    assert len(rows) == 4
+    for line in rows:
         name, _, _, *numbers = line.replace(",", "").split()[:6]
         mean, least, most = map(float, numbers)
         published = {"LLL": 2500, "LQL": 50_000}[name]

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.papers import pages
 from benchmarks.papers.flexd import flexd
 from partitioning.streams.zipf_stream import zipf
-from tests.benchmarks.test_papers import after, lines_of
+from tests.support.docs.papers import after, lines_of
 
 #: (channels, rival): skew from which it has too few copies to be even.
 FEWER = {(10, "pkg"): 2.0, (100, "pkg"): 1.5, (100, "flexd"): 2.0, (100, "dalton"): 2.0}

@@ -1,13 +1,27 @@
 """The benchmark `unseen`: what it plays, and the reference that it compares with."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 import pytest
 
+from benchmarks.papers.data import DATA
 from benchmarks.planning import unseen
+from benchmarks.planning.unseen import lines, verdict
+from benchmarks.planning.unseen_players import (
+    PLAYERS,
+    RIVALS,
+    by_first_window,
+    play_frontier,
+    play_reference,
+    play_spec,
+)
 from benchmarks.planning.unseen_reference import ReferencePlanner
 from benchmarks.planning.unseen_sets import SETS, DataSet, counted
+from partitioning.streams.zipf_stream import hashed_keys
 
 
 def small() -> DataSet:
@@ -32,24 +46,88 @@ def test_generated_sets_are_the_same_each_time(data):
 
 
 def test_the_reference_keeps_an_even_stream_where_it_is():
-    series = counted(np.full((4, 4000), 10.0))
-    planner = ReferencePlanner(series, 4)
-    planner.learn(np.full(4000, 10.0))
-    before = planner.owners()
+    hashes, planner = hashed_keys(4000), ReferencePlanner(4)
+    before = planner.plan(hashes, np.full(4000, 10.0))
     for _ in range(3):
-        planner.learn(np.full(4000, 10.0))
-        assert (planner.owners() == before).all()
+        assert (planner.plan(hashes, np.full(4000, 10.0)) == before).all()
     loads = np.bincount(before, minlength=4)
     assert loads.max() / loads.mean() < 1.006
+
+
+GIVEN = DATA.parent / "trials" / "planner_reference.py"
+
+
+@pytest.mark.skipif(not GIVEN.exists(), reason="the reference that was given is not here")
+@pytest.mark.parametrize(("channels", "z"), [(3, 1.2), (10, 0.9), (20, 1.5)])
+def test_the_reference_plans_as_the_one_that_was_given(channels, z):
+    given = run_path(str(GIVEN))["Planner"](channels)
+    own, random = ReferencePlanner(channels), np.random.default_rng(channels)
+    hashes = random.integers(-(2**62), 2**62, 1000)
+    weights = random.permutation(np.arange(1.0, 1001) ** -z)
+    for count in range(400, 1000, 60):
+        weights *= random.lognormal(0, 0.3, 1000)
+        load = random.poisson(20_000 * weights[:count] / weights[:count].sum()) * 1.0
+        expected = given.plan(hashes[:count], load)
+        assert (own.plan(hashes[:count], load) == expected).all()
+    assert len(np.unique(expected)) == channels
+
+
+def test_the_reference_sees_no_window_before_it_comes():
+    """A key has no number before its first window, and the same plan whatever comes later."""
+    series = small().series()
+    later = replace(series, windows=(*series.windows[:4], series.windows[0]))
+    one, two = (play_reference(replace(s, windows=s.windows[:4]), 3) for s in (series, later))
+    assert one[:2] == two[:2]
+    codes, hashes = by_first_window(series)
+    assert (hashes[codes] == series.hashes).all()
+    first = codes[np.searchsorted(series.hashes, series.windows[0].hashes)]
+    assert sorted(first) == list(range(len(first)))
+
+
+def test_of_a_long_stream_both_ends_are_played():
+    data = DataSet("long", lambda: counted(np.arange(1.0, 11)[:, None] * np.ones((1, 40))), True)
+    played = [w.load[0] for w in data.series(4).windows]
+    assert played == [1.0, 2.0, 9.0, 10.0] and len(data.series(10).windows) == 10
+
+
+@pytest.mark.parametrize(
+    ("less", "error", "rule"), [(-0.1, 0.01, "below"), (0.01, 0.02, "level"), (0.03, 0.02, "FAILS")]
+)
+def test_the_rule(less, error, rule):
+    assert verdict(less, error) == rule
+    ours = np.array([[1.1, 0.0, 0.0], [1.1, 0.0, 0.0]])
+    rival = ours - [[less + error, 0, 0], [less - error, 0, 0]]
+    shown = list(lines("set", {"frontier": ours, "last window": rival}))[1]
+    assert f"{less:+.4f} ±{error:.4f}" in shown and shown.split()[-2] == rule
 
 
 def test_the_tables_show_every_planner_with_errors(capsys, monkeypatch):
     monkeypatch.setattr(unseen, "SETS", (small(),))
     unseen.main(["--hashes", "2", "--channels", "3"])
     said = capsys.readouterr().out
-    assert all(said.count(name) >= 2 for name in unseen.PLAYERS)
+    assert all(said.count(name) >= 2 for name in PLAYERS)
     assert "small, N = 3" in said and "±" in said and "nan" not in said
-    assert "Sets that are only reported: means over 0 rows" in said
+    assert "Sets for report: means over 0 rows" in said
+    judged = [line for line in said.splitlines() if "below" in line and "FAILS" in line]
+    assert len(judged) == len(RIVALS)
+    assert all(sum(map(int, re.findall("(?:below|level|FAILS) ([0-9]+)", j))) == 1 for j in judged)
+
+
+def test_several_processes_give_the_same(capsys, monkeypatch):
+    monkeypatch.setattr(unseen, "SETS", [s for s in SETS if s.name == "hot keys"])
+    shown = []
+    for jobs in "12":
+        asked = "--hashes 2 --channels 3 --windows 4 --players frontier,reference --half report"
+        unseen.main([*asked.split(), "--jobs", jobs])
+        shown.append(re.sub(r"[0-9.]+( ms|\n)", "", capsys.readouterr().out))  # no times
+    assert shown[0] == shown[1] and "hot keys" in shown[0]
+
+
+def test_the_default_spec_rebalances_only_over_its_trigger():
+    """No window of an even stream is over the trigger, and the other planner moves for less."""
+    random = np.random.default_rng(1)
+    series = counted(random.poisson(100.0, (8, 400)) * 1.0)
+    assert play_spec(series, 4)[1] == 0 < play_frontier(series, 4, decay=0.0)[1]
 
 
 def test_a_missing_file_is_told_and_left_out(capsys, monkeypatch):
@@ -58,4 +136,4 @@ def test_a_missing_file_is_told_and_left_out(capsys, monkeypatch):
 
     monkeypatch.setattr(unseen, "SETS", (DataSet("words", missing, choice=False),))
     unseen.main(["--hashes", "1", "--channels", "3"])
-    assert "words: left out, EVENKEEL_DATA has no novel_words.parquet" in capsys.readouterr().out
+    assert "words: left out, EVENKEEL_DATA lacks its file" in capsys.readouterr().out

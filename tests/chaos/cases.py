@@ -15,6 +15,9 @@ FLOWS = (
     ("moved", "roll_back"),
     ("sealed", "roll_back"),
 )
+#: The same of tables that a team made itself: no rival run fits them.
+TEAM = "team"
+TEAM_FLOWS = (("own", "adopt"), ("adopted", "release"))
 #: Of every fourteen cases so many are of each kind; see `Case`.
 KINDS = (
     *("kill",) * 6,
@@ -84,18 +87,23 @@ def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) 
     rng = random.Random(seed)
     decks: dict[str, list[tuple[Flow, int]]] = {}
     every = [(flow, i) for flow, seen in points.items() for i in range(len(seen))]
+    rivals = [(flow, i) for flow, i in every if flow[0] != TEAM]
     writing = [flow for flow in points if flow[2] not in ("learn", "publish")]
     for number in range(count):
         kind = kinds[number % len(kinds)]
         if kind == "inside":
             flow = rng.choice(writing)
-            at, label = rng.randint(1, 3), rng.choice(list(INSIDE))
+            # An adoption makes one commit a table, and no deletion vector.
+            kinds_of_files = [n for n in INSIDE if flow[0] != TEAM or "vector" not in n]
+            at, label = rng.randint(1, 2 if flow[0] == TEAM else 3), rng.choice(kinds_of_files)
         else:
             if not decks.get(kind):
-                decks[kind] = rng.sample(every, len(every))
+                those = rivals if kind == "rival" else every
+                decks[kind] = rng.sample(those, len(those))
             flow, at = decks[kind].pop()
             label = points[flow][at]
         answers = {"learn": ["retry"], "roll_back": ["retry", "again"]}
+        answers |= {step: ["retry"] for _, step in TEAM_FLOWS}
         answer = rng.choice(answers.get(flow[2], ["retry", "retry", "roll_back", "again"]))
         later = rng.choice([0, rng.randint(1, LATER.get(kind, 1))])
         yield Case(number, kind, *flow, at, label, answer, rng.choice([-1, 1]), later)

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 from evenkeel.pipeline import steps
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.runs.params import Params
+from evenkeel_spark.adoption.adopt import adopt
+from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
@@ -29,6 +31,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash
 from partitioning.function.sql import channel_sql, slot_sql
 from tests.conftest import DAYS, FIRST_DAY, SPEC, World, some_events
+from tests.support.worlds import team_tables
 
 #: Content of each state table, by name: each key's row without its channel, sorted.
 Content = dict[str, list[tuple[Any, ...]]]
@@ -81,6 +84,10 @@ def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
         job._body(spark, world.table, asked)
     elif name in ("decide", "plan"):
         getattr(steps, name)(world.spec_path, run, _PARAMS[run])
+    elif name == "adopt":
+        adopt(spark, world.table)
+    elif name == "release":
+        release(spark, world.table, drop_columns=True)
     else:
         getattr(steps, name)(world.spec_path, run)
 
@@ -183,6 +190,8 @@ def misplaced(function: PartitioningFunction, rows: Sequence[Row]) -> list[Row]:
 
 def contents(spark: SparkSession, world: World) -> Content:
     """The content of every state table as it is now."""
+    if world.table.spec.plain:
+        return team_tables.both(spark, world)
     tables = world.table.spec.state.items()
     return {n: content(spark.read.format("delta").load(t.path).collect()) for n, t in tables}
 
@@ -191,6 +200,8 @@ def append(spark: SparkSession, world: World, planned: bool) -> Content:
     """What another writer does: rows of new keys, by the function of the current epoch, or of
     the one that is planned. Returns what it got in; the table may refuse the rest."""
     table = world.table
+    if table.spec.plain:
+        return team_tables.append(spark, world)
     function, run = table.epoch().function, table.registry.run(RUN)
     if planned and run.exists("plan.json"):
         function = steps.read_plan(run).function

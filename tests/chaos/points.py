@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.store import Store
+from evenkeel_spark.adoption import adopt, release
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta import constraints
 
@@ -25,12 +26,14 @@ Point = Callable[[str], None]
 
 #: Modules whose named steps (`fence.crash_point`) are points, too.
 NAMED = (
-    "migrate",
-    "table_migration",
-    "verify",
-    "publish",
-    "roll_back",
-    "placement",
+    "migration.migrate",
+    "migration.table_migration",
+    "migration.verify",
+    "migration.publish",
+    "migration.roll_back",
+    "migration.placement",
+    "adoption.adopt",
+    "adoption.release",
 )
 _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
@@ -92,10 +95,11 @@ def watched(point: Point) -> Iterator[None]:
         around(constraints, "drop_beside", True, "after")
         around(constraints, "put", True, "after")
         around(learn, "read_events", True, None)
+        around(adopt, "change", True, "after")
+        around(release, "change", True, "after")
         for module in NAMED:
             patch.setattr(
-                f"evenkeel_spark.migration.{module}.crash_point",
-                lambda name: point(f"named {name}"),
+                f"evenkeel_spark.{module}.crash_point", lambda name: point(f"named {name}")
             )
         yield
 
@@ -112,6 +116,8 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"
     if owner is learn:
         return "reading the input"
+    if owner in (adopt, release):
+        return f"REWRITE of {Path(args[0]).name}"
     if owner is Store:
         return f"{name} {args[0]}" if name != "_temporary" else Path(of).name
     return of.name

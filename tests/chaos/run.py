@@ -13,12 +13,13 @@ from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from tests.chaos import home
-from tests.chaos.cases import FLOWS, Case, Flow, Points, Stage
+from tests.chaos.cases import FLOWS, TEAM, TEAM_FLOWS, Case, Flow, Points, Stage
 from tests.chaos.faults.outage import outage
 from tests.chaos.home import RIVAL, RUN, Content, World, copied, dag, persist, task
 from tests.chaos.leftovers import age, leftovers
 from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.sessions import Rival
+from tests.support.worlds.team_tables import check_done, make_team
 
 #: Seconds that a store stands still.
 STALL = 3
@@ -40,7 +41,12 @@ def rehearse(spark: SparkSession, folder: Path) -> tuple[dict[Stage, World], Poi
             if (table, stage, step) not in points:
                 world = copied(stages[table, stage], folder / table / f"{stage} {step}")
                 points[table, stage, step] = _rehearsed(spark, world, step, RUN)
-    return stages, {f: seen for f, seen in points.items() if f[1:] in FLOWS}
+    own = stages[TEAM, "own"] = make_team(spark, folder / TEAM / "own")
+    stages[TEAM, "adopted"] = adopted = copied(own, folder / TEAM / "adopted")
+    points[TEAM, "own", "adopt"] = _rehearsed(spark, adopted, "adopt", RUN)
+    free = copied(adopted, folder / TEAM / "free")
+    points[TEAM, "adopted", "release"] = _rehearsed(spark, free, "release", RUN)
+    return stages, {f: seen for f, seen in points.items() if f[1:] in (*FLOWS, *TEAM_FLOWS)}
 
 
 def _rehearsed(spark: SparkSession, world: World, name: str, run: str) -> list[str]:
@@ -90,7 +96,8 @@ def strike(
             if rival is not None:
                 # While the other run is under way this one may not even go back.
                 rival.wait()
-            persist(lambda: task(spark, world, "roll_back"))
+            if case.table != TEAM:
+                persist(lambda: task(spark, world, "roll_back"))
         except home.STATEMENTS:
             assert case.kind in ("full", "append", "rival", "error")
         except Exception:
@@ -105,7 +112,9 @@ def strike(
 
 def recover(spark: SparkSession, case: Case, world: World) -> None:
     """What Airflow, or a person, does after the fault."""
-    if case.step == "roll_back":
+    if case.table == TEAM:
+        persist(lambda: task(spark, world, case.step))
+    elif case.step == "roll_back":
         task(spark, world, "roll_back")
     elif case.answer == "retry":
         dag(spark, world, case.step)
@@ -124,6 +133,9 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
     ----------
     begun : number of the epoch before the fault
     """
+    if case.table == TEAM:
+        check_done(spark, world, case.step, {n: sorted(r) for n, r in expected.items()})
+        return
     table = world.table
     registry = table.registry
     numbers = registry.numbers()

@@ -29,7 +29,7 @@ from evenkeel.registry.job_error import leave_error
 from evenkeel.registry.run_folder import find_folder, folder_name
 from evenkeel.registry.store_errors import DeniedError, StoreError
 from partitioning.errors import InputError
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Shop
 from tests.support.raw_json import read_json
 # isort: on
 
@@ -77,6 +77,20 @@ def test_tasks_and_arrows_of_a_rebalance() -> None:
     dag = dag_bag().dags["rebalance_flights"]
     assert {t.task_id: t.downstream_task_ids for t in dag.tasks} == ARROWS
     assert dag.get_task("publish").outlets == [Asset("evenkeel://flights")]
+
+
+def test_a_schedule_may_be_assets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    world.respec(schedule=["s3://lake/sales", "s3://lake/prices"])
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    waits_for = bag.dags["rebalance_trips"].timetable.asset_condition
+    assert {asset.uri for asset in waits_for.objects} == {"s3://lake/sales", "s3://lake/prices"}
+    assert bag.dags["roll_back_trips"].schedule is None
+    # A URI that Airflow refuses is an error of this spec alone.
+    world.respec(schedule=["airflow://mine"])
+    (error,) = dag_bag().import_errors.values()
+    assert "trips.yaml: schedule: " in error and "airflow://mine" in error
 
 
 def test_going_back_takes_the_same_way_without_a_decision() -> None:
@@ -394,7 +408,7 @@ def test_a_cluster_that_cannot_be_reached_is_tried_again(
     """By the real spark-submit, with jobs that only fail."""
     shop = Shop(tmp_path)
     job = tmp_path / "learn.py"
-    monkeypatch.setattr("evenkeel_airflow.operators.job_file", lambda _: str(job))
+    monkeypatch.setattr("evenkeel_airflow.operators.spark_job.job_file", lambda _: str(job))
     given = {"--spec": shop.spec, "--run": "fails"}
     for raises, raised in (
         ("UnreachableError('down')", AirflowException),

@@ -40,8 +40,8 @@ from partitioning.errors import FenceError
 from tests.chaos.faults.gateway import Gateway
 from tests.chaos.home import contents
 from tests.conftest import World
-from tests.evenkeel.registry.test_epochs import TABLES, after, first
 from tests.support.raw_json import read_json, write_json
+from tests.support.worlds.epochs import TABLES, after, first
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

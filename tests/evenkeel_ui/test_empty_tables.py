@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from partitioning.function.function import successor
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, made_site  # noqa: F401  a fixture
+from tests.support.worlds.shop import KEY, Shop
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from evenkeel.table import open_table
-from tests.evenkeel.pipeline.test_steps import SPEC
 from tests.evenkeel_ui.test_triage import broken, failed_at  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
+from tests.support.worlds.shop import SPEC
 
 pytestmark = pytest.mark.airflow
 
@@ -26,7 +26,8 @@ def lines(text: str) -> dict[str, str]:
     body = text.split('aria-label="Tables"')[1].split("<tbody>")[1].split("</tbody>")[0]
     rows = [r for r in body.split("<tr>") if r.strip()]
     told = [re.findall(r"<(?:td|th)[^>]*>(.*?)(?:<p|</t[dh]>)", row, re.S) for row in rows]
-    return {re.sub("<[^>]*>", "", t[1]).strip(): t[0] for t in told}
+    bare = [[re.sub("<[^>]*>", "", cell).strip() for cell in each] for each in told]
+    return {each[1]: each[0] for each in bare}
 
 
 @pytest.fixture
@@ -116,13 +117,13 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     site: Site, others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from evenkeel_ui import statuses
-    from evenkeel_ui.access import catalog
+    from evenkeel_ui.spec_folders import tables_with_dags
 
     monkeypatch.setattr(statuses, "LEAST", 1)
     read: list[str] = []
     real: Any = statuses._row
     monkeypatch.setattr(statuses, "_row", lambda spec: (read.append(spec.table), real(spec))[1])
-    kept, specs = statuses.Statuses(), [*catalog().specs.values()]
+    kept, specs = statuses.Statuses(), [*tables_with_dags().specs.values()]
     assert len(specs) == 3
     for count in range(1, 4):
         rows = kept.rows(specs, seconds=0)

@@ -28,7 +28,6 @@ from evenkeel.table import open_table
 from partitioning.function.function import successor
 from partitioning.function.hashing import slot_of
 from partitioning.workload.metrics import channel_loads, imbalance
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.airflow_env import PATH, ROOT, airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     ATTACK,
@@ -40,6 +39,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     run_name,
     token,
 )
+from tests.support.worlds.shop import KEY, Shop
 
 #: Suite of checks -> how pages call it.
 CHECKS = {"before": "Plan checks", "after": "Table checks"}
@@ -689,7 +689,7 @@ def test_moves_sort_by_what_is_asked(site: Site) -> None:
     assert order("no such column") == order("order")
 
 
-def test_the_report_and_data_docs_come_without_scripts(site: Site) -> None:
+def test_no_script_of_a_report_or_of_data_docs_runs(site: Site) -> None:
     client, home = site.client("vic"), "/evenkeel/tables/words"
     report = client.get(f"{home}/runs/{run_name(1)}/report")
     pages = re.findall(r'href="(\.\./\.\./data_docs/[^"]*)"', report.text)
@@ -697,8 +697,14 @@ def test_the_report_and_data_docs_come_without_scripts(site: Site) -> None:
     for page in pages:
         answer = client.get(f"{home}/{page.removeprefix('../../')}")
         assert answer.status_code == 200 and "<h1>" in answer.text
-        assert "script-src" not in answer.headers["content-security-policy"]
-        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        # The one script that runs is the one that takes over Airflow's theme.
+        (nonce,) = re.findall(r"script-src 'nonce-([\w-]{20,})'$", policy)
+        assert answer.text.count(nonce) == 1
+        assert f'<script src="/evenkeel/static/theme.js" nonce="{nonce}"></script>' in answer.text
+        again = client.get(f"{home}/{page.removeprefix('../../')}")
+        assert nonce not in again.headers["content-security-policy"]
 
 
 def test_quality_lines_up_expectations_over_epochs(site: Site) -> None:

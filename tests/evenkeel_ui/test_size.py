@@ -26,9 +26,9 @@ from partitioning.function.hashing import key_hash
 from partitioning.planning.plan import Plan
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.profile import profile_of_keys
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, airflow_knows, made_site, run_name  # noqa: F401  a fixture
+from tests.support.worlds.shop import KEY, Shop
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 CHANNELS, SLOTS, KEYS, EPOCHS = 1000, 10_240, 200_000, 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def failed_at(name: str, task: str, said: str) -> None:
             instance.state = "success" if before else "upstream_failed"
             if instance.task_id == task:
                 instance.state, instance.try_number = "failed", 1
+                instance.end_date = datetime.now(UTC)
     with create_session() as session:
         failed = [t for t in run_called(session, name).task_instances if t.task_id == task]
         place = TaskLogReader().log_handler._render_filename(failed[0], 1)  # type: ignore[attr-defined]

@@ -1,43 +1,33 @@
 """Run the matrix: `make matrix`, or `python -m tests.matrix [CELL ...] [--group NAME]`.
 
 Each cell is a copy of this checkout in `.run/matrix`, with a `.venv` and `.jars` of its own, where
-pytest runs as it does here. It prints a table and writes it into docs/COMPATIBILITY.md with
-`--write`; exit code 1 where a cell fails.
+pytest runs as it does here. It prints a table. With `--write` it also writes the table's rows into
+docs/COMPATIBILITY.md, and keeps the rows of other cells. Exit code 1 if a cell fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.matrix.cells import CELLS, GROUPS, Cell
+from tests.matrix.page import NOT_RUN, Result, table_of, with_results
 from tests.support.wheel import ROOT, Venv, tracked
 
 FOLDER = ROOT / ".run" / "matrix"
 PAGE = ROOT / "docs" / "COMPATIBILITY.md"
-#: Lines of the page between which the table stands.
-BEGIN, END = "<!-- make matrix -->", "<!-- end of make matrix -->"
-HEAD = ["Python", "Spark", "Delta", "Airflow", *GROUPS, "run on"]
-#: Seconds that one group of one cell may take.
+#: Seconds that one group of one cell may take. A group over it is ended, and counts as failed.
 LONGEST = 5400
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one cell is made of, and what came of each group."""
-
-    versions: dict[str, str]
-    outcomes: dict[str, str]
-    passed: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,10 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for cell in CELLS
         if cell.name in (asked.cells or names)
     ]
-    table = table_of(results)
-    print(table)
+    print(table_of(results))
     if asked.write:
-        PAGE.write_text(with_table(PAGE.read_text(), table))
+        PAGE.write_text(with_results(PAGE.read_text(), results))
     return 0 if all(result.passed for result in results) else 1
 
 
@@ -66,17 +55,19 @@ def run(cell: Cell, groups: Sequence[str]) -> Result:
     """Bring a cell's copy and environment up to date, and run groups of tests there."""
     home = FOLDER / cell.name
     copy_checkout(home)
-    outcomes = dict.fromkeys(GROUPS, "not run")
+    outcomes = dict.fromkeys(GROUPS, NOT_RUN)
     try:
         prepare(cell, home)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or str(error)).strip().splitlines()[-1]
+        said = said.replace("|", "/")
         return Result(versions(cell, home), {**outcomes, groups[0]: f"set-up: {said}"}, False)
     passed = True
     for group in groups:
         began = time.monotonic()
         code, summary = pytest(home, group)
-        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s"
+        today = datetime.now(UTC).date().isoformat()
+        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s ({today})"
         print(f"{cell.name}: {group}: {outcomes[group]}", flush=True)
         passed &= code == 0
     return Result(versions(cell, home), outcomes, passed)
@@ -124,21 +115,32 @@ def call(command: Sequence[str], home: Path) -> str:
     return subprocess.run(command, cwd=home, capture_output=True, text=True, check=True).stdout
 
 
-def pytest(home: Path, group: str) -> tuple[int, str]:
+def pytest(home: Path, group: str, longest: float = LONGEST) -> tuple[int, str]:
     """Run a group of tests in a cell; return the exit code and pytest's last line."""
     log = home / f"{group}.log"
     venv = Venv(home / ".venv")
     with log.open("w") as out:
-        done = subprocess.run(
+        # In a session of its own: Spark and Airflow leave processes that must end with it.
+        tests = subprocess.Popen(
             [str(venv.bin / "python"), "-m", "pytest", "-q", "-n", "0", *GROUPS[group]],
             cwd=home,
             env={**venv.environment(), "PYTHONPATH": "."},
             stdout=out,
             stderr=subprocess.STDOUT,
-            timeout=LONGEST,
+            start_new_session=True,
         )
-    last = log.read_text().strip().splitlines()[-1]
-    return done.returncode, re.sub(r" in [0-9.]+s.*", "", last)
+        try:
+            code = tests.wait(longest)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(tests.pid, signal.SIGKILL)
+            tests.wait()
+    if code is None:
+        return 1, f"ended after {longest:.0f} s"
+    last = (log.read_text().strip() or "pytest printed nothing").splitlines()[-1]
+    return code, re.sub(r" in [0-9.]+s.*", "", last)
 
 
 def versions(cell: Cell, home: Path) -> dict[str, str]:
@@ -152,20 +154,6 @@ def versions(cell: Cell, home: Path) -> dict[str, str]:
     except (OSError, subprocess.CalledProcessError):
         python, spark, airflow = cell.python, cell.spark, cell.airflow
     return {"Python": python, "Spark": spark, "Delta": cell.delta, "Airflow": airflow}
-
-
-def table_of(results: Sequence[Result]) -> str:
-    """Return the results as a table in Markdown."""
-    today = datetime.now(UTC).date().isoformat()
-    rows = [[*r.versions.values(), *r.outcomes.values(), today] for r in results]
-    lines = [HEAD, ["---"] * len(HEAD), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def with_table(page: str, table: str) -> str:
-    """Return the page with the table between its two marks."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":

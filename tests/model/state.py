@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from tests.model.rows import Function, Rows, placed
 
-#: Constraints are bits: epoch_0, moving_1, epoch_1, moving_2, epoch_2.
+#: Constraints are bits: epoch_0, moving_1, epoch_1, moving_2, epoch_2, and repair's own, of which
+#: one stands at most, by the epoch that it admits.
 NAMES = ("epoch_0", "moving_1", "epoch_1", "moving_2", "epoch_2")
+REPAIRS = ("repairing (0)", "repairing (1)", "repairing (2)")
 #: What a plan knows of a table's history since it was made: nothing was committed; its own commits
 #: are there; a commit that is no ordinary write is there.
 FRESH, OURS, FOREIGN = 1, 2, 4
@@ -21,7 +23,7 @@ FRESH, OURS, FOREIGN = 1, 2, 4
 #: A day that nobody knows.
 UNKNOWN = -1
 #: Steps between a job's look and the one at which it asks whether another plan came between.
-ASKING = {"add moving", "ask moving", "open", "ask open", "guard", "ask guard"}
+ASKING = {"add moving", "ask moving", "open", "ask open"}
 
 
 def alone(epoch: int) -> int:
@@ -34,9 +36,14 @@ def moving(epoch: int) -> int:
     return 1 << 2 * epoch - 1
 
 
+def repairing(epoch: int) -> int:
+    """Return the constraint (a bit) of a repair that brings rows to an epoch."""
+    return 1 << len(NAMES) + epoch
+
+
 def named(constraints: int) -> str:
     """Return the names of constraints, as stories tell them."""
-    return " and ".join(n for i, n in enumerate(NAMES) if constraints >> i & 1) or "none"
+    return " and ".join(n for i, n in enumerate(NAMES + REPAIRS) if constraints >> i & 1) or "none"
 
 
 class Table(NamedTuple):
@@ -135,6 +142,8 @@ class Proc(NamedTuple):
     other : whether another plan has committed since it looked, where it will ask
     saw : constraints (bits) that it has seen, which must still stand when it drops some
     seen : of each table `until`, `count` and RESTOREs so far, as a window or a note has seen them
+    runs : plan and attempt of each run that a repair settles
+    found : constraints (bits) of each table when a repair decided
     """
 
     job: str
@@ -148,6 +157,8 @@ class Proc(NamedTuple):
     other: int = 0
     saw: int = 0
     seen: tuple[tuple[int, int, int], ...] = ()
+    runs: tuple[tuple[int, int], ...] = ()
+    found: tuple[int, ...] = ()
 
 
 class State(NamedTuple):
@@ -183,9 +194,9 @@ def stands(state: State, table: Table) -> int:
 
 
 def admits(constraints: int, rows: Rows, functions: tuple[Function, ...]) -> bool:
-    """Return whether every constraint admits all rows."""
+    """Return whether every constraint admits all of these rows."""
     for epoch, function in enumerate(functions):
-        if constraints & alone(epoch) and not placed(rows, function):
+        if constraints & (alone(epoch) | repairing(epoch)) and not placed(rows, function):
             return False
         if (
             epoch

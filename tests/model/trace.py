@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tests.model.protocols.protocol import Scenario, Variant
+from tests.model.protocols.repair import REPAIRING
 from tests.model.rows import placed
 from tests.model.state import State, alone
 
@@ -23,6 +24,7 @@ class Seen(NamedTuple):
     epoch : the current one
     constraints : epochs whose constraint stands
     moving : whether the plan's moving constraint stands
+    repairing : whether repair's own constraint stands
     placed : by which epochs all rows are placed
     attempt : the newest
     verdict : on it: 0, or one of `attempts`
@@ -33,6 +35,7 @@ class Seen(NamedTuple):
     epoch: int
     constraints: tuple[int, ...]
     moving: bool
+    repairing: bool
     placed: tuple[int, ...]
     attempt: int
     verdict: int
@@ -55,6 +58,7 @@ def seen(scenario: Scenario, state: State) -> Seen:
         state.epoch,
         tuple(e for e in epochs if table.constraints & alone(e)),
         bool(table.movers),
+        bool(table.constraints & REPAIRING),
         tuple(e for e in epochs if placed(table.rows, scenario.functions[e])),
         plan.attempt,
         decided,

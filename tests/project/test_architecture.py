@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import prose
 from tests.support.wheel import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,25 +54,27 @@ def test_no_folder_and_no_module_is_crowded() -> None:
     assert {f for f, n in lines.items() if n > LINES} == TO_SPLIT
 
 
-def test_prose_that_is_hard_to_read_is_told() -> None:
-    long = "one two three four five six " * 6 + "end."
-    found = [
-        prose.Sentence("a.md", s) for s in prose.sentences(f"Short one. {long} Of keys one is.")
-    ]
-    told = prose.problems(found, {"a.md: gone"})
-    assert [t.partition(": ")[0] for t in told] == ["a.md", "a.md", "prose_allowed.txt"]
-    for one, part in zip(told, ("37 words", "opens with 'Of'", "a.md: gone"), strict=True):
-        assert part in one
-    assert [
-        list(prose.sentences(p)) for p in prose.paragraphs("# Head\n- A b.\n\n```\nx\n```\nC d.")
-    ] == [
-        ["A b."],
-        ["C d."],
-    ]
-
-
 def test_every_test_file_says_first_what_it_holds() -> None:
     files = [f for f in tracked() if f.parts[0] == "tests" and f.name.startswith("test_")]
     assert len(files) > 80
     said = {str(f): ast.get_docstring(ast.parse((ROOT / f).read_text())) or "" for f in files}
     assert [f for f, text in said.items() if len(text.split()) < 3] == []
+
+
+#: Test modules that take something from another one; this list only shrinks.
+BORROWERS = {
+    "tests/evenkeel_ui/airflow_runs/test_stuck.py",
+    "tests/evenkeel_ui/airflow_runs/test_triage_rows.py",
+    "tests/evenkeel_ui/airflow_runs/test_windows.py",
+    "tests/evenkeel_ui/pages/test_native_look.py",
+    "tests/evenkeel_ui/pages/test_refresh.py",
+    "tests/evenkeel_ui/test_dangers.py",
+    "tests/evenkeel_ui/test_overview.py",
+    "tests/evenkeel_ui/test_recovery.py",
+}
+
+
+def test_what_test_modules_share_is_in_tests_support() -> None:
+    files = [f for f in tracked() if f.parts[0] == "tests" and f.suffix == ".py"]
+    taken = re.compile(r"^ *(?:from|import) tests\.[\w.]*\btest_\w+", re.M)
+    assert {str(f) for f in files if taken.search((ROOT / f).read_text())} == BORROWERS

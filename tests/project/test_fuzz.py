@@ -30,7 +30,7 @@ from partitioning.function.function import KeyColumn, digest, numbered_channels
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.strategies.skew import Threshold
-from partitioning.watch.controller import Watch
+from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Mitigation, Sample
 from partitioning.workload.profile import (
     Profile,
@@ -225,7 +225,7 @@ def _watched() -> bytes:
     """watch.json of a watch that has seen batches and spread a key."""
     spread = {-5: Mitigation(0, (1, 2), {1: 1.0, 2: 1.0}, 1)}
     sample = Sample(((np.array([1.5, 2, 3]), {-5: 1.5}),))
-    watch = Watch(Threshold(0.5, 0.4, 0.6), 7, sample, spread, {-5: (3, 7)}, 2)
+    watch = Controller(Threshold(0.5, 0.4, 0.6), 7, sample, spread, {-5: (3, 7)}, 2)
     decided = Decided("r", 7, {-5: {0: 1.0}}, watch)
     registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
     state_file.write(registry, Watched("s", 3, watch, np.zeros(3), decided, "told"))

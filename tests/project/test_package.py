@@ -134,7 +134,7 @@ def test_a_backtest_of_a_csv_needs_no_extra(bare: Venv, tmp_path: Path) -> None:
         ("import evenkeel_spark", "spark"),
         ("from evenkeel.table import _session; _session()", "spark"),
         ("from evenkeel.quality.gates import plan_gate; plan_gate(None, None)", "quality"),
-        ("import evenkeel_airflow", "airflow"),
+        ("from evenkeel_airflow import load_tables", "airflow"),
         ("from evenkeel.registry.store import Store; Store('s3://b/x')", "s3"),
     ],
 )
@@ -165,6 +165,11 @@ def test_workflows_run_targets_and_cells_that_are_there() -> None:
     steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
     targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
+    # A release has the wheel, the docs and the image of the compose file.
+    release = flows["release"]["jobs"]
+    assert set(release) == {"wheel", "docs", "image"}
+    (build,) = [s["with"] for s in release["image"]["steps"] if "build-push" in s.get("uses", "")]
+    assert (ROOT / build["file"]).is_file() and build["push"] is True
     cells = flows["matrix"]["jobs"]["matrix"]["strategy"]["matrix"]["cell"]
     assert cells == [cell.name for cell in CELLS]
 

@@ -1,14 +1,17 @@
-"""A short soak: twelve days of the year of `make soak`, held against pandas."""
+"""A short soak: twelve days of the year of `make soak`, held against pandas; and what fails it."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from partitioning.errors import FenceError, GateError
 from tests.chaos.sessions import ROOT
+from tests.soak.effects import reason, too_few, unexplained
 
 
 @pytest.mark.slow
@@ -19,3 +22,24 @@ def test_twelve_days_have_no_difference(tmp_path: Path) -> None:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "19 days of seed 0: 0 differences" in ended.stdout
+    assert re.search(r"[1-9]\d* +epochs published", ended.stdout)
+    assert re.search(r"[1-9][\d,]* +rows moved by migrate", ended.stdout)
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert again.stdout.startswith("19 days were played before; nothing is played now\n")
+    assert ended.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+
+
+def test_errors_that_nothing_explains_end_the_soak() -> None:
+    lost, refused = GateError("rows of D001 are lost"), FenceError("stands under evenkeel_moving_7")
+    assert reason(lost) == "GateError: rows of D# are lost"
+    for task in ("migrate", "verify"):
+        assert unexplained(task, lost, alone=False)
+        assert unexplained(task, refused, alone=True)
+        assert not unexplained(task, refused, alone=False)
+    assert not unexplained("validate_plan", lost, alone=True)
+
+
+def test_a_soak_in_which_nothing_happens_fails() -> None:
+    assert too_few({"effects": {"epochs published": 3}}, 39) is None
+    found = too_few({"effects": {"epochs published": 3}}, 40)
+    assert found == "3 epochs were published in 40 days, expected 4 at least"

@@ -8,6 +8,7 @@ make soak ARGS='--fresh'                   # begin anew
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import sys
@@ -71,20 +72,22 @@ def main() -> int:
 
 
 def _play(folder: Path, seed: int, days: int) -> int:
-    file, began, kills, length = folder / "day", time.monotonic(), 0, 10.0
-    first = int(file.read_text()) if file.exists() else WINDOW
-    worker = Worker(folder / "spark")
-    found: dict[str, Any] = {}
+    file, began, length = folder / "progress.json", time.monotonic(), 10.0
+    # Days played before count, too: [the next day, kills, the last answer].
+    first, kills, found = json.loads(file.read_text()) if file.exists() else (WINDOW, 0, {})
+    if first >= days:
+        print(f"{first} days were played before; nothing is played now")
+    worker = Worker(folder / "spark") if first < days else None
     try:
         for day in range(first, days):
             rng = random.Random(f"{seed} {day} kill")
             after = rng.uniform(0.0, length) if day > WINDOW and rng.random() < 1 / KILLED else None
-            at = time.monotonic()
-            answer = worker.play(str(folder), seed, day, False, kill_after=after)
+            at, asked = time.monotonic(), (str(folder), seed, day, day == days - 1)
+            answer = worker.play(*asked, False, kill_after=after)
             if answer is None:
                 kills += 1
                 worker = Worker(folder / "spark")
-                answer = worker.play(str(folder), seed, day, rng.random() < 0.5)
+                answer = worker.play(*asked, rng.random() < 0.5)
             elif day > first:
                 length = 0.7 * length + 0.3 * (time.monotonic() - at)
             assert answer is not None
@@ -93,14 +96,18 @@ def _play(folder: Path, seed: int, days: int) -> int:
                 print(f"Look at {folder}; again: make soak ARGS='--seed {seed}'")
                 return 1
             found = answer
-            file.write_text(str(day + 1))
+            file.write_text(json.dumps([day + 1, kills, found]))
             if day % 7 == 0:
                 print(_line(folder, day, kills, found, began), flush=True)
     finally:
-        worker.kill()
-    print(_line(folder, days - 1, kills, found, began))
-    print(", ".join(f"{n} {what}" for what, n in sorted(found.get("happened", {}).items())))
-    print(f"{days} days of seed {seed}: 0 differences, {kills} kills")
+        if worker is not None:
+            worker.kill()
+    print(_line(folder, max(first, days) - 1, kills, found, began))
+    for title in ("effects", "refused"):
+        print(f"{title}:")
+        for what, count in sorted(found[title].items()):
+            print(f"  {count:9,}  {what}")
+    print(f"{max(first, days)} days of seed {seed}: 0 differences, {kills} kills")
     return 0
 
 
@@ -108,9 +115,10 @@ def _line(folder: Path, day: int, kills: int, found: dict[str, Any], began: floa
     sizes = [
         f"{what} {_megabytes(folder / 'table' / what):.1f} MB" for what in ("registry", "state")
     ]
+    published = found["effects"].get("epochs published", 0)
     return (
-        f"day {day:4}  epoch {found.get('epoch', 0):4}  {kills} kills  {', '.join(sizes)}  "
-        f"{time.monotonic() - began:.0f} s"
+        f"day {day:4}  epoch {found['epoch']:4}  {published} published  {kills} kills  "
+        f"{', '.join(sizes)}  {time.monotonic() - began:.0f} s"
     )
 
 

@@ -13,7 +13,7 @@ import threading
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from tests.chaos.home import STATEMENTS
 from tests.chaos.points import Fault, Stop, watched
 from tests.conftest import World
 from tests.soak import calendar, size
+from tests.soak.effects import add_effects, reason, too_few, unexplained
 from tests.soak.stream import SPEC, WINDOW, content, difference, the_day, truth, write_day
 
 _JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll_back}
@@ -60,11 +61,16 @@ class Life:
     Parameters
     ----------
     folder : of the table, the diary and the backup
+    last : the day that is played is the last one, and ends with a comparison
     """
 
     folder: Path
     seed: int
     spark: SparkSession
+    last: bool = False
+    _refused: list[str] = field(default_factory=list)
+    #: An earlier process was killed on this day.
+    _killed: bool = False
 
     @property
     def world(self) -> World:
@@ -79,23 +85,30 @@ class Life:
 
         Returns
         -------
-        what the diary says: epochs, and how often each thing has happened so far
+        what the diary says: the epoch, what has happened so far, and what was refused
         """
         calendar.begin(self.world.folder, day)
         diary = self._diary()
         if diary.get("day") != day:
             diary = {**diary, "day": day, "done": []}
-        happened = Counter(diary.get("happened", {}))
+        self._killed, diary["begun"] = diary.get("begun") == day, day
+        self._write(diary)
         if undo:
             self._undo(diary)
         for name, do in self._steps(day):
             if name not in diary["done"]:
                 do()
                 diary["done"].append(name)
-                happened[name.split(":")[0]] += 1
-                diary["happened"] = dict(happened)
+                add_effects(self.spark, self.world.table, diary)
+                refused = Counter(diary.get("refused", {})) + Counter(self._refused)
+                diary["refused"] = dict(refused)
+                self._refused.clear()
                 self._write(diary)
-        return {"epoch": self.world.table.epoch().number, "happened": diary["happened"]}
+        few = too_few(diary, day + 1 - WINDOW) if self.last else None
+        if few is not None:
+            raise Different(few)
+        epoch = self.world.table.epoch().number
+        return {"epoch": epoch, "effects": diary["effects"], "refused": diary["refused"]}
 
     def _steps(self, day: int) -> Iterator[Step]:
         """The steps of a day, in order."""
@@ -124,7 +137,7 @@ class Life:
         if chance("disaster", 50):
             yield "disaster", self._disaster
             yield "windows after it", lambda: self._windows_again(day)
-        if day % 7 == 0:
+        if day % 7 == 0 or self.last:
             yield "truth", lambda: self._compare(day)
 
     def _draw(self, day: int, what: str) -> random.Random:
@@ -174,8 +187,8 @@ class Life:
         return self.world.table.epoch().function.channels if self.folder.exists() else (0,) * 4
 
     def _task(self, task: str, run: str, params: Params, refused: bool = False) -> None:
-        """One task, if the run has come to it and goes on; a refusal of ours is answered by
-        roll_back, as in the DAG."""
+        """One task, if the run has come to it and goes on; an error is answered by roll_back, as
+        in the DAG."""
         folder = self.world.table.registry.run(run)
         if folder.exists("ended") or (refused and task in _MOVES):
             return
@@ -183,7 +196,8 @@ class Life:
             self._run_task(task, run, params)
         except StoreError:
             raise
-        except EvenkeelError:
+        except EvenkeelError as error:
+            self._note(task, error, alone=not self._killed)
             if task in _MOVES:
                 self._roll_back(run)
             folder.write("ended", b"")
@@ -193,6 +207,17 @@ class Life:
                 folder.write("ended", b"")
         if task == "validate_plan" and refused and folder.exists("plan.json"):
             approval.record(self.world.spec_path, run, False, "op", f"{the_day(0)}")
+
+    def _note(self, task: str, error: EvenkeelError, alone: bool) -> None:
+        """Count an error of a task.
+
+        Raises
+        ------
+        Different : nothing that was done to the table explains it
+        """
+        self._refused.append(f"{task}: {reason(error)}")
+        if unexplained(task, error, alone):
+            raise Different(f"{task} failed, and nobody was in its way: {error}") from error
 
     def _run_task(self, task: str, run: str, params: Params, spark: Any = None) -> None:
         # A version that is dated by the machine's clock is too old to be read, days ahead of it.
@@ -228,13 +253,17 @@ class Life:
                 return
 
     def _whole(self, run: str, params: Params, first: str = "learn", spark: Any = None) -> bool:
-        """All tasks of a run in one go; whether it has published."""
+        """All tasks of a run in one go; whether it has published.
+
+        With a session of its own it is one of two runs at once.
+        """
         for task in _PIPELINE[_PIPELINE.index(first) :]:
             try:
                 self._run_task(task, run, params, spark)
             except StoreError:
                 raise
-            except EvenkeelError:
+            except EvenkeelError as error:
+                self._note(task, error, alone=spark is None and not self._killed)
                 if task in _MOVES:
                     self._roll_back(run, spark)
                 return False
@@ -293,6 +322,7 @@ class Life:
             # Whatever these have left is repaired; an error that names nothing to do is a bug.
             if not isinstance(error, (EvenkeelError, *CONFLICTS)):
                 raise error
+            self._refused.append(f"two schedulers: {type(error).__name__}")
 
     def _late_writer(self) -> None:
         """A writer that still routes by an earlier epoch: where a key has moved it is refused."""

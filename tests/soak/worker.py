@@ -1,7 +1,8 @@
 """The process that plays days: it has Spark, and may be killed at any moment.
 
-Standard input: a line of JSON a day, [folder, seed, day, whether to roll back what died]. Standard
-output: "soak: " and a line of JSON: what the diary says, or the first difference.
+Standard input: a line of JSON a day, [folder, seed, day, whether it is the last one, whether to
+roll back what died]. Standard output: "soak: " and a line of JSON: what the diary says, or the
+first difference.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def main() -> None:
     # What fails here may fail on purpose.
     spark.sparkContext.setLogLevel("OFF")
     for line in sys.stdin:
-        folder, seed, day, undo = json.loads(line)
+        folder, seed, day, last, undo = json.loads(line)
         try:
-            answer = Life(Path(folder), seed, spark).play(day, undo)
+            answer = Life(Path(folder), seed, spark, last).play(day, undo)
         except Different as different:
             answer = {"different": str(different)}
         except Exception:

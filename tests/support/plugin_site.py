@@ -17,9 +17,9 @@ import pytest
 from evenkeel.pipeline import steps
 from partitioning.function.hashing import key_hash
 from partitioning.workload.profile import Profile, profile_of_keys
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support import airflow_env
 from tests.support.raw_json import table_moved, write_json
+from tests.support.worlds.shop import KEY, Shop
 
 #: A key as bad as they come.
 ATTACK = "<script>alert(1)</script>"
@@ -136,6 +136,19 @@ def end_runs(state: str = "success") -> None:
         session.execute(update(DagRun).where(going).values(state=state))
 
 
+def forget_runs() -> None:
+    """Delete every run: those of other tests would be the newest ones of their DAGs."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    with create_session() as session:
+        for kind in (Rendered, TaskInstance, DagRun):
+            session.execute(delete(kind))
+
+
 def start(client: Any, path: str, asked: dict[str, str], sure: bool = False) -> Any:
     """Preview what is asked for, and press the Start button of that very page; runs that went on
     have ended."""
@@ -172,12 +185,12 @@ def dag_runs(dag: str) -> list[Any]:
         return sorted(found, key=lambda run: run.run_after)
 
 
-def airflow_knows() -> None:
-    """What Airflow's DAG processor would do with the DAGs of the moment."""
+def airflow_knows(folder: Path = airflow_env.DAGS) -> None:
+    """What Airflow's DAG processor would do with the DAGs of a folder, as they are now."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
 
     DagBundlesManager().sync_bundles_to_db()
-    bag = airflow_env.dag_bag()
+    bag = airflow_env.dag_bag(folder)
     # This function is in the module of the class, and the module moved after Airflow 3.1.
     import_module(type(bag).__module__).sync_bag_to_db(bag, "dags-folder", None)
 

@@ -1,8 +1,9 @@
-"""Check that docs and messages are in plain English: `python -m tests.support.prose`, in make lint.
+"""Check that texts for people are plain English: `python -m tests.support.prose`, in make lint.
 
-A sentence is too long over 30 words, and wrong if it opens with a word that turns it around
-("Of 16 airlines one ..."). Known ones are listed in prose_allowed.txt; that list may only shrink: a
-line there that nothing needs any more is an error, too.
+It reads docs, messages, pages, docstrings and comments on constants. A sentence is too long over 30
+words, and wrong if it opens with a word that turns it around ("Of 16 airlines one ..."). Known ones
+are listed in prose_allowed.txt. That list only shrinks: a line that nothing needs is an error, and
+`python -m tests.support.prose --shrink` removes it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def sentences(text: str) -> Iterator[str]:
     plain = re.sub(r"`[^`]*`", "code", text)
     plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", "link", plain)
     plain = re.sub(r"https?://\S+|[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", plain)
-    for part in re.split(r"(?<=[.!?;])[)\"']?\s+", re.sub(r"\s+", " ", plain).strip()):
+    for part in re.split(r"(?<=[.!?])[)\"']?\s+", re.sub(r"\s+", " ", plain).strip()):
         if part:
             yield part
 
@@ -78,8 +79,8 @@ def paragraphs(markdown: str) -> Iterator[str]:
 
 
 def of_docs(root: Path = ROOT) -> list[Sentence]:
-    """Every sentence of the README and the docs."""
-    files = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    """Every sentence of the README, the docs and the other pages beside them."""
+    files = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
     return [
         Sentence(str(file.relative_to(root)), sentence)
         for file in files
@@ -103,6 +104,60 @@ def of_messages(root: Path = ROOT) -> list[Sentence]:
     return found
 
 
+def of_pages(root: Path = ROOT) -> list[Sentence]:
+    """Every sentence of the templates of pages and reports; a field is one word."""
+    found = []
+    for package in _PACKAGES:
+        for file in sorted((root / package).rglob("*.j2")):
+            text = re.sub(r"{#.*?#}|<(style|script|svg).*?</\1>", "", file.read_text(), flags=re.S)
+            text = re.sub(r"{%.*?%}|</?(?!(a|strong|em|code|span|time|abbr)\b)\w.*?>", "\n", text)
+            text = re.sub(r"<.*?>", "", re.sub(r"{{.*?}}", "x", text, flags=re.S), flags=re.S)
+            for line in text.splitlines():
+                if line.count(" ") > CELL:
+                    found += [Sentence(str(file.relative_to(root)), s) for s in sentences(line)]
+    return found
+
+
+def of_docstrings(root: Path = ROOT) -> list[Sentence]:
+    """Every sentence of a docstring, or of a comment on a constant (`#:`)."""
+    found = []
+    for package in _PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            text = file.read_text()
+            comments = re.findall(r"(?:^#: .*\n)+", text, flags=re.M)
+            texts = [re.sub(r"^#: ", "", comment, flags=re.M) for comment in comments]
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    texts.append(ast.get_docstring(node) or "")
+            name = str(file.relative_to(root))
+            found += [
+                Sentence(name, sentence)
+                for paragraph in (p for t in texts for p in docstring_paragraphs(t))
+                for sentence in sentences(paragraph)
+            ]
+    return found
+
+
+def docstring_paragraphs(docstring: str) -> Iterator[str]:
+    """Paragraphs, list items and texts of parameters; no examples, no code, no headings."""
+    lines, block = [*docstring.splitlines(), ""], list[str]()
+    example = opens = False
+    for at, line in enumerate(lines):
+        bare = line.strip()
+        field = re.match(r"([-*+] |\d+\. |[\w*, .{}]+ : )(.*)", bare)
+        heading = set(lines[min(at + 1, len(lines) - 1)].strip()) == {"-"}
+        apart = not bare or heading or set(bare) == {"-"} or bare.startswith((">>>", "..."))
+        # An indented block after a colon is an example.
+        example = bool(bare) and (example or opens) and line.startswith("    ")
+        opens = lines[at - 1].rstrip().endswith(":") if not bare and at else False
+        apart |= example
+        if (apart or field) and block:
+            yield " ".join(block)
+            block = []
+        if not apart:
+            block.append(field[2] if field else bare)
+
+
 def _literal(node: ast.expr) -> str:
     """Text of a string or f-string, each field as one word; empty: it is neither."""
     if isinstance(node, ast.Constant):
@@ -115,19 +170,28 @@ def _literal(node: ast.expr) -> str:
     return ""
 
 
+def wrong_sentences(found: Iterable[Sentence]) -> dict[str, str]:
+    """Return file and beginning of each sentence that is wrong, with what is wrong with it."""
+    return {f"{s.file}: {s.text[:80]}": s.problem for s in found if s.problem is not None}
+
+
 def problems(found: Iterable[Sentence], allowed: set[str]) -> list[str]:
-    """What is wrong and not allowed, and what is allowed and no longer wrong."""
-    wrong = {f"{s.file}: {s.text[:80]}": s.problem for s in found if s.problem is not None}
+    """Return what is wrong and not allowed, and what is allowed and no longer wrong."""
+    wrong = wrong_sentences(found)
     return [f"{where}: {why}" for where, why in wrong.items() if where not in allowed] + [
         f"{ALLOWED.name}: no longer needed, remove it: {line}" for line in allowed - set(wrong)
     ]
 
 
-def main() -> int:
-    """Print what is wrong; returns the exit code."""
-    docs, messages = of_docs(), of_messages()
+def main(arguments: list[str]) -> int:
+    """Print what is wrong; return the exit code."""
+    docs = of_docs()
+    every = [*docs, *of_messages(), *of_pages(), *of_docstrings()]
     listed = {line for line in ALLOWED.read_text().splitlines() if line}
-    found = problems([*docs, *messages], listed)
+    if arguments == ["--shrink"]:
+        listed &= wrong_sentences(every).keys()
+        ALLOWED.write_text("".join(f"{line}\n" for line in sorted(listed)))
+    found = problems(every, listed)
     mean = sum(s.words for s in docs) / max(len(docs), 1)
     if mean > MEAN:
         found.append(f"docs: {mean:.1f} words a sentence on average, at most {MEAN:g} are allowed")
@@ -137,4 +201,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

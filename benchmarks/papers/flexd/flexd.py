@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.backtest.scoring import HEAVY_SHARE, backtest
+from evenkeel.backtest.scoring import backtest
 from evenkeel.backtest.windows import Series, Window
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.strategies import STRATEGIES
@@ -32,7 +32,7 @@ from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.bounds import least_copies
 from partitioning.workload.metrics import channel_loads, imbalance
-from partitioning.workload.profile import Profile, profile_of_keys
+from partitioning.workload.profile import HEAVY_SHARE, Profile, profile_of_keys
 
 KEYS, SKEWS, CHANNELS = 10_000, (1.0, 1.5, 2.0, 2.5, 3.0), (10, 100)
 DELTAS = (1.05, 1.2, 1.5, 2.0)

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import Epoch
 from evenkeel_spark.jobs.generate import zipf_rows
-from evenkeel_spark.jobs.learn import HEAVY_SHARE
 from evenkeel_spark.runtime.task_metrics import TaskWork, job_group, stages
 from partitioning.function.function import (
     DEFAULT_SLOTS,
@@ -29,7 +28,7 @@ from partitioning.function.hashing import key_hash
 from partitioning.strategies import STRATEGIES
 from partitioning.streams.zipf_stream import KEY
 from partitioning.workload.metrics import imbalance
-from partitioning.workload.profile import Profile, profile_of_keys
+from partitioning.workload.profile import HEAVY_SHARE, Profile, profile_of_keys
 
 ROW = KeyColumn("row", "bigint")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from partitioning.strategies.skew import Threshold
-from partitioning.watch.controller import Watch
-from partitioning.watch.mitigation import Batch, Limits
+from partitioning.watch.controller import Controller
+from partitioning.watch.mitigation import Limits, MicroBatch
 from partitioning.workload.profile import Floats
 
 #: Thousands of tuples a second that a worker processes, and seconds that the tweets take to come.
@@ -87,12 +87,12 @@ class Run:
     shares: list[float] = field(default_factory=list)  # helper's over skewed worker's
     observed: list[float] = field(default_factory=list)  # big key's processed over helper's own
     taus: list[float] = field(default_factory=list)
-    watch: Watch = field(init=False)
+    watch: Controller = field(init=False)
     ended: float = 0.0
     allotted: Floats = field(default_factory=lambda: np.zeros(2))
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.tau)
+        self.watch = Controller(self.tau)
 
     def go(self, rates: Rates, lasts: float, speed: float = SPEED, dt: float = 0.1) -> Run:
         """Run until everything is processed."""
@@ -128,7 +128,7 @@ class Run:
         gone = came[0] * weights.get(1, 0.0) / sum(weights.values())
         came_to = natural + np.array([-gone, gone])
         waiting = pair.busy if self.by_busy else pair.waiting
-        batch = Batch(self.watch.last + 1, 0, came_to, waiting, {BIG: came[0]})
+        batch = MicroBatch(self.watch.last + 1, 0, came_to, waiting, {BIG: came[0]})
         late = now < self.wait or bool(sent)
         self.watch, decided = self.watch.fold(batch, 0, self.limits, {BIG: 0}, late)
         for chosen in decided.values():

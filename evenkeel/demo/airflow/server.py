@@ -1,6 +1,8 @@
 """Run Airflow on this machine: four processes on 127.0.0.1.
 
-Each process has its own session, so that its children can be ended with it.
+Each process has its own session, so that its children can be ended with it. `airflow standalone` is
+no way instead (its code in 3.3). It looks at no process after the start, and ends none when it is
+terminated by SIGTERM or SIGKILL. After Ctrl-C it waits for their end without limit.
 """
 
 from __future__ import annotations
@@ -230,7 +232,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _end_with_parent() -> None:
-    """In a new process, ask Linux to end it if `make up` is killed."""
+    """Ask Linux, in a new process, to end it if `make up` is killed."""
     if _LIBC is not None:
         pr_set_pdeathsig = 1
         _LIBC.prctl(pr_set_pdeathsig, signal.SIGTERM)

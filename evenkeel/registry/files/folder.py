@@ -16,6 +16,10 @@ class Folder:
         """Return whether this file is there."""
         return self._store.exists(self._name(file))
 
+    def stamps(self) -> dict[str, str]:
+        """List the files that are there with a stamp of each, which changes with the file."""
+        return self._store.stamps(self._folder)
+
     def find(self, file: str) -> bytes | None:
         """Return the file's bytes; None: it is missing."""
         try:
@@ -40,7 +44,7 @@ class Folder:
         return self._store.write(self._name(file), data)
 
     def create(self, file: str, data: bytes) -> None:
-        """Create a file, or raise FileExistsError. Of several callers at once, one wins."""
+        """Create a file, or raise FileExistsError. If several call at once, one wins."""
         self._store.create(self._name(file), data)
 
     def remove(self, file: str) -> None:

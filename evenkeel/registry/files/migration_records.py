@@ -1,4 +1,4 @@
-"""What each JSON file of a migration holds: what is predicted, what is done, and how it ends.
+"""Models of a migration's JSON files: what is predicted, what is done, and how it ends.
 
 Fields that an earlier release did not write are optional.
 """
@@ -27,7 +27,7 @@ class PlannedEpoch(FileModel):
 
 
 class PlanSummary(FileModel):
-    """What pages show of an epoch's plan. Parsing this takes 1 ms, and a whole plan takes 40 ms."""
+    """Summary of an epoch's plan for pages. Parsing it takes 1 ms; a whole plan takes 40 ms."""
 
     format: Literal[1]
     function: PlannedEpoch
@@ -54,7 +54,7 @@ class Batch(FileModel):
 
 
 class Prediction(FileModel):
-    """What carrying out a plan is expected to cost, and to save; None: not measured yet.
+    """Expected cost and saving of carrying out a plan; None: not measured yet.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Prediction(FileModel):
 
 
 class TableMigrated(FileModel):
-    """What our commits have done to a state table.
+    """Work of our commits in a state table.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class TableMigrated(FileModel):
 
 
 class MigrationRecord(FileModel):
-    """What has moved for the plan of that digest; no tables: it has begun."""
+    """Tables moved for the plan of that digest; none: it has begun."""
 
     digest: str
     epoch: int
@@ -154,22 +154,28 @@ class Progress(FileModel):
 
 
 class VerifyRecord(FileModel):
-    """The version of each state table at which it was sealed for the plan of that digest."""
+    """The version of each state table at which it was sealed for the plan of that digest.
+
+    Parameters
+    ----------
+    attempt : at the plan, that was verified
+    """
 
     digest: str
     epoch: int | None = None
+    attempt: int = 1
     tables: dict[str, int]
 
 
 class AttemptNumber(FileModel):
-    """Number of the newest attempt at a plan; no such file: it is the first."""
+    """Number of an attempt at a plan that has begun. The first has no such file."""
 
     digest: str | None = None
     attempt: int
 
 
 class Verdict(FileModel):
-    """What becomes of an attempt."""
+    """Decision on an attempt."""
 
     digest: str | None = None
     attempt: int | None = None

@@ -1,4 +1,4 @@
-"""What each JSON file of a run, an epoch and the registry holds.
+"""Models of the JSON files of a run, an epoch and the registry.
 
 Fields that an earlier release did not write are optional. A plan, a profile and a decision are
 values of `partitioning`, and are stored as they are.
@@ -52,7 +52,7 @@ class Row(FileModel):
 
 
 class ProfileRecord(FileModel):
-    """What a profile was learned from; `profile.npz` beside it has the loads.
+    """Source of a profile; `profile.npz` beside it has the loads.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class LearningMark(FileModel):
 
 
 class WatchDecision(FileModel):
-    """What the watch has decided for a run to carry out.
+    """Decision of the watch for a run to carry out.
 
     Parameters
     ----------
@@ -232,6 +232,17 @@ class BootstrapRecord(FileModel):
     """The folders of the state tables that a bootstrap writes, from before its first write."""
 
     state: list[str]
+
+
+class ReleaseRecord(FileModel):
+    """The release of adopted tables, until they are adopted again.
+
+    Parameters
+    ----------
+    time : when the last of them was released
+    """
+
+    time: str
 
 
 class ChannelRecord(FileModel):

@@ -31,6 +31,7 @@ from evenkeel.registry.files.records import (
     Manifest,
     ParamsRecord,
     ProfileRecord,
+    ReleaseRecord,
     SpecChannels,
     WatchDecision,
     WindowRecord,
@@ -87,9 +88,9 @@ class RunFiles(KeptFiles):
         """Return the file with the predicted cost of the plan of that digest."""
         return StoredFile(self, f"prediction_{digest[:12]}.json", Prediction)
 
-    def attempt(self, digest: str) -> StoredFile[AttemptNumber]:
-        """Return the file with the number of the newest attempt at the plan of that digest."""
-        return StoredFile(self, f"attempt_{digest[:12]}.json", AttemptNumber)
+    def attempt(self, digest: str, number: int) -> StoredFile[AttemptNumber]:
+        """Return the file that begins an attempt at the plan of that digest, from the second on."""
+        return StoredFile(self, f"attempt_{digest[:12]}_{number}.json", AttemptNumber)
 
     def verdict(self, digest: str, attempt: int) -> StoredFile[Verdict]:
         """Return the file that decides an attempt at the plan of that digest."""
@@ -155,6 +156,8 @@ class RegistryFiles(Folder):
         super().__init__(store, "")
 
     bootstrap = FileOf("bootstrap.json", BootstrapRecord)
+    #: The tables are the team's again.
+    released = FileOf("released.json", ReleaseRecord)
 
     def window(self, end: date | str) -> StoredFile[WindowRecord]:
         """Return the record of the window that ends before that day."""

@@ -13,7 +13,7 @@ from partitioning.errors import DamagedError
 from partitioning.function.function import canonical_json
 
 T = TypeVar("T")
-#: What pydantic's messages call by the names of Python.
+#: Plain words for names of Python in pydantic's messages.
 _WANTED = dict.fromkeys(("model_type", "dataclass_type"), "an object") | {"too_short": "an entry"}
 
 
@@ -70,7 +70,7 @@ class StoredFile(Generic[T]):
         return self._folder.write(self.name, dump(self._kind, value))
 
     def create(self, value: T) -> None:
-        """Create the file, or raise FileExistsError. Of several callers at once, one wins."""
+        """Create the file, or raise FileExistsError. If several call at once, one wins."""
         self._folder.create(self.name, dump(self._kind, value))
 
     def remove(self) -> None:
@@ -103,7 +103,9 @@ def dump(kind: type[T], value: T) -> bytes:
     """Return the bytes of the file. Equal values give equal bytes."""
     if hasattr(value, "to_bytes"):
         return bytes(value.to_bytes())
-    return canonical_json(_adapter(kind).dump_python(value, mode="json", exclude_unset=True))
+    return canonical_json(
+        _adapter(kind).dump_python(value, mode="json", by_alias=True, exclude_unset=True)
+    )
 
 
 @cache

@@ -16,14 +16,14 @@ from partitioning.workload.profile import Floats
 Ints = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 #: Densities closer than this, relatively, are one: sizes in proportion to load differ by rounding.
-SAME = 1e-9
-#: What `densest` returns where no entry is allowed.
+SAME_DENSITY = 1e-9
+#: Result of `densest` if no entry is allowed.
 NOTHING = -1
 
 
 @dataclass(eq=False)
 class Assignment:
-    """Where every item is, and what it took to bring it there.
+    """Hold the channel of every item, and the bytes that it took to bring it there.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class Assignment:
     fair : float64 (N,): fair share of the load of each channel; 0: closed
     fixed : bool (n,): items that no search may move
 
-    Kept up to date: `loads`, float64 (N,), the load of each channel; `bytes`, those of the items
-    that are away from home; and what `on` and `heaviest` tell of each channel.
+    These are kept up to date: `loads`, float64 (N,), the load of each channel; `bytes` of the items
+    away from home; and the answers of `on` and `heaviest`.
     """
 
     load: Floats
@@ -74,7 +74,7 @@ class Assignment:
     def on(self, channel: int) -> Indices:
         """Return the items of a channel that have load and are not fixed, (m,), least load first.
 
-        Of equal loads, the item that came last is last.
+        If loads are equal, the item that came last is last.
         """
         items, joined = self._on[channel], self._joined[channel]
         if self._left[channel]:
@@ -90,7 +90,7 @@ class Assignment:
         return items
 
     def heaviest(self, channel: int) -> float:
-        """Load of the last of a channel's items; 0 where there is none."""
+        """Return the load of the last of a channel's items; 0: there is none."""
         load = self._heaviest[channel]
         if load is None:
             items = self.on(channel)
@@ -98,7 +98,7 @@ class Assignment:
         return load
 
     def cost(self, items: Indices, source: int, target: int) -> Floats:
-        """Bytes that taking `items` from `source` to `target` adds; under 0 for going home."""
+        """Return the bytes that moving `items` from `source` to `target` adds; below 0: home."""
         home = self.home[items]
         change = (home == source).view(np.int8) - (home == target).view(np.int8)
         return self.charged[items] * change
@@ -125,7 +125,7 @@ class Assignment:
 
 
 def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:
-    """Where items go that are on closed channels: largest load first, each to the emptiest.
+    """Place items of closed channels: largest load first, each on the emptiest channel.
 
     Parameters
     ----------
@@ -206,5 +206,5 @@ def densest(density: Floats, shed: Floats, allowed: npt.NDArray[np.bool_]) -> in
     if not allowed.any():
         return NOTHING
     most = density[allowed].max()
-    near = allowed & (density >= most * (1 - SAME))
+    near = allowed & (density >= most * (1 - SAME_DENSITY))
     return int(np.where(near, shed, -1.0).argmax())

@@ -1,6 +1,6 @@
 """The same target for fewer bytes: overfull channels shed the cheapest items that suffice.
 
-What to shed is a knapsack problem. What is shed is then packed into the room that there is.
+Choosing items to shed is a knapsack problem. They are then packed into the free room.
 
 The search itself sheds most load per byte first, and overshoots with its last item. It also takes
 items only where they fit at once. Once the target is known, what each channel must shed is known,
@@ -19,19 +19,19 @@ from partitioning.workload.profile import Floats, sums_by
 
 #: Steps that the load to shed is cut into. An item counts with its whole steps. A larger value is
 #: more exact, and takes time in proportion.
-STEPS = 2048
+SHEDDING_STEPS = 2048
 #: Items on either side of where most load per byte first would end that a channel chooses among.
 CHOICE = 64
-#: Rounds of packing, at most. What fits nowhere stays, or gets room made for it.
-ROUNDS = 8
+#: Rounds of packing, at most. Items that fit nowhere stay, or others make room for them.
+PACKING_ROUNDS = 8
 #: Channels that may make room for an item, those with most room first.
-RECEIVERS = 8
+SHEDDING_RECEIVERS = 8
 
 
 def cheaper_shedding(
     load: Floats, charged: Floats, home: Ints, at: Ints, limit: Floats, loose: Indices
 ) -> Ints:
-    """Where each item goes, such that no channel has more than its limit and no more bytes move.
+    """Place each item so that no channel exceeds its limit and no more bytes move.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def packed(
     loose: Indices,
     exact: bool = True,
 ) -> Ints | None:
-    """Where each item goes, such that no channel has more than its limit; None where none is found.
+    """Place each item so that no channel exceeds its limit; None: none is found.
 
     Parameters
     ----------
     load, charged : float64 (n,): load of each item, and bytes that it costs away from home
     home, at : int32 (n,): where each is (-1: nowhere), and where those go that cannot be there
     limit : float64 (N,): load that each channel may have; 0: closed
-    loose : items that may be placed anew, (m,)
+    loose : items that may be placed again, (m,)
     exact : shed the cheapest items that suffice; else most load per byte first, which is quicker
 
     Returns
@@ -106,9 +106,9 @@ class _Shedding:
     shed: dict[int, Indices] = field(default_factory=dict)
 
     def packed(self) -> Ints | None:
-        """Where each item goes, or None."""
+        """Place each item; None: some fit nowhere."""
         again = set(np.flatnonzero(self.loads > self.limit).tolist())
-        for _ in range(ROUNDS):
+        for _ in range(PACKING_ROUNDS):
             for channel in again:
                 items = self.covering(channel)
                 if items is None:
@@ -143,7 +143,7 @@ class _Shedding:
         return None if found is None else own[found]
 
     def _placed(self) -> tuple[Ints, list[int]]:
-        """Where each item goes, the largest first to where most room is; and what fits nowhere."""
+        """Place items, largest first, where most room is; also return those that fit nowhere."""
         at, room = self.back.copy(), self.limit - self.loads
         for item, target in self.put.items():
             at[item] = target
@@ -171,7 +171,9 @@ class _Shedding:
         """
         load, source = float(self.load[item]), int(self.home[item])
         ways = [(source, self.covering(source, without=item))]
-        for channel in np.argsort(self.loads - self.limit, kind="stable")[:RECEIVERS].tolist():
+        for channel in np.argsort(self.loads - self.limit, kind="stable")[
+            :SHEDDING_RECEIVERS
+        ].tolist():
             if channel not in again | {source} and self.limit[channel] > 0:
                 ways.append((channel, self.covering(channel, more=load)))
         costs = [
@@ -211,21 +213,23 @@ def _cover(load: Floats, cost: Floats, need: float, exact: bool) -> Indices | No
 
 
 def _knapsack(load: Floats, cost: Floats, need: float) -> Indices | None:
-    """As `_cover`, of few items; None where whole steps do not suffice."""
-    steps = np.minimum(np.floor(load / need * STEPS), STEPS).astype(np.intp).tolist()
-    best = np.full(STEPS + 1, np.inf)
+    """Return the same as `_cover`, for few items; None: whole steps do not suffice."""
+    steps = (
+        np.minimum(np.floor(load / need * SHEDDING_STEPS), SHEDDING_STEPS).astype(np.intp).tolist()
+    )
+    best = np.full(SHEDDING_STEPS + 1, np.inf)
     best[0] = 0.0
-    taken = np.zeros((len(load), STEPS + 1), dtype=np.bool_)
+    taken = np.zeros((len(load), SHEDDING_STEPS + 1), dtype=np.bool_)
     for i, step in enumerate(steps):
         if step:
             # To shed j steps with this item takes j - step before it, or none.
-            before = np.concatenate([np.full(step, best[0]), best[: STEPS + 1 - step]])
+            before = np.concatenate([np.full(step, best[0]), best[: SHEDDING_STEPS + 1 - step]])
             before[0] = np.inf
             taken[i] = before + cost[i] < best
             best = np.where(taken[i], before + cost[i], best)
-    if not np.isfinite(best[STEPS]):
+    if not np.isfinite(best[SHEDDING_STEPS]):
         return None
-    shed, left = [], STEPS
+    shed, left = [], SHEDDING_STEPS
     for i in range(len(load) - 1, -1, -1):
         if left > 0 and taken[i, left]:
             shed.append(i)

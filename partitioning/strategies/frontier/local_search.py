@@ -10,7 +10,7 @@ import numpy as np
 
 from partitioning.strategies.frontier.assignment import (
     NOTHING,
-    SAME,
+    SAME_DENSITY,
     Assignment,
     Indices,
     densest,
@@ -18,31 +18,31 @@ from partitioning.strategies.frontier.assignment import (
 )
 from partitioning.workload.profile import Floats
 
-#: What changes at once: the items that move, each with the channel it goes to.
+#: One change: the items that move, each with the channel it goes to.
 Step = list[tuple[int, int]]
-#: A step must bring the fuller channel of its pair down by this part of its fair share, or to
-#: where it shall be.
-LEAST_GAIN = 1e-5
+#: A step must bring the fuller channel of its pair down by this part of its fair share, or to its
+#: goal.
+LEAST_STEP_GAIN = 1e-5
 #: Steps for each item, at most: far more than any search has taken.
-STEPS = 8
+STEPS_PER_ITEM = 8
 #: Shares that differ by this part are equal, and are so in whatever order they are summed.
-ROUNDING = 1e-12
+SHARE_TOLERANCE = 1e-12
 #: A donor that has this many mean items too much sheds them in one run.
 RUN = 8
 #: Decimals that logarithms of densities are told apart by.
-DIGITS = 9
+DENSITY_DECIMALS = 9
 #: Emptier channels that are looked at together where nothing fits on the emptiest.
 RECEIVERS = 8
 #: Items that are tried for an exchange against several, least load first.
 EXCHANGED = 8
-#: What a step is still worth, in part, if it brings the donor as far below fair as it was above.
+#: Part of its worth that a step keeps if it brings the donor as far below fair as it was above.
 WASTED = 0.1
 
 
 def descend(
-    state: Assignment, aim: float, stop: float, budget: float = np.inf, *, others: bool = False
+    assignment: Assignment, aim: float, stop: float, budget: float = np.inf, *, others: bool = False
 ) -> Iterator[Step]:
-    """Even out `state` in place; yields the (item, target) moves of each step after it is made.
+    """Even out `assignment` in place; yield the (item, target) moves of each step once made.
 
     Each step takes from the fullest channel and gives to the emptiest that helps. Each makes
     the fuller of the two less full, so that the search ends.
@@ -51,29 +51,29 @@ def descend(
     ----------
     aim : no channel is brought below, or filled above, this part of its fair share on purpose
     stop : ends when no channel has more than this part of its fair share
-    budget : `state.bytes` stays within this
+    budget : `assignment.bytes` stays within this
     others : go on with the other channels where the fullest cannot shed; they only shed what fits
     """
     # Half of what may stay is left on the donors: it is the room that imperfect fits need, and
     # without it the last channels pay for the first ones' overshoot in bytes.
     shed_to = (aim + stop) / 2
-    closed = np.where(state.fair > 0, 0.0, np.inf)
-    stuck = np.zeros(len(state.fair), dtype=np.bool_)
-    for _ in range(STEPS * len(state.load)):
-        shares = np.where(stuck, 0.0, state.shares)
+    closed = np.where(assignment.fair > 0, 0.0, np.inf)
+    stuck = np.zeros(len(assignment.fair), dtype=np.bool_)
+    for _ in range(STEPS_PER_ITEM * len(assignment.load)):
+        shares = np.where(stuck, 0.0, assignment.shares)
         donor = int(shares.argmax())
-        if shares[donor] <= stop * (1 + ROUNDING):
+        if shares[donor] <= stop * (1 + SHARE_TOLERANCE):
             return
         shares[donor] = 0.0
-        rest = max(float(shares.max()), stop * (1 + ROUNDING))
+        rest = max(float(shares.max()), stop * (1 + SHARE_TOLERANCE))
         many = False
-        for step in _Giver(state, donor, shed_to, aim, budget).run(closed, rest):
+        for step in _Giver(assignment, donor, shed_to, aim, budget).run(closed, rest):
             many = True
             yield step
         if many:
             continue
-        shares = state.shares
-        giver = _Giver(state, donor, shed_to, aim, budget)
+        shares = assignment.shares
+        giver = _Giver(assignment, donor, shed_to, aim, budget)
         step = giver.fitting(int((shares + closed).argmin()))
         if not step and not others:
             order = np.argsort(shares + closed, kind="stable")
@@ -88,7 +88,7 @@ def descend(
             stuck[donor] = True
             continue
         for item, target in step:
-            state.put(item, target)
+            assignment.put(item, target)
         yield step
 
 
@@ -103,15 +103,15 @@ class _Giver:
     """
 
     def __init__(
-        self, state: Assignment, donor: int, shed_to: float, fill_to: float, budget: float
+        self, assignment: Assignment, donor: int, shed_to: float, fill_to: float, budget: float
     ) -> None:
-        self.state, self.donor, self.left = state, donor, budget - state.bytes
+        self.assignment, self.donor, self.left = assignment, donor, budget - assignment.bytes
         self.shed_to, self.fill_to = shed_to, fill_to
-        self.spare = float((fill_to - 1.0) * state.fair[donor])
-        self.own = state.on(donor)
-        self.load = state.load[self.own]
-        self.top = float(state.loads[donor] / state.fair[donor])
-        self.least = min(LEAST_GAIN, self.top - shed_to) * (1 - SAME)
+        self.spare = float((fill_to - 1.0) * assignment.fair[donor])
+        self.own = assignment.on(donor)
+        self.load = assignment.load[self.own]
+        self.top = float(assignment.loads[donor] / assignment.fair[donor])
+        self.least = min(LEAST_STEP_GAIN, self.top - shed_to) * (1 - SAME_DENSITY)
 
     def run(self, closed: Floats, rest: float) -> Iterator[Step]:
         """Give the densest items to the emptiest channel while the donor has more than `rest`.
@@ -120,21 +120,21 @@ class _Giver:
         at all items each time. It ends where another step may be denser: an item that sheds too
         much, or fits in exchange.
         """
-        state, donor = self.state, self.donor
-        over = float(state.loads[donor]) - rest * float(state.fair[donor])
+        assignment, donor = self.assignment, self.donor
+        over = float(assignment.loads[donor]) - rest * float(assignment.fair[donor])
         if over * len(self.load) < RUN * float(self.load.sum()):
             return
-        cost = state.charged[self.own] * (state.home[self.own] == donor)
+        cost = assignment.charged[self.own] * (assignment.home[self.own] == donor)
         density = density_of(self.load, cost)
         # Rounded, so that sizes in proportion to load are one density.
-        dense = np.round(np.log(density), DIGITS)
-        least, spent = self.least * state.fair[donor], 0.0
+        dense = np.round(np.log(density), DENSITY_DECIMALS)
+        least, spent = self.least * assignment.fair[donor], 0.0
         # Items passed over so far: the densest they could be alone, and the lightest of those that
         # are denser than what comes now; `same` of those that are as dense.
         alone, lightest, same, last = -np.inf, np.inf, np.inf, np.inf
         order = np.lexsort((-self.load, -dense))
         for i in order[self.load[order] >= least].tolist():
-            receiver = int((state.shares + closed).argmin())
+            receiver = int((assignment.shares + closed).argmin())
             load, excess = float(self.load[i]), self._excess()
             fit = min(excess + self.spare, self._room(receiver))
             if dense[i] < last:
@@ -150,9 +150,9 @@ class _Giver:
             if alone > last or lightest <= self._swappable(receiver, fit):
                 return
             item = int(self.own[i])
-            state.put(item, receiver)
+            assignment.put(item, receiver)
             yield [(item, receiver)]
-            if state.loads[donor] <= rest * state.fair[donor]:
+            if assignment.loads[donor] <= rest * assignment.fair[donor]:
                 return
 
     def fitting(self, receiver: int) -> Step:
@@ -163,10 +163,10 @@ class _Giver:
         excess, room = self._excess(), self._room(receiver)
         # Where the aim is above fair, an item may shed more than it must: its worth is the excess.
         fit = min(excess + self.spare, room)
-        cost = self.state.cost(self.own, self.donor, receiver)
+        cost = self.assignment.cost(self.own, self.donor, receiver)
         shed = np.minimum(self.load, excess)
         density = density_of(shed, cost)
-        least = self.least * self.state.fair[self.donor]
+        least = self.least * self.assignment.fair[self.donor]
         fits = (self.load <= fit) & (shed >= least) & (cost <= self.left)
         best = densest(density, shed, fits)
         if best == NOTHING:
@@ -174,7 +174,7 @@ class _Giver:
         move = [(int(self.own[best]), receiver)]
         # Only where items too heavy to fit are denser can a swap of two be denser than this move.
         heavier = (self.load > fit) & (self.load <= self._swappable(receiver, fit))
-        denser = np.flatnonzero(heavier & (density > density[best] * (1 + SAME)))
+        denser = np.flatnonzero(heavier & (density > density[best] * (1 + SAME_DENSITY)))
         if not len(denser):
             return move
         swaps = _Swaps(self, receiver, denser, fit, above=False)
@@ -182,7 +182,7 @@ class _Giver:
         swapped = density_of(shed, swaps.cost)
         near = (swaps.shed <= fit) & (shed >= least) & (swaps.cost <= self.left)
         pick = densest(swapped, shed, near)
-        if pick == NOTHING or swapped[pick] <= density[best] * (1 + SAME):
+        if pick == NOTHING or swapped[pick] <= density[best] * (1 + SAME_DENSITY):
             return move
         return swaps.step(pick)
 
@@ -210,19 +210,19 @@ class _Giver:
         best, found = 0.0, []
         for receiver in receivers:
             fit = self._fit(receiver)
-            back = self.state.on(receiver)
+            back = self.assignment.on(receiver)
             # An item that fills the receiver as much as it does the donor gains nothing.
-            most = (self.top - self.least) * self.state.fair[receiver]
+            most = (self.top - self.least) * self.assignment.fair[receiver]
             heavier = np.flatnonzero((self.load > fit) & (self.load <= most))[:EXCHANGED]
-            loads = self.state.load[back].tolist() if len(heavier) else []
+            loads = self.assignment.load[back].tolist() if len(heavier) else []
             for item in heavier.tolist():
                 rest, end, bundle = float(self.load[item]) - fit, len(loads), []
                 while (end := bisect_right(loads, rest, 0, end) - 1) >= 0:
                     bundle.append(int(back[end]))
                     rest -= loads[end]
                 given, taken = self.own[[item]], np.array(bundle, dtype=np.intp)
-                cost = self.state.cost(given, self.donor, receiver).sum()
-                cost += self.state.cost(taken, receiver, self.donor).sum()
+                cost = self.assignment.cost(given, self.donor, receiver).sum()
+                cost += self.assignment.cost(taken, receiver, self.donor).sum()
                 gain, worth = self._gain(receiver, np.array([fit + rest]))
                 density = float(density_of(worth, np.array([cost]))[0])
                 if gain[0] >= self.least and cost <= self.left and density > best:
@@ -231,29 +231,33 @@ class _Giver:
         return found
 
     def _excess(self) -> float:
-        """Load that the donor has too much."""
-        return float(self.state.loads[self.donor] - self.shed_to * self.state.fair[self.donor])
+        """Return the load that the donor has too much."""
+        return float(
+            self.assignment.loads[self.donor] - self.shed_to * self.assignment.fair[self.donor]
+        )
 
     def _room(self, receiver: int) -> float:
-        """Load that the receiver has room for."""
-        return float(self.fill_to * self.state.fair[receiver] - self.state.loads[receiver])
+        """Return the load that the receiver has room for."""
+        return float(
+            self.fill_to * self.assignment.fair[receiver] - self.assignment.loads[receiver]
+        )
 
     def _swappable(self, receiver: int, fit: float) -> float:
-        """Load of the heaviest item that a single one of the receiver's can make fit."""
-        return fit + self.state.heaviest(receiver)
+        """Return the load of the heaviest item that fits if one of the receiver's leaves."""
+        return fit + self.assignment.heaviest(receiver)
 
     def _fit(self, receiver: int) -> float:
-        """Load that would suit both, at least 0."""
+        """Return the load that would suit both, at least 0."""
         return max(min(self._excess(), self._room(receiver)), 0.0)
 
     def _gain(self, receiver: int, shed: Floats) -> tuple[Floats, Floats]:
-        """By what part of its fair share the fuller of the two comes down, and what that is worth.
+        """Return the part of its fair share that the fuller comes down by, and its worth.
 
         Falling below the fair share takes room that others will have to pay for.
         """
-        state = self.state
-        left = (state.loads[self.donor] - shed) / state.fair[self.donor]
-        after = np.maximum(left, (state.loads[receiver] + shed) / state.fair[receiver])
+        assignment = self.assignment
+        left = (assignment.loads[self.donor] - shed) / assignment.fair[self.donor]
+        after = np.maximum(left, (assignment.loads[receiver] + shed) / assignment.fair[receiver])
         gain = self.top - np.maximum(after, self.shed_to)
         return gain, np.maximum(gain - np.maximum(1.0 - left, 0.0), gain * WASTED)
 
@@ -270,11 +274,11 @@ class _Swaps:
     def __init__(
         self, giver: _Giver, receiver: int, picked: Indices, fit: float, *, above: bool
     ) -> None:
-        state = giver.state
+        assignment = giver.assignment
         self.donor, self.receiver = giver.donor, receiver
         load, own = giver.load[picked], giver.own[picked]
-        back = state.on(receiver)
-        back_load = np.append(state.load[back], 0.0)
+        back = assignment.on(receiver)
+        back_load = np.append(assignment.load[back], 0.0)
         over = np.searchsorted(load, back_load + fit, side="right")
         at, other = over - 1, np.arange(len(back_load))
         if above:
@@ -283,8 +287,8 @@ class _Swaps:
         at, other = at[there], other[there]
         self.given, self.back = own[at], np.append(back, NOTHING)[other]
         self.shed = load[at] - back_load[other]
-        back_cost = np.append(state.cost(back, receiver, giver.donor), 0.0)
-        self.cost = state.cost(own, giver.donor, receiver)[at] + back_cost[other]
+        back_cost = np.append(assignment.cost(back, receiver, giver.donor), 0.0)
+        self.cost = assignment.cost(own, giver.donor, receiver)[at] + back_cost[other]
 
     def step(self, pick: int) -> Step:
         """Return the moves of a candidate."""

@@ -14,7 +14,7 @@ from partitioning.workload.profile import Floats
 #: Steps for each item, at most. A larger value lets a search run longer; none has taken so many.
 MOVES = 8
 #: Unevenness (mean square, without a unit) that a step must remove. Less is rounding.
-LEAST_GAIN = 1e-9
+LEAST_UNEVENNESS_GAIN = 1e-9
 #: Items for each channel, the largest ones, among which exchanges are sought. A larger value finds
 #: more exchanges, and takes time in proportion to its square.
 SWAPPED = 32
@@ -23,11 +23,11 @@ SWAPPED = 32
 #: takes longer where channels are many.
 EFFORT = 1600
 #: Least part of all bytes that a step counts as. It keeps gain per byte finite.
-LEAST_PART = 1e-6
+LEAST_BYTES_PART = 1e-6
 
 
 def even_out_resources(
-    state: Assignment,
+    assignment: Assignment,
     measures: Floats,
     price: float,
     budget: float = np.inf,
@@ -36,15 +36,15 @@ def even_out_resources(
 
     Unevenness is the mean square of how far each channel is off its fair share, in parts of that
     share, summed over the measures. The most uneven channel gives or takes the item that lowers it
-    most per byte, if that is worth the price. Each step is made in `state` before it is yielded.
+    most per byte, if that is worth the price. Each step is made in `assignment`, then yielded.
 
     Parameters
     ----------
     measures : float64 (R, n): what each item has of each measure, as parts of its total
     price : unevenness that moving all bytes is worth
-    budget : most that `state.bytes` may be
+    budget : most that `assignment.bytes` may be
     """
-    search = _Search(state, measures, price, budget)
+    search = _Search(assignment, measures, price, budget)
     for _ in range(MOVES * len(search.own)):
         step = search.next_step()
         if not step:
@@ -59,11 +59,13 @@ class _Search:
     Here n is the number of items, N of channels and R of measures.
     """
 
-    def __init__(self, state: Assignment, measures: Floats, price: float, budget: float) -> None:
-        self.state, self.measures = state, measures
+    def __init__(
+        self, assignment: Assignment, measures: Floats, price: float, budget: float
+    ) -> None:
+        self.assignment, self.measures = assignment, measures
         self.price, self.budget = price, budget
-        self.at, self.home, self.charged = state.at, state.home, state.charged
-        fair = state.fair / state.fair.sum()
+        self.at, self.home, self.charged = assignment.at, assignment.home, assignment.charged
+        fair = assignment.fair / assignment.fair.sum()
         self.open = np.flatnonzero(fair > 0)
         self.inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
         # How far each channel is off its fair share, (R, N).
@@ -74,7 +76,7 @@ class _Search:
         self.items = np.ascontiguousarray(measures.T)
         self.all_bytes = float(self.charged.sum()) or 1.0
         none_fixed = np.zeros(len(self.own), dtype=np.bool_)
-        self.fixed = none_fixed if state.fixed is None else state.fixed
+        self.fixed = none_fixed if assignment.fixed is None else assignment.fixed
         # Pull of each channel on each measure, (N, R), and on each item where it is, (n,).
         self.pull: Floats = (self.off * self.inverse).T
         self.here = np.einsum("ir,ir->i", self.items, self.pull[self.at])
@@ -96,12 +98,12 @@ class _Search:
         return []
 
     def make(self, step: Step) -> None:
-        """Make a step in the state, and bring the sums up to date."""
+        """Make a step in the assignment, and bring the sums up to date."""
         pair = [int(self.at[step[0][0]]), step[0][1]]
         for item, target in step:
             sign = np.where(np.array(pair) == target, 1.0, -1.0)
             self.off[:, pair] += np.outer(self.measures[:, item], sign)
-            self.state.put(item, target)
+            self.assignment.put(item, target)
         self.pull[pair] = (self.off[:, pair] * self.inverse[pair]).T
         near = np.flatnonzero((self.at == pair[0]) | (self.at == pair[1]))
         self.here[near] = np.einsum("ir,ir->i", self.items[near], self.pull[self.at[near]])
@@ -175,7 +177,7 @@ class _Search:
         stays : steps that are not allowed
         """
         part = change / self.all_bytes
-        worth = gain / np.maximum(part, LEAST_PART)
-        good = gain > self.price * part + LEAST_GAIN
-        good &= change <= self.budget - self.state.bytes
+        worth = gain / np.maximum(part, LEAST_BYTES_PART)
+        good = gain > self.price * part + LEAST_UNEVENNESS_GAIN
+        good &= change <= self.budget - self.assignment.bytes
         return np.where(good & ~stays, worth, 0.0)

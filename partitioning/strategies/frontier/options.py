@@ -69,17 +69,17 @@ class FrontierOptions:
 
     def __post_init__(self) -> None:
         if self.max_imbalance is not None and not self.max_imbalance >= 1:
-            raise InputError(f"{self.max_imbalance} is below 1, perfect balance", "max_imbalance")
-        if self.budget is not None and not self.budget >= 0:
-            raise InputError(f"{self.budget} is not a number of bytes", "budget")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"{self.seconds} seconds are no time", "seconds", "Give more than 0")
-        if self.copies is not None and (self.copies < 2 or not self.splitting):
             raise InputError(
-                f"{self.copies} copies of a key", "copies", "Give 2 or more, and splitting"
+                f"expected 1 (perfect) or more, got {self.max_imbalance}", "max_imbalance"
             )
+        if self.budget is not None and not self.budget >= 0:
+            raise InputError(f"expected 0 bytes or more, got {self.budget}", "budget")
+        if self.seconds is not None and not self.seconds > 0:
+            raise InputError(f"expected more than 0 seconds, got {self.seconds}", "seconds")
+        if self.copies is not None and (self.copies < 2 or not self.splitting):
+            raise InputError(f"expected 2 or more, and splitting=True, got {self.copies}", "copies")
         if not 0 <= self.worth < np.inf:
-            raise InputError(f"{self.worth} is no price of a partial", "worth", "Give 0 or more")
+            raise InputError(f"expected 0 or more, finite, got {self.worth}", "worth")
 
     def recorded(self) -> dict[str, Any]:
         """Return the options as the function records them; newer ones only where they are set.
@@ -100,7 +100,7 @@ class FrontierOptions:
 
 
 def hashes_of(key: Sequence[KeyColumn], names: Iterable[str], option: str) -> Hashes:
-    """Hash of each key, int64 (n,), written as for `key_columns`.
+    """Return the hash of each key, int64 (n,); keys are written as for `key_columns`.
 
     Raises
     ------
@@ -113,14 +113,14 @@ def hashes_of(key: Sequence[KeyColumn], names: Iterable[str], option: str) -> Ha
             found.append(key_hash(key_columns([name], types), types)[0])
         except InputError as error:
             columns = BETWEEN.join(f"{c.name} {c.type}" for c in key)
-            raise InputError(f"{name!r} is no key ({columns})", option) from error
+            raise InputError(f"expected a key ({columns}), got {name!r}", option) from error
     return np.array(found, dtype=np.int64)
 
 
 def places_of(
     key: Sequence[KeyColumn], pinned: Mapping[str, str], channels: Sequence[Channel]
 ) -> dict[int, int]:
-    """Channel number of each pinned key's hash.
+    """Return the channel number of each pinned key's hash.
 
     Raises
     ------

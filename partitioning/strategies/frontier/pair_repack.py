@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.strategies.frontier.assignment import Indices, Ints
-from partitioning.strategies.frontier.local_search import LEAST_GAIN, RECEIVERS, STEPS
+from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN, RECEIVERS, STEPS_PER_ITEM
 from partitioning.workload.profile import Floats, sums_by
 
-#: Items up to which two channels can share theirs anew in about a millisecond.
+#: Most items of two channels that are shared again between them: about a millisecond.
 FEW = 512
 #: Steps that the load of two channels is cut into, at least, and times their items, about.
 LEAST_STEPS, CELLS = 1024, 1 << 16
@@ -32,7 +32,7 @@ def repack_pairs(
     budget: float,
     stop: float,
 ) -> Ints:
-    """Where each item goes, no less even than `at`.
+    """Place each item, no less evenly than `at`.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def repack_pairs(
     at, loose = at.copy(), loose[load[loose] > 0]
     loads, channels = sums_by(at, load, len(fair)), np.flatnonzero(fair > 0)
     left = budget - float(charged[at != home].sum())
-    for _ in range(STEPS * len(load)):
+    for _ in range(STEPS_PER_ITEM * len(load)):
         shares = loads[channels] / fair[channels]
         if shares.max() <= stop:
             break
         *others, donor = channels[np.argsort(shares, kind="stable")].tolist()
-        best, step = float(shares.max()) * (1 - LEAST_GAIN), None
+        best, step = float(shares.max()) * (1 - LEAST_STEP_GAIN), None
         for other in others[:RECEIVERS]:
             both = np.array([donor, other], np.int32)
             items = loose[np.isin(at[loose], both)]
@@ -79,7 +79,7 @@ def repack_pairs(
 def _shared(
     load: Floats, costs: Floats, rest: Floats, fair: Floats, most: float, stop: float
 ) -> npt.NDArray[np.bool_]:
-    """Return the items (of m) that the first of two channels shall have; the second has the rest.
+    """Return the items (of m) for the first of two channels; the second has the rest.
 
     They are as even as whole steps of load can be, or reach `stop` for the least cost.
 

@@ -1,4 +1,4 @@
-"""What frontier plans: items with their loads, sizes and resources, and paths through states."""
+"""Problems: items with their loads, sizes and resources; and paths of assignments."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from partitioning.function.function import Channel, PartitioningFunction, check_
 from partitioning.strategies.frontier.assignment import Assignment, Ints, evacuate
 from partitioning.strategies.frontier.local_search import Step, descend
 from partitioning.strategies.frontier.multi_resource import even_out_resources
-from partitioning.strategies.hashing import check_slots, ring_slots
+from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.workload.bounds import floor
 from partitioning.workload.profile import Floats, Profile
 
 NOWHERE = -1
-#: Of several resources first those moves are made that even out most for their bytes.
+#: With several resources, moves that even out most for their bytes come first.
 PRICES = (0.02, 0.002)
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """A search's steps: every state it passed, told by what changed.
+    """Hold a search's steps: every assignment that it passed.
 
-    start is int32 (n,), where each item began; after step k (of m, step 0 being the start)
-    `bytes[k]` have moved and the imbalance is `imbalance[k]`; `moves[k]` led there.
+    start is int32 (n,), where each item began. After step k (of m; step 0 is the start) `bytes[k]`
+    have moved and the imbalance is `imbalance[k]`. `moves[k]` led there.
     """
 
     start: Ints
@@ -39,7 +39,7 @@ class Path:
     imbalance: Floats
 
     def at(self, step: int) -> Ints:
-        """Where each item is after `step`, int32 (n,)."""
+        """Return the channel of each item after `step`, int32 (n,)."""
         at = self.start.copy()
         for moves in self.moves[1 : step + 1]:
             for item, target in moves:
@@ -90,11 +90,11 @@ class Problem:
         return self.moved(self.start)
 
     def moved(self, at: Ints) -> float:
-        """Bytes that are away from home, items being `at`."""
+        """Return the bytes away from home with items placed `at`."""
         return float(self.sizes[(at != self.home) & (self.home >= 0)].sum())
 
     def worst(self, at: Ints) -> float:
-        """Imbalance of the worst resource, items being `at`."""
+        """Return the imbalance of the worst resource with items placed `at`."""
         fair = self.fair / self.fair.sum()
         inverse = np.divide(1.0, fair, out=np.zeros_like(fair), where=fair > 0)
         sums = [np.bincount(at, m, minlength=len(fair)) * inverse for m in self.measures]
@@ -104,30 +104,30 @@ class Problem:
         """Search from the start; `aim`, `stop` and `budget` as in `descend`."""
         if len(self.measures) > 1:
             return self.even_out(budget)
-        return self._walk(lambda state: descend(state, aim, stop, budget))
+        return self._walk(lambda assignment: descend(assignment, aim, stop, budget))
 
     def even_others(self, at: Ints, goal: float, budget: float) -> Ints:
         """Return where items go from `at` so that only channels that must stay over a goal do."""
-        state = Assignment(self.load, self.sizes, self.home, at.copy(), self.fair, self.fixed)
-        for _ in descend(state, goal, goal, budget, others=True):
+        assignment = Assignment(self.load, self.sizes, self.home, at.copy(), self.fair, self.fixed)
+        for _ in descend(assignment, goal, goal, budget, others=True):
             pass
-        return state.at
+        return assignment.at
 
     def even_out(self, budget: float) -> Path:
         """Even out all measures at once, at falling prices."""
         return self._walk(
-            lambda state: chain.from_iterable(
-                even_out_resources(state, self.measures, price, budget) for price in PRICES
+            lambda assignment: chain.from_iterable(
+                even_out_resources(assignment, self.measures, price, budget) for price in PRICES
             )
         )
 
     def replay(self, moves: list[Step]) -> Path:
         """Return the path of these steps; the first, empty one is the start."""
 
-        def steps(state: Assignment) -> Iterator[Step]:
+        def steps(assignment: Assignment) -> Iterator[Step]:
             for step in moves[1:]:
                 for item, target in step:
-                    state.put(item, target)
+                    assignment.put(item, target)
                 yield step
 
         return self._walk(steps, np.inf)
@@ -136,7 +136,7 @@ class Problem:
         self, steps: Callable[[Assignment], Iterable[Step]], deadline: float | None = None
     ) -> Path:
         until = self.deadline if deadline is None else deadline
-        state = Assignment(
+        assignment = Assignment(
             self.load, self.sizes, self.home, self.start.copy(), self.fair, self.fixed
         )
         at, fair = self.start.copy(), np.where(self.capacities > 0, self.fair, np.inf)
@@ -144,19 +144,19 @@ class Problem:
         others = [np.bincount(at, m, minlength=len(fair)) for m in self.measures[1:]]
 
         def imbalance() -> float:
-            own = float(state.shares.max()) if len(self.measures) else 1.0
+            own = float(assignment.shares.max()) if len(self.measures) else 1.0
             return max([own, *(float((o / fair).max()) for o in others)])
 
         moves: list[Step] = [[]]
-        sizes, imbalances = [state.bytes], [imbalance()]
-        for step in steps(state):
+        sizes, imbalances = [assignment.bytes], [imbalance()]
+        for step in steps(assignment):
             for item, target in step:
                 for other, measure in zip(others, self.measures[1:], strict=True):
                     other[at[item]] -= measure[item]
                     other[target] += measure[item]
                 at[item] = target
             moves.append(step)
-            sizes.append(state.bytes)
+            sizes.append(assignment.bytes)
             imbalances.append(imbalance())
             if time.monotonic() > until:
                 break
@@ -184,32 +184,32 @@ def problem_of(
     Raises
     ------
     InputError : unusable channels or resources, or a previous function with another S
+
+    Examples
+    --------
+    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.streams.zipf_stream import zipf_profile
+    >>> problem = problem_of(zipf_profile(1000, 1.0, slots=64), None, numbered_channels(4))
+    >>> len(problem.load) - problem.profile.slots == len(problem.profile.heavy)
+    True
+    >>> round(float(problem.load.sum()), 6)
+    1.0
     """
     check_channels(channels)
     check_slots(profile, previous)
     put = dict(pinned)
     profile = profile.listing(np.array([*put, *excluded], dtype=np.int64))
     if previous is None:
-        slots = ring_slots(profile.slots, channels)
+        # Keys that nobody has seen come by slot, so that each channel needs its part of the slots.
+        slots = in_turn(profile.slots, np.array([c.capacity for c in channels], dtype=np.float64))
         keys = slots[profile.heavy_slots]
     else:
         profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
         slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
     now = np.concatenate([slots, keys])
-    load, sizes, rows = (
-        np.concatenate([profile.tail(values, heavy), heavy])
-        for values, heavy in (
-            (profile.load, profile.heavy_load),
-            (profile.bytes, profile.heavy_bytes),
-            (profile.rows, profile.heavy_rows),
-        )
-    )
-    squares = np.square(load)
-    tails = slice(0, profile.slots)
-    squares[tails] = _squares(load[tails], rows[tails])
-    every = {"L": load, "C": rows, "Q": squares, "B": sizes}
+    every = _resources(profile)
     if not resources or set(resources) - set(every):
-        raise InputError(f"{resources!r} is not made of {', '.join(every)}", "resources")
+        raise InputError(f"expected letters of {', '.join(every)}, got {resources!r}", "resources")
     wanted = sorted(set(resources), key=lambda r: (r != "L", r))
     load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
@@ -222,7 +222,7 @@ def problem_of(
     return Problem(
         profile=profile,
         load=load,
-        sizes=sizes,
+        sizes=every["B"],
         measures=np.array([m / m.sum() for m in map(every.__getitem__, wanted) if m.any()]),
         home=np.full_like(now, NOWHERE) if previous is None else now,
         start=start,
@@ -230,6 +230,25 @@ def problem_of(
         floor=floor(profile, channels),
         fixed=fixed,
     )
+
+
+def _resources(profile: Profile) -> dict[str, Floats]:
+    """Return what each item has of each resource (see `frontier`), float64 (S + K,) each.
+
+    Items are the slots, without their listed keys, and then the listed keys.
+    """
+    load, sizes, rows = (
+        np.concatenate([profile.tail(values, heavy), heavy])
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+            (profile.rows, profile.heavy_rows),
+        )
+    )
+    squares = np.square(load)
+    tails = slice(0, profile.slots)
+    squares[tails] = _squares(load[tails], rows[tails])
+    return {"L": load, "C": rows, "Q": squares, "B": sizes}
 
 
 def _squares(load: Floats, rows: Floats) -> Floats:

@@ -18,12 +18,12 @@ from partitioning.workload.profile import Profile
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Hold one state that a plan may end in.
+    """Hold one assignment that a plan may end in.
 
     Parameters
     ----------
-    task : the items that it places
-    at : int32 (n,): channel of each item of the task
+    problem : the items that it places
+    at : int32 (n,): channel of each item of the problem
     imbalance : what it reaches, where 1 is perfect
     shares : {hash of a split key: {channel: its share}}
 
@@ -33,7 +33,7 @@ class Candidate:
     5
     """
 
-    task: Problem
+    problem: Problem
     at: Ints
     imbalance: float
     shares: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
@@ -99,20 +99,20 @@ class Request:
 
     def problem(self, profile: Profile, previous: PartitioningFunction | None) -> Problem:
         """Return the items of a profile, with what the request asks of them."""
-        task = problem_of(
+        problem = problem_of(
             profile, previous, self.channels, self.options.resources, self.pinned, self.excluded
         )
         # Without a deadline the cached value itself is used, so that its searches are cached too.
-        return task if self.options.seconds is None else replace(task, deadline=self.deadline)
+        return problem if self.options.seconds is None else replace(problem, deadline=self.deadline)
 
     def function(self, candidate: Candidate) -> PartitioningFunction:
         """Return the function that puts every key where a candidate has it."""
-        task, at, count = candidate.task, candidate.at, self.profile.slots
+        problem, at, count = candidate.problem, candidate.at, self.profile.slots
         slots = at[:count]
-        if len(task.measures):
-            kinds = np.vstack([task.measures, task.sizes])[:, :count]
-            slots = gathered(slots, task.home[:count], kinds)
-        heavy = zip(task.profile.heavy.tolist(), at[count:].tolist(), strict=True)
+        if len(problem.measures):
+            kinds = np.vstack([problem.measures, problem.sizes])[:, :count]
+            slots = gathered(slots, problem.home[:count], kinds)
+        heavy = zip(problem.profile.heavy.tolist(), at[count:].tolist(), strict=True)
         explicit = {h: c for h, c in heavy if h not in candidate.shares}
         return successor(
             self.profile.key,
@@ -125,11 +125,11 @@ class Request:
             candidate.shares,
         )
 
-    def bytes_to_join(self, task: Problem, function: PartitioningFunction) -> float:
+    def bytes_to_join(self, problem: Problem, function: PartitioningFunction) -> float:
         """Return the bytes that move to a function of whole keys from one that splits some.
 
         It is 0 from a function that splits none: the search itself counts those bytes.
         """
         if self.previous is None or not len(self.previous.split):
             return 0.0
-        return sum(m.bytes for m in moves_between(self.previous, function, task.profile))
+        return sum(m.bytes for m in moves_between(self.previous, function, problem.profile))

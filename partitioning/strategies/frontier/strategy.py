@@ -33,7 +33,7 @@ def frontier(
     first. Two items are swapped where none fits. Few items are packed at the end (`pair_repack`).
     An item counts once however often it moves, and not at all once it is back. A heavy key is
     explicit only where its channel is not its slot's. Without a previous function the search starts
-    from consistent hashing, and no move costs anything.
+    from slots dealt out in turn, and no move costs anything.
 
     With several resources, imbalance is that of the worst. Without `max_imbalance`, the search
     lowers the mean square over all channels and resources.
@@ -56,7 +56,7 @@ def frontier(
         max_imbalance, budget, resources, pinned, excluded, seconds, splitting, copies, worth
     )
     request = Request.of(profile, previous, channels, options)
-    task = request.problem(profile, previous)
+    problem = request.problem(profile, previous)
     if splitting:
-        return choose_plan(request, task)
-    return request.function(plan_whole_keys(request, task))
+        return choose_plan(request, problem)
+    return request.function(plan_whole_keys(request, problem))

@@ -14,7 +14,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.cheapest_shedding import cheaper_shedding, packed
-from partitioning.strategies.frontier.local_search import ROUNDING
+from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.pair_repack import FEW, repack_pairs
 from partitioning.strategies.frontier.problem import Path, Problem, problem_of
 from partitioning.workload.bounds import least_bytes
@@ -22,7 +22,7 @@ from partitioning.workload.profile import Floats, Profile
 
 State = TypeVar("State")
 #: Part of the best imbalance that counts as equal to it. A larger value ends searches earlier.
-CLOSE = 8e-4
+GOOD_ENOUGH_PART = 8e-4
 #: Points of the lower bound. A larger value draws it finer, and takes longer.
 GRID = 64
 #: Times that the search may begin again from its own result. It ends when nothing more is found.
@@ -36,7 +36,7 @@ STARTS = 4
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What balance costs.
+    """The cost of balance.
 
     Parameters
     ----------
@@ -53,55 +53,57 @@ class Curve:
 
 
 @lru_cache(maxsize=4)
-def whole_path(task: Problem) -> Path:
+def whole_path(problem: Problem) -> Path:
     """Return the path to as even as possible; planning again from its end finds nothing."""
-    path = _searched(task)
+    path = _searched(problem)
     for _ in range(PASSES):
-        if time.monotonic() > task.deadline:
+        if time.monotonic() > problem.deadline:
             break
         end = path.pareto()[-1]
         at = path.at(end)
-        again = _searched(replace(task, start=at, home=at))
-        if again.imbalance.min() >= path.imbalance[end] * (1 - ROUNDING):
+        again = _searched(replace(problem, start=at, home=at))
+        if again.imbalance.min() >= path.imbalance[end] * (1 - SHARE_TOLERANCE):
             break
-        path = task.replay([*path.moves[: end + 1], *again.moves[1:]])
+        path = problem.replay([*path.moves[: end + 1], *again.moves[1:]])
     return path
 
 
-def _searched(task: Problem) -> Path:
+def _searched(problem: Problem) -> Path:
     """Search until as even as possible; pack few items at the end."""
-    path = task.search(task.floor, task.floor * (1 + CLOSE))
+    path = problem.search(problem.floor, problem.floor * (1 + GOOD_ENOUGH_PART))
     end = path.pareto()[-1]
     at = path.at(end)
-    packed = _packed(task, path, at, np.inf, task.floor)
+    packed = _packed(problem, path, at, np.inf, problem.floor)
     step = [(item, int(packed[item])) for item in np.flatnonzero(packed != at).tolist()]
-    return task.replay([*path.moves[: end + 1], step]) if step else path
+    return problem.replay([*path.moves[: end + 1], step]) if step else path
 
 
-def _packed(task: Problem, path: Path, at: Ints, budget: float, stop: float) -> Ints:
-    """Return the most even state, down to `stop`, that pairs of channels get to for a budget.
+def _packed(problem: Problem, path: Path, at: Ints, budget: float, stop: float) -> Ints:
+    """Return the most even assignment, down to `stop`, that pairs of channels get to for a budget.
 
     They start from `at`, and from what of a path is near it. The result is `at` where there are too
     many items, or other things to be even.
     """
-    loose = np.flatnonzero(~task.fixed)
-    if len(loose) > FEW or len(task.measures) != 1 or task.poured:
+    loose = np.flatnonzero(~problem.fixed)
+    if len(loose) > FEW or len(problem.measures) != 1 or problem.poured:
         return at
-    charged, stop = task.sizes * (task.home >= 0), stop * (1 + CLOSE)
+    charged, stop = problem.sizes * (problem.home >= 0), stop * (1 + GOOD_ENOUGH_PART)
     kept = [k for k in path.pareto() if path.bytes[k] <= budget][-STARTS:]
     best = at
-    for start in (at, *map(path.at, kept), task.start):
-        if task.worst(best) <= stop or time.monotonic() > task.deadline:
+    for start in (at, *map(path.at, kept), problem.start):
+        if problem.worst(best) <= stop or time.monotonic() > problem.deadline:
             break
-        found = repack_pairs(task.load, charged, task.home, start, task.fair, loose, budget, stop)
-        best = min(best, found, key=lambda at: (task.worst(at), task.moved(at)))
+        found = repack_pairs(
+            problem.load, charged, problem.home, start, problem.fair, loose, budget, stop
+        )
+        best = min(best, found, key=lambda at: (problem.worst(at), problem.moved(at)))
     return best
 
 
 def trace(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> Curve:
-    """Imbalance against bytes moved, from where `previous` leaves the load to as even as it gets.
+    """Return imbalance against bytes moved, from `previous` to as even as the load gets.
 
     Channels that are dropped or have capacity 0 are emptied first, so that the curve may begin
     above 0 bytes. Without a previous function there is no state to move: one point, at 0 bytes.
@@ -116,43 +118,45 @@ def trace(
     ------
     InputError : unusable channels, or a previous function with another S
     """
-    task = problem_of(profile, previous, tuple(channels))
-    path = whole_path(task)
+    problem = problem_of(profile, previous, tuple(channels))
+    path = whole_path(problem)
     kept = path.pareto()
-    grid = np.linspace(max(float(path.imbalance[0]), task.floor), task.floor, GRID)
+    grid = np.linspace(max(float(path.imbalance[0]), problem.floor), problem.floor, GRID)
     return Curve(
         bytes=path.bytes[kept],
         imbalance=path.imbalance[kept],
-        bound_bytes=least_bytes(task.load, task.sizes, task.home, task.capacities, grid),
+        bound_bytes=least_bytes(
+            problem.load, problem.sizes, problem.home, problem.capacities, grid
+        ),
         bound_imbalance=grid,
-        floor=task.floor,
+        floor=problem.floor,
     )
 
 
-def best_state(task: Problem, max_imbalance: float | None, budget: float) -> Ints:
-    """Return the best state for a target and a budget: where each item goes, int32 (n,).
+def best_assignment(problem: Problem, max_imbalance: float | None, budget: float) -> Ints:
+    """Return the best assignment for a target and a budget: where each item goes, int32 (n,).
 
     It is on the whole path, or on a search for this target or budget, if the whole path does not
     end inside both.
     """
-    several = len(task.measures) > 1
+    several = len(problem.measures) > 1
     if max_imbalance is None and several:
         # One key may set the worst of all: the rest is still to come even.
-        path = task.even_out(budget * (1 + ROUNDING))
+        path = problem.even_out(budget * (1 + SHARE_TOLERANCE))
         check_forced(float(path.bytes[0]), budget)
         return path.at(len(path.moves) - 1)
-    path = whole_path(task)
+    path = whole_path(problem)
     check_forced(float(path.bytes[0]), budget)
-    budget *= 1 + ROUNDING
+    budget *= 1 + SHARE_TOLERANCE
     goal = max_imbalance or 0.0
-    aim = max(goal, task.floor)
+    aim = max(goal, problem.floor)
     paths = [path]
-    if goal >= task.floor:
-        paths.append(task.search(aim, goal * (1 - 2 * ROUNDING), budget))
+    if goal >= problem.floor:
+        paths.append(problem.search(aim, goal * (1 - 2 * SHARE_TOLERANCE), budget))
     elif path.bytes.max() > budget:
-        paths.append(task.search(aim, aim * (1 + CLOSE), budget))
+        paths.append(problem.search(aim, aim * (1 + GOOD_ENOUGH_PART), budget))
     # Over the goal, less imbalance is better; within it, fewer bytes are.
-    reached = goal * (1 + ROUNDING)
+    reached = goal * (1 + SHARE_TOLERANCE)
     level, _, best, step = min(
         (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
         for i, p in enumerate(paths)
@@ -160,34 +164,34 @@ def best_state(task: Problem, max_imbalance: float | None, budget: float) -> Int
         if p.bytes[k] <= budget
     )
     at = paths[best].at(step)
-    if several or task.poured:  # beside keys that are poured there is no room to choose in
+    if several or problem.poured:  # beside keys that are poured there is no room to choose in
         return at
     if level > reached and path.bytes.max() > budget:
-        found = _affordable(task, aim, level, budget)
-        return _packed(task, path, at if found is None else found, budget, aim)
-    if max_imbalance is not None and goal < task.floor:
+        found = _affordable(problem, aim, level, budget)
+        return _packed(problem, path, at if found is None else found, budget, aim)
+    if max_imbalance is not None and goal < problem.floor:
         # An item is heavier than the goal. It may be lighter next time, so the rest comes even.
-        return task.even_others(at, goal, budget)
-    return at if level > reached or goal < task.floor else _thrifty(task, at, goal)
+        return problem.even_others(at, goal, budget)
+    return at if level > reached or goal < problem.floor else _thrifty(problem, at, goal)
 
 
-def _affordable(task: Problem, aim: float, level: float, budget: float) -> Ints | None:
-    """Return the most even state within a budget that ended the whole path at `level`.
+def _affordable(problem: Problem, aim: float, level: float, budget: float) -> Ints | None:
+    """Return the most even assignment within a budget that ended the whole path at `level`.
 
-    None means that the whole path's state is the best. Which items are worth their bytes depends on
+    None means that the whole path's end is the best. Which items are worth their bytes depends on
     how far down the budget takes every channel, and the whole path does not know that.
     """
 
     def within(goal: float) -> tuple[float, Ints] | None:
-        path = task.search(goal, goal * (1 - 2 * ROUNDING))
-        if path.imbalance[-1] > goal * (1 + ROUNDING):
+        path = problem.search(goal, goal * (1 - 2 * SHARE_TOLERANCE))
+        if path.imbalance[-1] > goal * (1 + SHARE_TOLERANCE):
             return None
-        found = _thrifty(task, path.at(len(path.moves) - 1), goal)
-        return (task.worst(found), found) if task.moved(found) <= budget else None
+        found = _thrifty(problem, path.at(len(path.moves) - 1), goal)
+        return (problem.worst(found), found) if problem.moved(found) <= budget else None
 
     grid = np.linspace(aim, level, GRID)
-    bound = least_bytes(task.load, task.sizes, task.home, task.capacities, grid)
-    return lowest(float(grid[int((bound <= budget).argmax())]), level, within, task.deadline)
+    bound = least_bytes(problem.load, problem.sizes, problem.home, problem.capacities, grid)
+    return lowest(float(grid[int((bound <= budget).argmax())]), level, within, problem.deadline)
 
 
 def lowest(
@@ -208,7 +212,7 @@ def lowest(
     """
     best = None
     for _ in range(HALVINGS):
-        if high <= low * (1 + CLOSE) or time.monotonic() > deadline:
+        if high <= low * (1 + GOOD_ENOUGH_PART) or time.monotonic() > deadline:
             break
         middle = (low + high) / 2
         found = within(middle)
@@ -219,35 +223,37 @@ def lowest(
     return best
 
 
-def cleared(task: Problem, goal: float, budget: float, exact: bool) -> Ints | None:
+def cleared(problem: Problem, goal: float, budget: float, exact: bool) -> Ints | None:
     """Return where each item goes, so that `goal` is kept for `budget` bytes.
 
-    None means that no such state was found.
+    None means that no such assignment was found.
 
     Many items must make room for fixed ones here. `exact` is as in `packed`.
     """
-    stays = task.fixed & (task.start == task.home)
-    sizes = np.where(stays, float(task.sizes.sum()), task.sizes)
-    level = goal * float(task.fair.sum()) / (float(task.load.sum()) or 1.0)
-    least = least_bytes(task.load, sizes, task.home, task.capacities, np.array([level]))
-    if least[0] > budget * (1 + ROUNDING):
+    stays = problem.fixed & (problem.start == problem.home)
+    sizes = np.where(stays, float(problem.sizes.sum()), problem.sizes)
+    level = goal * float(problem.fair.sum()) / (float(problem.load.sum()) or 1.0)
+    least = least_bytes(problem.load, sizes, problem.home, problem.capacities, np.array([level]))
+    if least[0] > budget * (1 + SHARE_TOLERANCE):
         return None
-    home = np.where(task.home < 0, task.start, task.home)
-    charged, limit = task.sizes * (task.home >= 0), goal * task.fair
-    at = packed(task.load, charged, home, task.start, limit, np.flatnonzero(~task.fixed), exact)
-    return None if at is None or task.moved(at) > budget * (1 + ROUNDING) else at
+    home = np.where(problem.home < 0, problem.start, problem.home)
+    charged, limit = problem.sizes * (problem.home >= 0), goal * problem.fair
+    at = packed(
+        problem.load, charged, home, problem.start, limit, np.flatnonzero(~problem.fixed), exact
+    )
+    return None if at is None or problem.moved(at) > budget * (1 + SHARE_TOLERANCE) else at
 
 
-def _thrifty(task: Problem, at: Ints, goal: float) -> Ints:
-    """Return a state no less even than `goal`, for fewer bytes where possible."""
-    charged = task.sizes * (task.home >= 0)
-    loose, limit = np.flatnonzero(~task.fixed), goal * task.fair
-    return cheaper_shedding(task.load, charged, task.home, at, limit, loose)
+def _thrifty(problem: Problem, at: Ints, goal: float) -> Ints:
+    """Return an assignment no less even than `goal`, for fewer bytes where possible."""
+    charged = problem.sizes * (problem.home >= 0)
+    loose, limit = np.flatnonzero(~problem.fixed), goal * problem.fair
+    return cheaper_shedding(problem.load, charged, problem.home, at, limit, loose)
 
 
 def check_forced(forced: float, budget: float) -> None:
-    """InputError where what moves as channels close is over the budget, both in bytes."""
-    if forced > budget * (1 + ROUNDING):
+    """Return the InputError for closing channels that moves more than the budget, in bytes."""
+    if forced > budget * (1 + SHARE_TOLERANCE):
         raise InputError(
             f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",
             "budget",

@@ -11,15 +11,15 @@ from partitioning.function.hashing import Hashes
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate, Request
-from partitioning.strategies.frontier.tradeoff import CLOSE, best_state
+from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART, best_assignment
 
 #: Part of a mean slot's load, and of its bytes, up to which a heavy key needs no place of its own.
 #: A larger value keeps fewer explicit keys, and may move more bytes when they return.
-LIGHT = 0.1
+LIGHT_KEY_PART = 0.1
 
 
-def plan_whole_keys(request: Request, task: Problem) -> Candidate:
-    """Return the state with the fewest bytes, or the least imbalance, that whole keys reach.
+def plan_whole_keys(request: Request, problem: Problem) -> Candidate:
+    """Return the candidate of whole keys with the fewest bytes, or the least imbalance.
 
     Explicit keys that are light by now go back to their slots, where that costs no balance.
 
@@ -35,19 +35,19 @@ def plan_whole_keys(request: Request, task: Problem) -> Candidate:
     1.0
     """
     options, previous, budget = request.options, request.previous, request.budget
-    at = best_state(task, options.max_imbalance, budget)
-    every = Candidate(task, at, task.worst(at))
-    light = _light_keys(request, task, at)
+    at = best_assignment(problem, options.max_imbalance, budget)
+    every = Candidate(problem, at, problem.worst(at))
+    light = _light_keys(request, problem, at)
     if previous is None or not len(light):
         return every
-    dropped = np.isin(task.profile.heavy, light)
-    budget -= float(task.sizes[task.profile.slots :][dropped].sum())
-    fewer = request.problem(task.profile.without(light), _without(previous, light))
+    dropped = np.isin(problem.profile.heavy, light)
+    budget -= float(problem.sizes[problem.profile.slots :][dropped].sum())
+    fewer = request.problem(problem.profile.without(light), _without(previous, light))
     if fewer.forced > budget:
         return every
-    at = best_state(fewer, options.max_imbalance, budget)
+    at = best_assignment(fewer, options.max_imbalance, budget)
     found = Candidate(fewer, at, fewer.worst(at))
-    best = task.floor * (1 + CLOSE) if options.budget is None else 1.0
+    best = problem.floor * (1 + GOOD_ENOUGH_PART) if options.budget is None else 1.0
     worse = found.imbalance > max(every.imbalance, options.max_imbalance or best)
     return every if worse else found
 
@@ -62,20 +62,20 @@ def _without(function: PartitioningFunction, keys: Hashes) -> PartitioningFuncti
     )
 
 
-def _light_keys(request: Request, task: Problem, at: Ints) -> Hashes:
+def _light_keys(request: Request, problem: Problem, at: Ints) -> Hashes:
     """Return the explicit keys that could go with their slots; none where nothing moves.
 
-    Their load is known, no person named them, and they have at most `LIGHT` of a mean slot's load
-    and bytes.
+    Their load is known, and no person named them. Their load and bytes are at most `LIGHT_KEY_PART`
+    of a mean slot's.
     """
     previous = request.previous
-    if previous is None or (at == task.home).all():
+    if previous is None or (at == problem.home).all():
         return np.empty(0, dtype=np.int64)
     named = [*(h for h, _ in request.pinned), *request.excluded]
     known = np.setdiff1d(request.profile.heavy, named)
-    count = task.profile.slots
-    items = count + np.searchsorted(task.profile.heavy, previous.explicit_keys)
+    count = problem.profile.slots
+    items = count + np.searchsorted(problem.profile.heavy, previous.explicit_keys)
     light = np.ones(len(items), dtype=np.bool_)
-    for values in (task.load, task.sizes):
-        light &= values[items] <= LIGHT * float(values.sum()) / count
+    for values in (problem.load, problem.sizes):
+        light &= values[items] <= LIGHT_KEY_PART * float(values.sum()) / count
     return previous.explicit_keys[light & np.isin(previous.explicit_keys, known)]

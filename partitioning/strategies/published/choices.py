@@ -25,7 +25,7 @@ from partitioning.workload.profile import Floats, Profile
 from partitioning.workload.sketches import SpaceSaving
 
 #: A key of the head has at least this share of a channel's fair load: theta = 1 / 5N.
-HEAD = 0.2
+HEAD_SHARE = 0.2
 #: The imbalance that d is chosen for, as a share of all load.
 EPSILON = 1e-4
 
@@ -33,7 +33,7 @@ EPSILON = 1e-4
 def pkg(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """Partial key grouping: two choices for every key.
+    """Give every key two choices (partial key grouping).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def pkg(
 def dchoices(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """d choices for keys of the head, two for others; d as few as keep the head balanced.
+    """Give keys of the head d choices, others two; d is the least that keeps the head balanced.
 
     Parameters and errors as in `pkg`; d as in `choices_needed`.
     """
@@ -60,7 +60,7 @@ def dchoices(
 def wchoices(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """Every channel is a choice for keys of the head, two are for others.
+    """Let keys of the head choose among all channels, and others between two.
 
     Parameters and errors as in `pkg`.
     """
@@ -70,9 +70,9 @@ def wchoices(
 def choices_needed(shares: Floats, count: int) -> int:
     """Return the least d with which the head's keys stay balanced; `count` if fewer do not do.
 
-    For each prefix of the head, what is expected on the channels that its keys may use must be no
-    more than those channels' fair share: all of the prefix, and of other keys what has all its
-    choices there.
+    For each prefix of the head, the load expected on the channels that its keys may use must not
+    exceed those channels' fair share. It is all load of the prefix, and that of other keys with all
+    their choices there.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _chosen(
     channels: Sequence[Channel],
     name: str,
     choices: Callable[[Floats, int], int],
-    head: float = HEAD,
+    head: float = HEAD_SHARE,
 ) -> PartitioningFunction:
     check_slots(profile, previous)
     check_channels(channels)
@@ -143,7 +143,7 @@ def _tried(hashes: Hashes, counts: Ints, open_: Ints) -> list[Ints]:
 def _two_choices(
     tail: Floats, loads: Floats, tried: list[Ints], capacities: Floats, open_: Ints
 ) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Channel of each slot's tail, int32 (S,), and the level that the tails come to, (N,).
+    """Return the channel of each slot's tail, int32 (S,), and the level that tails reach, (N,).
 
     Largest first, each to the lesser of its two candidates; heavy keys are thought to be spread
     evenly over theirs meanwhile.
@@ -175,11 +175,11 @@ class PkgRouter(Router):
         self.pairs = candidates(hashes, 2, self.open)
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:
-        """None is."""
+        """Return no key."""
         return np.zeros(len(keys), dtype=np.bool_)
 
     def light(self, keys: Ints, rows: Ints, units: Floats) -> None:
-        """Each tuple to the lesser of the key's two candidates."""
+        """Route each tuple to the lesser of the key's two candidates."""
         pairs = self.pairs[keys]
         one = rows == 1
         levels, at = self.levels.tolist(), np.empty(len(keys), dtype=np.int64)
@@ -198,7 +198,7 @@ class PkgRouter(Router):
         self.note(keys[one], at[one], rows[one], units[one])
 
     def heavy(self, key: int, rows: int, unit: float) -> None:
-        """There are none."""
+        """Do nothing: no key is heavy."""
 
 
 class HeadRouter(PkgRouter):
@@ -209,35 +209,35 @@ class HeadRouter(PkgRouter):
 
     def __init__(self, hashes: Hashes, channels: Sequence[Channel], *, batch: int = BATCH) -> None:
         super().__init__(hashes, channels, batch=batch)
-        self.theta = HEAD / len(self.open)
+        self.theta = HEAD_SHARE / len(self.open)
         self.seen = SpaceSaving(self.theta / 2)
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:
-        """Those with a share of theta so far, as far as can be told."""
+        """Return the keys with a share of theta so far, as far as the sketch tells."""
         self.seen.update(keys, load)
         return self.seen.estimates(keys) >= self.theta * self.seen.total
 
     def heavy(self, key: int, rows: int, unit: float) -> None:
-        """To the least loaded of all."""
+        """Route to the least loaded of all."""
         self.least(key, self.open, rows, unit)
 
 
 class DChoicesRouter(HeadRouter):
-    """D-Choices, tuple by tuple; d is chosen anew with each batch."""
+    """D-Choices, tuple by tuple; d is chosen again with each batch."""
 
     def __init__(self, hashes: Hashes, channels: Sequence[Channel], *, batch: int = BATCH) -> None:
         super().__init__(hashes, channels, batch=batch)
         self.known: dict[tuple[int, int], Ints] = {}
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:
-        """As in `HeadRouter`; chooses d from what the sketch holds."""
+        """Return the keys of the head, and choose d by their shares."""
         found = super().hot(keys, load)
         shares = np.sort((self.seen.counts + self.seen.missed) / self.seen.total)[::-1]
         self.d = choices_needed(shares[shares >= self.theta], len(self.open))
         return found
 
     def heavy(self, key: int, rows: int, unit: float) -> None:
-        """To the least loaded of the key's first d candidates."""
+        """Route to the least loaded of the key's first d candidates."""
         if (key, self.d) not in self.known:
             (mine,) = _tried(self.hashes[[key]], np.array([self.d]), self.open)
             self.known[key, self.d] = mine

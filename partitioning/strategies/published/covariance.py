@@ -12,21 +12,21 @@ def split_by_covariance(series: Floats, count: int, theta: float) -> Ints:
     """Set of each substream, int32 (p,), 0 to count - 1.
 
     All begin in one set. Again and again the substream that covaries most with its own set stays,
-    and those of the set that correlate with it leave for a new one. What the paper leaves open,
-    and what we chose:
+    and those of the set that correlate with it leave for a new one. Open in the paper, and our
+    choice:
 
     - Its text moves the substreams with cov >= theta, its pseudocode those with cov <= theta. The
       text's way puts apart what rises together, which is what Eq. 5 is after.
     - theta is below 1 while a covariance has a unit: it is compared with the correlation.
     - The weights of substreams that move are set to 0 and then summed in part; here both sets'
       weights are the sums of covariances over theta within the set.
-    - Where nothing in the whole correlates any more, the set with most load is halved instead,
-      every other substream by load; a set of one substream is not split, so with few substreams
-      sets may stay empty.
+    - If nothing in the whole correlates any more, the set with most load is halved instead, every
+      other substream by load. A set of one substream is not split, so with few substreams sets may
+      stay empty.
 
     Nothing here looks at how much load a set has: Eq. 4 drops the means that Eq. 3 keeps. On made
-    streams its variance is far above ELB's, not 1.2 times it as in the paper's Table 1; weighing
-    by E[X Y] or always splitting the set with most load changes little.
+    streams its variance is far above ELB's, not 1.2 times it as in the paper's Table 1. Weighing by
+    E[X Y] or always splitting the set with most load changes little.
 
     Parameters
     ----------

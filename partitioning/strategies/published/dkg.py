@@ -33,19 +33,19 @@ def dkg(
     mu: int = 2,
     seed: int = 0,
 ) -> PartitioningFunction:
-    """Heavy keys and k mu buckets of the rest, largest load first, each to the least loaded.
+    """Place heavy keys and k mu buckets of the rest, largest first, each on the least loaded.
 
-    What the paper leaves open, and what we chose:
+    Open in the paper, and our choice:
 
-    - The bucket is a 2-universal hash of the slot, not of the key, as our function knows slots:
-      two keys share a bucket with probability 1/S + 1/(k mu) instead of 1/(k mu).
-    - It builds once, after the learning phase. Here each window builds anew from its own profile;
-      what was before is not looked at, so the state that moves is whatever comes out.
+    - The bucket is a 2-universal hash of the slot, not of the key, because our function knows
+      slots. Two keys share a bucket with probability 1/S + 1/(k mu) instead of 1/(k mu).
+    - It builds once, after the learning phase. Here each window builds from its own profile alone.
+      The function in force is not looked at, so nothing limits the state that moves.
     - Heavy keys are those of the profile with a share of at least theta; where its error is
       larger, it may miss some. Space Saving's overestimate does not arise.
     - Channels may differ in capacity: a bucket goes where it leaves the least load over capacity
       (the same for equal ones). Closed channels do not count towards k.
-    - Of equally loaded channels the one with fewest buckets takes the next, then the lowest.
+    - If channels are equally loaded, the one with fewest buckets takes the next, then the lowest.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def dkg_pkg(
 def oapx(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """Every listed key and the rest of every slot, scheduled by load: what dkg tries to come near.
+    """Schedule every listed key and the rest of every slot by load: dkg tries to come near it.
 
     The paper's has every key of the stream it is tried on; a profile lists heavy ones.
 
@@ -123,7 +123,7 @@ def oapx(
 def sia(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """Everything on one channel, the first open one: the worst there is.
+    """Place everything on one channel, the first open one: the worst there is.
 
     Source: section 5, "Single Instance Allocation".
     """
@@ -140,7 +140,7 @@ def universal(
     *,
     seed: int = 0,
 ) -> PartitioningFunction:
-    """Slots to open channels by one hash of a 2-universal family; `uniform` is the paper's Modulo.
+    """Give slots to open channels by a 2-universal hash; `uniform` is the paper's Modulo.
 
     Parameters and errors as in `dkg`.
 
@@ -173,7 +173,7 @@ def _built(
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < theta <= 1:
-        raise InputError(f"{theta} is not over 0 and at most 1", "theta")
+        raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta")
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
     _check_seed(seed)
@@ -219,7 +219,7 @@ def _hashed(slots: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def schedule(load: Floats, capacities: Floats) -> Ints:
-    """Channel of each item, int32 (n,): longest processing time first (section 3.1).
+    """Return the channel of each item, int32 (n,): longest processing time first (section 3.1).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Hot keys spread over channels as they grow, others hashed: FlexD, and what it is compared with.
 
-"FlexD: a lightweight stream partitioning method" with progressive splitting, section 4; PStream
-(Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) as FlexD's authors describe them, and
-Dalton's reward and cap as its authors published them with their code.
+"FlexD: a lightweight stream partitioning method" with progressive splitting, section 4. PStream
+(Chen et al., 2021) and Dalton (Zapridou et al., PVLDB 2022) are as FlexD's authors describe them.
+Dalton's reward and cap are as its authors published them with their code.
 
 All three hash light keys. The papers route tuple by tuple: the routers do. As functions, these
 strategies split the profile's heavy keys in the shares that the routing comes to.
@@ -25,7 +25,7 @@ from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: A key is hot from this share of a channel's fair load, as in D-Choices: theta = 1 / 5N. FlexD's
 #: paper prints no value for its f.
-HOT = 0.2
+HOT_SHARE = 0.2
 #: FlexD's growth factor (section 6).
 DELTA = 1.5
 #: Dalton's share of tuples that explore.
@@ -40,17 +40,17 @@ def flexd(
     channels: Sequence[Channel],
     *,
     delta: float = DELTA,
-    hot: float = HOT,
+    hot: float = HOT_SHARE,
     running: bool = False,
 ) -> PartitioningFunction:
     """Give a hot key one channel, and one more each time that its frequency grows by delta.
 
-    What the paper leaves open, and what we chose:
+    Open in the paper, and our choice:
 
     - f, from where a key is hot, is a share of the channels' fair load; T_f[k] is f delta once the
       key has its first channel.
     - The window is one segment of Space Saving.
-    - Of channels, those least loaded when the key gets them: here largest keys first.
+    - Among channels, those least loaded when the key gets them: here largest keys first.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ def pstream(
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
     *,
-    hot: float = HOT,
+    hot: float = HOT_SHARE,
 ) -> PartitioningFunction:
-    """Hot keys in turn to all channels (shuffle grouping).
+    """Send hot keys in turn to all channels (shuffle grouping).
 
     Parameters and errors as in `flexd`.
     """
@@ -96,7 +96,7 @@ def dalton(
     previous: PartitioningFunction | None,
     channels: Sequence[Channel],
     *,
-    hot: float = HOT,
+    hot: float = HOT_SHARE,
     capped: bool = True,
 ) -> PartitioningFunction:
     """Place hot keys by a bandit: a share explores channels evenly, others go to the best.
@@ -138,9 +138,9 @@ def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
 def check_options(delta: float, hot: float) -> None:
     """Refuse a delta that is not over 1, or a share that is not over 0."""
     if not delta > 1:
-        raise InputError(f"{delta} is not over 1", "delta")
+        raise InputError(f"expected more than 1, got {delta}", "delta")
     if not hot > 0:
-        raise InputError(f"{hot} is not over 0", "hot")
+        raise InputError(f"expected more than 0, got {hot}", "hot")
 
 
 def _split(
@@ -152,7 +152,7 @@ def _split(
     owners: Callable[[int, float, Floats, Ints], Ints],
     spread: Callable[[Floats, Floats, float], Floats],
 ) -> PartitioningFunction:
-    """Light keys by `uniform`; hot ones, largest first, as `spread` says, among `owners`."""
+    """Place light keys by `uniform`, and hot ones, largest first, among `owners` by `spread`."""
     check_slots(profile, previous)
     check_channels(channels)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)

@@ -11,7 +11,13 @@ import numpy.typing as npt
 from partitioning.function.function import DEFAULT_SLOTS, Channel
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.strategies.hashing import in_turn
-from partitioning.strategies.published.flexd import DELTA, EXPLORE, HOT, MOST_COPIES, check_options
+from partitioning.strategies.published.flexd import (
+    DELTA,
+    EXPLORE,
+    HOT_SHARE,
+    MOST_COPIES,
+    check_options,
+)
 from partitioning.strategies.water_filling import BATCH, Ints, Routed, Router
 from partitioning.workload.profile import Floats, sums_by
 from partitioning.workload.sketches import SpaceSaving
@@ -38,7 +44,7 @@ class HashRouter(Router):
         hashes: Hashes,
         channels: Sequence[Channel],
         *,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, batch=batch)
@@ -48,7 +54,7 @@ class HashRouter(Router):
         self.home = slots[slot_of(hashes, DEFAULT_SLOTS)].astype(np.int64)
 
     def light(self, keys: Ints, rows: Ints, units: Floats) -> None:
-        """To the channel that the key hashes to."""
+        """Route to the channel that the key hashes to."""
         self.straight(keys, self.home[keys], rows, units)
 
 
@@ -69,7 +75,7 @@ class FlexdRouter(HashRouter):
         channels: Sequence[Channel],
         *,
         delta: float = DELTA,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         running: bool = False,
         batch: int = BATCH,
     ) -> None:
@@ -137,7 +143,7 @@ class PStreamRouter(HashRouter):
         hashes: Hashes,
         channels: Sequence[Channel],
         *,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, hot=hot, batch=batch)
@@ -146,7 +152,7 @@ class PStreamRouter(HashRouter):
         self.turn, self.falls = 0, 0.0
 
     def hot(self, keys: Ints, load: Floats) -> npt.NDArray[np.bool_]:
-        """Those whose counter is high enough."""
+        """Return the keys whose counter is high enough."""
         self.counters[keys] += self.coins.binomial(np.ceil(load).astype(np.int64), HEADS)
         before = math.floor(self.falls)
         self.falls += float(load.sum()) * HEADS * self.theta
@@ -155,7 +161,7 @@ class PStreamRouter(HashRouter):
         return self.counters[keys] >= CERTAIN
 
     def heavy(self, key: int, rows: int, unit: float) -> None:
-        """In turn to all channels."""
+        """Route in turn to all channels."""
         times, rest = divmod(rows, len(self.open))
         sent = np.full(len(self.open), times)
         sent[(self.turn + np.arange(rest)) % len(self.open)] += 1
@@ -166,11 +172,12 @@ class PStreamRouter(HashRouter):
 class DaltonRouter(HashRouter):
     """Route by Dalton: a table of what each channel is worth to each hot key, learned from rewards.
 
-    A tuple's reward is minus the mean of (L - mean L) / max(L, mean L), for the load L of its
-    channel, and the share of channels that hold its key, now or in the window before. One of ten
-    tuples explores: it goes anywhere. Others go to the best, at first where the key hashes to. A
-    key with as many copies as the cap explores among these only. The cap rises by one, up to
-    `MOST_COPIES`, when 70% of the hot keys have reached it. Keys not hot for a window are dropped.
+    A tuple's reward is minus the mean of two values. One is (L - mean L) / max(L, mean L), for the
+    load L of its channel. The other is the share of channels that hold its key, now or in the
+    window before. One of ten tuples explores: it goes anywhere. Others go to the best, at first
+    where the key hashes to. A key with as many copies as the cap explores among these only. The cap
+    rises by one, up to `MOST_COPIES`, when 70% of the hot keys have reached it. Keys not hot for a
+    window are dropped.
 
     Here `BLOCK` tuples of a key at a time ask the table; those that go to one channel teach it
     together, by the reward after the last. `capped` false leaves out the cap.
@@ -181,7 +188,7 @@ class DaltonRouter(HashRouter):
         hashes: Hashes,
         channels: Sequence[Channel],
         *,
-        hot: float = HOT,
+        hot: float = HOT_SHARE,
         capped: bool = True,
         batch: int = BATCH,
     ) -> None:

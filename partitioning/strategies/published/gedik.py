@@ -1,16 +1,15 @@
 """Gedik's hybrid functions: heavy keys placed one by one, the rest by consistent hashing.
 
-B. Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB
-Journal 2014. Equation and algorithm numbers below are that paper's. What it leaves open, and
-what we chose:
+B. Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal
+2014. Equation and algorithm numbers below are that paper's. Open in it, and our choice:
 
 - The load of a key is beta(f), as in Eq. 16-17 and Fig. 3; Eq. 3 multiplies by f once more.
 - Utility is made small, as in the pseudocode; the prose says maximised.
 - Eq. 22 lost the sign between its lines: the two keys' costs add up.
 - A readjustment's gain is measured from the present mapping, as the prose says. As printed, u
   changes inside the candidate loop, which would make the result depend on the candidates' order,
-  and that is not given. Linear resources make many gains equal: of those the one with the least
-  penalty wins, as balance is what the search is after; then swaps before moves, heavier keys
+  and that is not given. Linear resources make many gains equal. Among those the one with the least
+  penalty wins, because the search is after balance. Then swaps come before moves, heavier keys
   first, lower hashes first.
 - A constant resource stays in rho, as Eq. 20 has it. Section 4.4 leaves it out; `constant` false
   does so, and takes the geometric mean of the others. Kept in, rho is 0 once all channels hold
@@ -19,14 +18,14 @@ what we chose:
   epsilon on; `epsilon` tracks these, too.
 - Moves of a key are not limited, as in Algorithm 4; `moves` is the limit c of section 4.2.4.
 - The quadratic post-filter divides the total by N, as Eq. 14's average does; the text does not.
-- scan and redist: the mean in rho is that of the keys placed so far and the candidate. Of equal
-  utilities the heavier key and then the lower channel win; taking the emptiest channel instead
+- scan and redist: the mean in rho is that of the keys placed so far and the candidate. If utilities
+  are equal, the heavier key and then the lower channel win. Taking the emptiest channel instead
   changes no figure of the default stream.
 - Channels may differ in capacity: loads are taken over the channel's capacity relative to the
   mean. Closed channels do not count towards N.
 - Only keys that the profile lists can be tracked: where its error is over delta, fewer are.
-- Which keys were tracked before but lay on their slot's channel is not kept; they are left out
-  of the constant part of the migration penalty, which under APM changes no choice of scan or readj.
+- Keys that were tracked before but lay on their slot's channel are not recorded. They are left out
+  of the constant part of the migration penalty. Under APM that changes no choice of scan or readj.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, successor
 from partitioning.strategies.published.gedik_readjust import readjust
 from partitioning.strategies.published.gedik_task import (
-    SAME,
+    SAME_GAIN,
     UTILITIES,
     GedikTask,
     Ints,
@@ -207,7 +206,7 @@ def _distribute(task: GedikTask, utility: Utility, ahead: int) -> Ints:
         rho = task.rho(most, np.minimum(taken, rest), means)
         costs = cost + task.state[keys, None] * (task.old[keys, None] != open_)
         value = utility(rho, costs / task.ideal) / task.shares[keys, None]
-        near = value <= value.min() * (1 + SAME)
+        near = value <= value.min() * (1 + SAME_GAIN)
         k, c = np.unravel_index(int(near.argmax()), value.shape)
         at[keys[k]] = open_[c]
         loads[:, c] += task.loads[:, keys[k]] / weights[c]

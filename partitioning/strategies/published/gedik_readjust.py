@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.strategies.published.gedik_task import SAME, GedikTask, Ints, Utility
+from partitioning.strategies.published.gedik_task import SAME_GAIN, GedikTask, Ints, Utility
 from partitioning.workload.profile import Floats
 
 Indices = npt.NDArray[np.integer[Any]]
 
 
 def readjust(task: GedikTask, utility: Utility, moves: int = 0) -> Ints:
-    """Channel of each key, int32 (R,): Algorithm 4's main loop, all candidates of a round at once.
+    """Run Algorithm 4's main loop, a round's candidates at once: channel of each key, int32 (R,).
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def readjust(task: GedikTask, utility: Utility, moves: int = 0) -> Ints:
             break
         gain = now - utility(after, np.maximum(costs, 0.0) / task.ideal)
         gain = np.divide(gain, moved, out=np.full(len(gain), -np.inf), where=better)
-        near = gain >= gain.max() - SAME * abs(gain.max())
+        near = gain >= gain.max() - SAME_GAIN * abs(gain.max())
         best = int(np.where(near, after, np.inf).argmin())
         cost = float(costs[best])
         free[[first[best], second[best]]] -= 1
@@ -93,7 +93,7 @@ def _candidates(at: Ints, ends: Indices, open_: Indices) -> tuple[Indices, Indic
 
 
 def _fullest_besides(loads: Floats, source: Indices, target: Indices) -> Floats:
-    """Load of the fullest channel besides each candidate's two, (k, c); -inf where none is."""
+    """Return the load of the fullest channel besides each candidate's two, (k, c); -inf: none."""
     known = np.where(np.isnan(loads), -np.inf, loads)
     known = np.pad(known, ((0, 0), (0, 3)), constant_values=-np.inf)
     top = np.argsort(-known, axis=1, kind="stable")[:, :3]

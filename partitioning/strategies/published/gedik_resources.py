@@ -21,12 +21,12 @@ RESOURCES: dict[str, Callable[[Floats], Floats]] = {
 
 
 def theta(alpha: float, channels: int) -> float:
-    """How far a channel's load may be off the mean, as a part of it (Eq. 15)."""
+    """Return how far a channel's load may be off the mean, as a part of it (Eq. 15)."""
     return max(alpha * channels / (alpha + channels - 1) - 1, 0.0)
 
 
 def delta(alpha: float, sigma: float, channels: int, resources: str, domain: float) -> float:
-    """Share of the load from which a key is tracked (Eq. 17); domain: number of keys."""
+    """Return the share of the load from which a key is tracked (Eq. 17); domain: number of keys."""
     allowed = sigma * theta(alpha, channels)
     each = {
         "C": 1.0,

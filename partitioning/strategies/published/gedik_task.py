@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int32]
 Utility = Callable[[Floats, Floats], Floats]
 
 #: Gains closer than this, relatively, are equal: linear resources make many so.
-SAME = 1e-9
+SAME_GAIN = 1e-9
 
 #: Utility functions U(rho, gamma) of section 4.3; lower is better.
 UTILITIES: dict[str, Utility] = {
@@ -37,7 +37,7 @@ UTILITIES: dict[str, Utility] = {
 
 @dataclass(frozen=True, eq=False)
 class GedikTask:
-    """What the algorithms place: R tracked keys, heaviest first, on the open channels.
+    """Hold the R tracked keys to place, heaviest first, on the open channels.
 
     hashes, shares : (R,): keys and their share of the load
     loads : float64 (k, R): beta of each key for each distinct resource
@@ -71,7 +71,7 @@ class GedikTask:
         return total / np.count_nonzero(self.weights)
 
     def channel_loads(self, at: Ints) -> Floats:
-        """(k, N), over capacity; closed channels are NaN."""
+        """Return loads over capacity, (k, N); closed channels are NaN."""
         sums = np.array([np.bincount(at, b, minlength=len(self.weights)) for b in self.loads])
         return np.divide(sums, self.weights, out=np.full_like(sums, np.nan), where=self.weights > 0)
 
@@ -108,11 +108,11 @@ def gedik_task(
     if not alpha > 1:
         raise InputError(f"{alpha} tolerates no imbalance", "alpha", "Give more than 1")
     if not 0 < sigma <= 1:
-        raise InputError(f"{sigma} is not over 0 and at most 1", "sigma")
+        raise InputError(f"expected more than 0 and at most 1, got {sigma}", "sigma")
     if not 0 <= epsilon < 1:
         raise InputError(f"must be from 0 to under 1, got {epsilon}", "epsilon")
     if len(resources) != 3 or set(resources) - set(RESOURCES):
-        raise InputError(f"{resources!r} is not three of C, L and Q", "resources")
+        raise InputError(f"expected three of C, L and Q, got {resources!r}", "resources")
     if utility not in UTILITIES:
         raise InputError(f"no utility {utility!r}", "utility", f"Allowed: {', '.join(UTILITIES)}")
     check_slots(profile, previous)

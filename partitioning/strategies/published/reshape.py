@@ -4,9 +4,9 @@ A. Kumar et al., "Reshape: adaptive result-aware skew handling for exploratory a
 data", sections 2.2 and 3.1: sbk, sbr; M. Shah et al., "Flux", ICDE 2003: flux; W. Roediger et al.,
 "Flow-Join", ICDE 2016: flowjoin. `skew` decides who is skewed and who helps.
 
-The papers act while a job runs. Here each window is one iteration from the previous function, the
-load of the window stands for the load to come, and what is planned is the second phase: the first
-one, in which the helper catches up, has no place between windows.
+The papers act while a job runs. Here each window is one iteration from the previous function, and
+its load stands for the load to come. Only the second phase is planned: the first one, in which the
+helper catches up, has no place between windows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from partitioning.workload.profile import Floats, Profile, sums_by
 #: Thresholds of the skew test, in mean loads of a channel. The paper's are tuples in a queue.
 ETA, TAU = 1.0, 0.02
 #: Flow-Join: a key is heavy from this share of a channel's fair load.
-HOT = 0.2
+FLOW_JOIN_SHARE = 0.2
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ def sbk(
 ) -> PartitioningFunction:
     """Split by keys: the helper gets whole keys, largest first as they fit, to half the gap.
 
-    What the paper leaves open: which keys. A slot's light keys count as one.
+    The paper leaves open which keys. A slot's light keys count as one.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def sbr(
 ) -> PartitioningFunction:
     """Split by records: the helper gets a part of the records, to half the gap.
 
-    The part is of the skewed channel's heaviest keys, one after another (as the paper's 9 of 26
-    tuples are all December's), so that few are in parts; keys that the profile does not list
+    The part is of the skewed channel's heaviest keys, one after another, so that few are in parts.
+    (In the paper, too, the 9 of 26 tuples are all December's.) Keys that the profile does not list
     cannot be split. Parameters and errors as in `sbk`.
 
     Source: section 3.1.
@@ -117,7 +117,7 @@ def flux(
     eta: float = ETA,
     tau: float = TAU,
 ) -> PartitioningFunction:
-    """As `sbk`, with mini-partitions that are fixed for ever: our slots, heavy keys in them."""
+    """Move as `sbk` does, in mini-partitions that never change: our slots with their heavy keys."""
     slots = profile.without(profile.heavy)
     return _mitigated(slots, previous, channels, "flux", {"eta": eta, "tau": tau}, _by_keys)
 
@@ -129,9 +129,9 @@ def flowjoin(
     *,
     eta: float = ETA,
     tau: float = TAU,
-    hot: float = HOT,
+    hot: float = FLOW_JOIN_SHARE,
 ) -> PartitioningFunction:
-    """Half of each heavy key of a skewed channel goes to its helper, once and for good.
+    """Give half of each heavy key of a skewed channel to its helper, once and for good.
 
     Neither the helper's load nor later windows change that half. Parameters and errors as in
     `sbk`; `hot` is the share of a channel's fair load from which a key is heavy.
@@ -139,7 +139,7 @@ def flowjoin(
     Source: Reshape's section 7.1, which compares with it in this form.
     """
     if not hot > 0:
-        raise InputError(f"{hot} is not over 0", "hot")
+        raise InputError(f"expected more than 0, got {hot}", "hot")
 
     def halve(placed: _Placed, skewed: int, helper: int, load: float) -> None:
         least = hot * placed.loads.sum() / len(placed.loads)
@@ -182,7 +182,7 @@ def _mitigated(
     options: dict[str, float],
     transfer: Transfer,
 ) -> PartitioningFunction:
-    """One iteration: each skewed channel and its helper come to the same load over capacity."""
+    """Run one iteration: each skewed channel and its helper come to the same load over capacity."""
     check_slots(profile, previous)
     check_channels(channels)
     for option in ("eta", "tau"):
@@ -204,7 +204,7 @@ def _mitigated(
 
 
 def _start(profile: Profile, previous: PartitioningFunction | None, capacities: Floats) -> _Placed:
-    """Where everything is; what was on channels that are closed or gone, on the emptiest."""
+    """Place everything as it is; load of channels that are closed or gone, on the emptiest."""
     tail = profile.tail(profile.load, profile.heavy_load)
     every = np.arange(profile.slots + len(profile.heavy), dtype=np.int32)
     every[profile.slots :] = profile.heavy_slots

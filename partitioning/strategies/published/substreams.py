@@ -1,8 +1,7 @@
 """Strategies that know substreams only: the key's hash picks one of p, each sits on one channel.
 
 Q. Guo, Y. Zhou, "Stateful load balancing for parallel stream processing" (ELB, CLB, and UHLB to
-compare with). No key is placed by itself. What the paper leaves open for all three, and what we
-chose:
+compare with). No key is placed by itself. Open in the papers for all three, and our choice:
 
 - Substream i holds the slots that are i mod p; p stays what it is from epoch to epoch.
 - The parallelism is given, not chosen: pi = N, so that (u + v) / 2 is the mean load.
@@ -51,7 +50,7 @@ class _Task:
     of: npt.NDArray[np.int64]
 
     def complete(self, at: Ints) -> Ints:
-        """Substreams at -1, largest first, each to the least loaded channel, int32 (p,)."""
+        """Place substreams at -1, largest first, each on the least loaded channel, int32 (p,)."""
         at = at.copy()
         waiting = np.flatnonzero(at < 0)
         loads = np.bincount(at[at >= 0], self.loads[at >= 0], minlength=len(self.fair))
@@ -95,7 +94,7 @@ def elb(
     InputError : unusable channels or options, or a previous function with another S
     """
     if not width > 0:
-        raise InputError(f"{width} is no range", "width", "Give more than 0")
+        raise InputError(f"expected more than 0, got {width}", "width")
     task = _task(profile, previous, channels, substreams)
     at = task.at.copy()
     loads = np.bincount(at[at >= 0], task.loads[at >= 0], minlength=len(task.fair))
@@ -125,11 +124,11 @@ def clb(
 
     Every `period` windows, substreams whose loads rise and fall together go to different channels.
 
-    A function is made from one window; the windows before it are carried in the options of the
+    A function is made from one window. The windows before it are carried in the options of the
     function in force, as `history` (substream loads, oldest first, at most `period`) and `age`
-    (windows since the last balancing). In between, and until two windows are known, substreams
-    stay where they are, but for those on closed channels. The paper does not say which set goes
-    to which channel: here each takes the set with which it shares most load.
+    (windows since the last balancing). In between, and until two windows are known, substreams stay
+    where they are, but for those on closed channels. The paper does not say which set goes to which
+    channel: here each takes the set with which it shares most load.
 
     Parameters
     ----------
@@ -142,9 +141,9 @@ def clb(
     InputError : unusable channels or options, or a previous function with another S
     """
     if period < 1:
-        raise InputError(f"{period} windows are no period", "period", "Give at least 1")
+        raise InputError(f"expected 1 window or more, got {period}", "period")
     if not 0 <= theta < 1:
-        raise InputError(f"{theta} is not at least 0 and below 1", "theta")
+        raise InputError(f"expected 0 or more and less than 1, got {theta}", "theta")
     task = _task(profile, previous, channels, substreams, PAIRED)
     history, age = [(task.loads / (task.loads.sum() or 1.0)).tolist()], 1
     known = previous.options if previous is not None and previous.strategy == "clb" else {}
@@ -171,7 +170,7 @@ def uhlb(
     draws: int = 10,
     seed: int = 0,
 ) -> PartitioningFunction:
-    """Universal hashing of the substreams, redrawn as long as that makes the loads more even.
+    """Hash substreams universally; draw again for as long as that makes loads more even.
 
     The paper says only that h is drawn at random from a 2-universal family; one draw would never
     move state, and a new draw each window would balance nothing. So of the hash in force and
@@ -248,7 +247,7 @@ def _task(
 
 
 def _matched(sets: Ints, before: Ints, task: _Task) -> Ints:
-    """Channel of each substream: sets to channels, most shared load first, int32 (p,)."""
+    """Give sets to channels, most shared load first: channel of each substream, int32 (p,)."""
     open_ = np.flatnonzero(task.fair)
     shared = np.zeros((len(open_), len(task.fair)))
     np.add.at(shared, (sets, before), task.loads)

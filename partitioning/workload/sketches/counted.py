@@ -30,7 +30,7 @@ class Counted(ABC):
 
     def __init__(self, epsilon: float) -> None:
         if not 0 < epsilon < 1:
-            raise InputError(f"{epsilon} is not over 0 and below 1", "epsilon")
+            raise InputError(f"expected more than 0 and less than 1, got {epsilon}", "epsilon")
         self.epsilon = epsilon
         self.keys: Hashes = np.empty(0, dtype=np.int64)
         self.counts: Floats = np.empty(0)
@@ -52,7 +52,7 @@ class Counted(ABC):
 
     @classmethod
     def merged(cls, sketches: Sequence[Self]) -> Self:
-        """One for all their streams together.
+        """Merge several into one for all their streams together.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Counted(ABC):
         return counts_of(self.keys, self.counts, hashes) + self.missed
 
     def sketch(self, load: Floats, names: Mapping[int, str] | None = None) -> Sketch:
-        """As a `Sketch`: counts understate by at most its error.
+        """Return a `Sketch`: counts understate by at most its error.
 
         Parameters
         ----------

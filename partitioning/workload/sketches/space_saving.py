@@ -19,12 +19,12 @@ from partitioning.workload.sketches.counted import Counted, counts_of, union
 class SpaceSaving(Counted):
     """Space Saving, a batch at a time.
 
-    Kept in Misra and Gries' form: where the counters do not suffice, all are lowered by the
-    largest that must go, which is what each may have missed since. It holds the same as Space
-    Saving, whose counters are these plus `missed` (Mergeable summaries, section 3): lowering by v
-    takes v from more than 1/epsilon counters, so `missed` stays below epsilon times the load.
-    A batch is a merge with its exact counts: the bound is that of the tuples one by one, the
-    counts are at least as good.
+    Kept in Misra and Gries' form: where the counters do not suffice, all are lowered by the largest
+    that must go, which is what each may have missed since. It holds the same as Space Saving, whose
+    counters are these plus `missed` (Mergeable summaries, section 3). Lowering by v takes v from
+    more than 1/epsilon counters, so `missed` stays below epsilon times the load. A batch is a merge
+    with its exact counts: the bound is that of the tuples one by one, the counts are at least as
+    good.
     """
 
     def __init__(self, epsilon: float) -> None:

@@ -19,20 +19,24 @@ from evenkeel.registry.profiles import run_names
 from evenkeel.registry.run_folder import folder_name, safe_name
 from evenkeel.table import Table
 from evenkeel_ui.access import REBALANCE, REPAIR, ROLL_BACK, WATCH, DagAccessEntity, may
+from evenkeel_ui.airflow_runs import runs
 from evenkeel_ui.airflow_runs.runs import ENDED
 from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow
 from partitioning.errors import EvenkeelError
 
 
 def blocked(
-    session: Session, user: BaseUser, table: str, dag: str, half: HalfMoved | None
+    session: Session, user: BaseUser, found: Table, dag: str, *, recovers: bool = False
 ) -> list[str]:
-    """Return why a run of the DAG cannot start now, one sentence each; empty if it can."""
-    why = []
-    if half is not None:
-        why.append(
-            f"The table is half moved by run {half.run}. Let that run go on, or undo it, first."
-        )
+    """Return why a run of the DAG cannot start or go on now, one sentence each; empty if it can.
+
+    Parameters
+    ----------
+    recovers : a repair, or the run that left the table half moved: a half-moved table does not
+        block these
+    """
+    why = [] if recovers else _half_moved(session, user, found)
+    table = found.spec.table
     seen = session.scalar(select(DagModel).where(DagModel.dag_id == dag))
     if seen is None or seen.is_stale:
         why.append(
@@ -51,14 +55,18 @@ def blocked(
     return why
 
 
-def why_not(session: Session, user: BaseUser, found: Table, dag: str) -> list[str]:
-    """Return why a run cannot start now; damaged files are reported where they are read."""
+def _half_moved(session: Session, user: BaseUser, found: Table) -> list[str]:
+    """Return why the half-moved table blocks a run, also if its files cannot say whether it is."""
     registry = found.registry
     try:
         half = half_moved(registry, run_names(registry))
-    except EvenkeelError:
-        half = None
-    return blocked(session, user, found.spec.table, dag, half)
+    except EvenkeelError as error:
+        return [f"Nobody knows whether the table is half moved: {error}."]
+    if half is None:
+        return []
+    known = runs.visible(session, user, found, [half.run])
+    which = f"run {known[0]}" if known else "a run that you may not read"
+    return [f"The table is half moved by {which}. Let that run go on, or undo it, first."]
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class Stuck:
     paused : its DAG is paused, so no task starts
     may_repair : the user may start the repair DAG
     since : when its run ended; None if Airflow has forgotten it
+    blocked : why it can neither go on nor be undone now, one sentence each
     """
 
     table: str
@@ -84,10 +93,11 @@ class Stuck:
     paused: bool
     may_repair: bool = False
     since: datetime | None = None
+    blocked: tuple[str, ...] = ()
 
 
 def stuck_table(
-    session: Session, user: BaseUser, table: str, half: HalfMoved | None
+    session: Session, user: BaseUser, found: Table, half: HalfMoved | None
 ) -> Stuck | None:
     """Return the state of a half-moved table that no run works on.
 
@@ -95,6 +105,7 @@ def stuck_table(
     """
     if half is None:
         return None
+    table = found.spec.table
     repair = may_repair(user, table)
     dags = [f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH)]
     repairs = select(DagRun.id).where(
@@ -110,9 +121,20 @@ def stuck_table(
         visible = may(user, "GET", dag)
         allowed = visible and may(user, "PUT", dag, DagAccessEntity.TASK_INSTANCE)
         paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
-        return Stuck(table, half, dag, run, visible, allowed, bool(paused), repair, end)
+        why = why_unrecoverable(session, user, found, dag, half) if allowed else []
+        return Stuck(table, half, dag, run, visible, allowed, bool(paused), repair, end, tuple(why))
     readable = may(user, "GET", f"{ROLL_BACK}{table}")
     return Stuck(table, half, None, None, readable, False, False, repair)
+
+
+def why_unrecoverable(
+    session: Session, user: BaseUser, found: Table, dag: str, half: HalfMoved
+) -> list[str]:
+    """Return why the half-moved run of the DAG can neither go on nor be undone now."""
+    why = blocked(session, user, found, dag, recovers=True)
+    if half.damaged is not None:
+        why.append(f"Nobody knows whether it was rolled back: {half.damaged}.")
+    return why
 
 
 def may_repair(user: BaseUser, table: str) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Lock
+from typing import Any
+
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.log.log_reader import TaskLogReader
+from cachetools import TTLCache
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
@@ -22,6 +26,10 @@ JOBS = {"release": "adopt"}
 #: Jobs that leave their errors beside the runs, because they have none.
 WITHOUT_RUN = ("maintain", "repair", "apply_window", "adopt")
 _MARK = "evenkeel: error: "
+#: Error lines that were read from logs, by the id, number and end of the try. The log of a try that
+#: has ended stays the same, but may come late. So a line is read again after this many seconds.
+_LINES: TTLCache[Any, str | None] = TTLCache(1024, 300)
+_LOCK = Lock()
 
 
 def error_line(
@@ -58,19 +66,31 @@ def _first_line(text: str | None) -> str | None:
 
 
 def _logged(instance: TaskInstance) -> str | None:
-    """Return the error line in the log of a task."""
-    said = last = None
+    """Return the error line in the log of a task's try, from a cache if it was read before."""
+    key = instance.id, instance.try_number, instance.end_date
+    with _LOCK:
+        if key in _LINES:
+            return _LINES[key]
     try:
-        stream, _ = TaskLogReader().read_log_chunks(instance, instance.try_number, {})
-        for count, message in enumerate(stream):
-            text = str(getattr(message, "event", message))
-            if _MARK in text:
-                said = text.split(_MARK, 1)[1]
-            elif (getattr(message, "level", None) or "") in ("error", "critical"):
-                detail = getattr(message, "error_detail", None) or []
-                last = str(detail[0].get("exc_value") or text) if detail else text
-            if count >= MESSAGES:
-                break
+        line = _read_log(instance)
     except Exception as error:  # a log may be on any store, and no error of it may break the page
         return f"the log cannot be read ({type(error).__name__})"
+    with _LOCK:
+        _LINES[key] = line
+    return line
+
+
+def _read_log(instance: TaskInstance) -> str | None:
+    """Read the error line in the log of a task's try."""
+    said = last = None
+    stream, _ = TaskLogReader().read_log_chunks(instance, instance.try_number, {})
+    for count, message in enumerate(stream):
+        text = str(getattr(message, "event", message))
+        if _MARK in text:
+            said = text.split(_MARK, 1)[1]
+        elif (getattr(message, "level", None) or "") in ("error", "critical"):
+            detail = getattr(message, "error_detail", None) or []
+            last = str(detail[0].get("exc_value") or text) if detail else text
+        if count >= MESSAGES:
+            break
     return _first_line(said or last)

@@ -11,7 +11,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.configuration import conf
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import func, or_, select
+from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from evenkeel.registry.run_folder import folder_name, safe_name
@@ -31,14 +31,23 @@ from evenkeel_ui.airflow_runs.windows import failed_windows
 from evenkeel_ui.airflow_versions import WAITING
 
 #: Kinds of runs that move state: while one goes on, no other can start.
-MOVERS = (REBALANCE, ROLL_BACK, REPAIR, ADOPT, RELEASE)
+MOVERS = (REBALANCE, ROLL_BACK, WATCH, REPAIR, ADOPT, RELEASE)
 #: Runs of each DAG that a table's page lists; of every table, the overview asks for the newest.
 LISTED = 5
+#: Newest successful runs of each DAG to look at, if a table has a failed run. More than one: dry
+#: runs among them do not count.
+LATER = 20
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run in Airflow; `tasks` maps each task's id to its state."""
+    """A run in Airflow.
+
+    Parameters
+    ----------
+    tasks : task's id -> its state
+    dry : it was asked to move nothing
+    """
 
     dag: str
     table: str
@@ -48,6 +57,7 @@ class RunRow:
     ended: datetime | None
     by: str | None
     tasks: Mapping[str, str | None]
+    dry: bool = False
 
     @property
     def name(self) -> str:
@@ -77,8 +87,21 @@ class RunRow:
     @property
     def failed_task(self) -> str | None:
         """The task that failed first; `report` fails because another one did."""
+        return self._first("failed")
+
+    @property
+    def retrying(self) -> str | None:
+        """The task that failed and that Airflow will try again."""
+        return self._first("up_for_retry")
+
+    @property
+    def error_task(self) -> str | None:
+        """The task whose error says what went wrong, also while the run goes on."""
+        return self.failed_task or self.retrying
+
+    def _first(self, state: str) -> str | None:
         order = [*ORDER, *(t for t in self.tasks if t not in ORDER)]
-        return next((t for t in order if self.tasks.get(t) == "failed"), None)
+        return next((t for t in order if self.tasks.get(t) == state), None)
 
     @property
     def took(self) -> str:
@@ -93,8 +116,12 @@ class RunRow:
         if self.waits:
             return "waits for approval"
         if self.goes_on:
-            now = [t for t, state in self.tasks.items() if state == "running"]
-            return f"at {now[0]}" if now else "waits for its turn"
+            after = f", after {self.failed_task} failed" if self.failed_task else ""
+            if (now := self._first("running")) is not None:
+                return f"at {now}{after}"
+            if self.retrying is not None:
+                return f"retries {self.retrying} after an error"
+            return f"waits for its turn{after}"
         if self.state == "failed":
             at = f"failed at {self.failed_task}" if self.failed_task else "was stopped"
             return at + (", rolled back" if self.tasks.get("roll_back") == "success" else "")
@@ -106,9 +133,9 @@ class RunRow:
 
     @property
     def links(self) -> tuple[str, str | None]:
-        """URLs of Airflow's page of the run, and of the log of the failed task."""
+        """URLs of Airflow's page of the run, and of the log of the task with the error."""
         run = f"{airflow_home()}/dags/{quote(self.dag)}/runs/{quote(self.run, safe='')}"
-        return run, self.failed_task and f"{run}/tasks/{self.failed_task}"
+        return run, self.error_task and f"{run}/tasks/{self.error_task}"
 
 
 def airflow_home() -> str:
@@ -155,6 +182,7 @@ def recent(
             r.end_date,
             r.triggering_user_name,
             states.get((r.dag_id, r.run_id), {}),
+            bool((r.conf or {}).get("dry_run")),
         )
         for r in found
     ]
@@ -178,17 +206,57 @@ def row_of(table: str, known: AirflowRun | None) -> RunRow | None:
     return RunRow(known.dag, table, known.run, known.state, *when, known.by, known.tasks)
 
 
-def pressing(rows: list[RunRow]) -> list[RunRow]:
+def pressing(session: Session, rows: list[RunRow]) -> list[RunRow]:
     """Return the runs that need attention.
 
-    These are all active runs, and the newest run of each DAG if it failed.
+    These are all active runs, and the newest run of each DAG if it failed. A failed run that moves
+    state no longer needs any once a later one of the table has succeeded.
     """
     newest: dict[tuple[str, str], RunRow] = {}
     for row in rows:
         best = newest.get((row.table, row.dag))
         if best is None or (row.started or _NEVER) > (best.started or _NEVER):
             newest[row.table, row.dag] = row
-    return [r for r in rows if r.goes_on or (r.state == "failed" and newest[r.table, r.dag] is r)]
+    failed = [r for r in newest.values() if r.state == "failed"]
+    moved = _newest_moves(session, [r.table for r in failed if r.dag.startswith(MOVERS)])
+    history = {
+        (r.dag, r.run)
+        for r in failed
+        if r.dag.startswith(MOVERS) and moved.get(r.table, _NEVER) > (r.ended or _NEVER)
+    }
+    now = {(r.dag, r.run) for r in failed} - history
+    return [r for r in rows if r.goes_on or (r.dag, r.run) in now]
+
+
+def _newest_moves(session: Session, tables: list[str]) -> dict[str, datetime]:
+    """Return table -> start of the newest run that moves state and that has succeeded.
+
+    Dry runs move nothing. The watch runs every few minutes, so it counts only if it published.
+    """
+    dags = {f"{kind}{table}": table for table in tables for kind in MOVERS}
+    published = exists().where(
+        TaskInstance.dag_id == DagRun.dag_id,
+        TaskInstance.run_id == DagRun.run_id,
+        TaskInstance.task_id == "publish",
+        TaskInstance.state == "success",
+    )
+    place = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
+    ranked = (
+        select(DagRun.id, place.label("place"))
+        .where(DagRun.dag_id.in_(dags), DagRun.state == "success")
+        .where(or_(DagRun.dag_id.not_in([d for d in dags if d.startswith(WATCH)]), published))
+        .subquery()
+    )
+    query = (
+        select(DagRun.dag_id, DagRun.start_date, DagRun.conf)
+        .join(ranked, ranked.c.id == DagRun.id)
+        .where(ranked.c.place <= LATER)
+    )
+    found: dict[str, datetime] = {}
+    for dag, started, asked in session.execute(query) if dags else ():
+        if started is not None and not (asked or {}).get("dry_run"):
+            found[dags[dag]] = max(started, found.get(dags[dag], _NEVER))
+    return found
 
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,15 @@ from partitioning.function.hashing import slot_of
 FIRST, MOST, EPOCHS = 20, 10_000, 6
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
-MOVED = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
+#: Columns of past windows, each with the load of one channel; and of the seconds of that channel.
+CHANNEL_WINDOW_COLUMNS: dict[str, Callable[[tuple[PastWindow, float | None]], Any]] = {
+    "window": lambda row: row[0].end,
+    "share": lambda row: row[1],
+    "imbalance": lambda row: row[0].imbalance,
+    "epoch": lambda row: row[0].epoch,
+}
+TASK_COLUMNS = {n: attrgetter(n) for n in ("window", "rows", "seconds")}
+MOVE_COLUMNS = {n: itemgetter(n) for n in ("epoch", "way", "name", "other", "load", "bytes")}
 
 
 @router.get("/channels/{number}", response_class=HTMLResponse)
@@ -40,7 +49,7 @@ def channel_page(
     problems = [*now.problems]
     name, most = channels[number].name, MOST if every else FIRST
     parts = sort(request, _parts(now, number), PARTS, "-load", "parts")
-    moves = sort(request, _moves(now, number, problems), MOVED, "-epoch", "moves")
+    moves = sort(request, _moves(now, number, problems), MOVE_COLUMNS, "-epoch", "moves")
     windows = past_windows(found.registry, problems)
     try:
         seconds = channel_seconds(found.registry, number)
@@ -64,9 +73,11 @@ def channel_page(
         parts_count=len(parts),
         moves=moves[:most],
         moves_count=len(moves),
-        windows=list(zip(windows, shares, strict=True))[::-1],
+        windows=sort(
+            request, zip(windows, shares, strict=True), CHANNEL_WINDOW_COLUMNS, "-window", "windows"
+        ),
         picture=drawn(windows, shares, f"Load of channel {name} over windows"),
-        seconds=seconds[::-1],
+        seconds=sort(request, seconds, TASK_COLUMNS, "-window", "seconds"),
         epochs=EPOCHS,
         problems=list(dict.fromkeys(problems)),
     )
@@ -120,9 +131,10 @@ def _parts(now: TableStatus, number: int) -> list[dict[str, Any]]:
     shared = np.flatnonzero(split >= 0)[item]
     part = np.where((owner == number) & (split < 0), 1.0, 0.0)
     np.add.at(part, shared, np.where(channels == number, weights, 0.0))
-    pinned = np.isin(profile.heavy, function.explicit_keys)
+    by_name = np.isin(profile.heavy, function.explicit_keys)
     for i in np.flatnonzero(part > 0).tolist():
-        kind = "split key" if split[i] >= 0 else "pinned key" if pinned[i] else "key, by its slot"
+        how = "placed by name" if by_name[i] else "placed by its slot"
+        kind = "split key" if split[i] >= 0 else f"heavy key, {how}"
         found.append(
             {
                 "name": profile.heavy_names[i],

@@ -32,7 +32,7 @@ from evenkeel_ui.access import (
 from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.pages.fields import fields, read_form, read_params
 from evenkeel_ui.pages.plans import MOST, NUMBERED, told
-from evenkeel_ui.pages.preview_stamp import mismatch, stamp
+from evenkeel_ui.pages.preview_stamp import identity, mismatch, stamp
 from evenkeel_ui.pages.tables import EPOCHS_BY
 from evenkeel_ui.web import page, sort
 from partitioning.errors import DamagedError, EvenkeelError, InputError
@@ -69,7 +69,7 @@ def rebalance(
     asked = _asked(params)
     preview = _next_preview(found, params, [])
     if stale := _cannot(session, user, found, REBALANCE) or mismatch(
-        _sent(request), asked, preview and preview["plan"], params.dry_run
+        _sent(request), asked, preview and preview["identity"], params.dry_run
     ):
         return _rebalance(request, found, user, session, given, stale=stale)
     return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
@@ -106,7 +106,7 @@ def roll_back(
     # The switches are on the posted form, so the preview covers the epoch alone.
     seen = {"epoch": epoch.number}
     if stale := _cannot(session, user, found, ROLL_BACK) or mismatch(
-        _sent(request), seen, preview and preview["plan"], values["dry_run"]
+        _sent(request), seen, preview and preview["identity"], values["dry_run"]
     ):
         return _roll_back(request, found, user, session, given, stale=stale)
     if values["pause"]:
@@ -137,7 +137,7 @@ def _rebalance(
         table=found.spec.table,
         spec=found.spec,
         stale=stale,
-        stamp=params and stamp(_asked(params), preview and preview["plan"]),
+        stamp=params and stamp(_asked(params), preview and preview["identity"]),
         given=given,
         wrong=wrong,
         problems=missing,
@@ -146,7 +146,7 @@ def _rebalance(
         source=runs.source(session, user, found, preview and preview["learned"]),
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
-        blocked=stuck.why_not(session, user, found, dag),
+        blocked=stuck.blocked(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
         today=date.today().isoformat(),
@@ -175,7 +175,7 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
 
 
 def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None:
-    why = stuck.why_not(session, user, found, f"{kind}{found.spec.table}")
+    why = stuck.blocked(session, user, found, f"{kind}{found.spec.table}")
     return f"Nothing was started: {' '.join(why)}" if why else None
 
 
@@ -234,7 +234,7 @@ def _roll_back(
         table=found.spec.table,
         spec=found.spec,
         stale=stale,
-        stamp=target and stamp({"epoch": target.number}, preview and preview["plan"]),
+        stamp=target and stamp({"epoch": target.number}, preview and preview["identity"]),
         current=newest,
         target=target,
         epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
@@ -247,7 +247,7 @@ def _roll_back(
         wrong=wrong,
         given=given,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
-        blocked=stuck.why_not(session, user, found, dag),
+        blocked=stuck.blocked(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
     )
@@ -272,7 +272,8 @@ def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, 
 def _shown(
     found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
 ) -> dict[str, Any]:
-    return {**told(found, plan, learned.profile, limits, problems), "learned": learned}
+    shown = told(found, plan, learned.profile, limits, problems)
+    return {**shown, "learned": learned, "identity": identity(found.spec, plan, learned.profile)}
 
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:

@@ -17,18 +17,18 @@ from sqlalchemy import select
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,
-    WATCH,
     DagAccessEntity,
     User,
-    catalog,
     form_token,
     may,
     readable_dags,
 )
 from evenkeel_ui.airflow_runs import stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.spec_folders import tables_with_dags
 from evenkeel_ui.statuses import STATUSES, TableRow
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
@@ -39,6 +39,7 @@ FIRST, LOGS = 200, 5
 STATES = {
     "half-moved": "bad",
     "failed": "bad",
+    "cannot be read": "bad",
     "waits for you": "warn",
     "spec wrong": "bad",
     "over trigger": "warn",
@@ -58,6 +59,7 @@ class Line:
     Parameters
     ----------
     state : one of `STATES`
+    since : when the state began; for a table over the trigger, the end of its first such window
     row : figures of the table; None: its spec is wrong
     told : what is wrong with it, one text each
     next : time of its next rebalance, or why none is scheduled
@@ -65,6 +67,7 @@ class Line:
 
     name: str
     state: str
+    since: datetime | str | None
     row: TableRow | None
     told: tuple[str, ...] = ()
     next: datetime | str | None = None
@@ -85,13 +88,13 @@ def overview(
     every: bool = False,
 ) -> HTMLResponse:
     """Show the tables that the user may read, worst first: state, balance, next run, checks."""
-    found = catalog()
+    found = tables_with_dags()
     dags = readable_dags(user, [f"{REBALANCE}{s.table}" for s in found.specs.values()])
     specs = [s for s in found.specs.values() if f"{REBALANCE}{s.table}" in dags]
     recent = triage.recent(session, user, [s.table for s in specs], 1)
-    pressing = triage.pressing(recent)
+    pressing = triage.pressing(session, recent)
     rows = STATUSES.rows(specs, urgent={run.table for run in pressing})
-    halves = [h for r in rows if (h := stuck.stuck_table(session, user, r.name, r.half))]
+    halves = [h for r in rows if (h := stuck.stuck_table(session, user, Table(r.spec), r.half))]
     following = next_runs([row.name for row in rows])
     # Errors of specs name files: show them only to users who may see DAGs, as Airflow does.
     wrong = found.problems if may(user, "GET", None) else ()
@@ -128,11 +131,11 @@ def _lines(
     runs: dict[str, list[triage.RunRow]] = {}
     for run in pressing:
         runs.setdefault(run.table, []).append(run)
-    half = {h.table for h in halves}
+    half = {h.table: h for h in halves}
     return [
         Line(
             row.name,
-            _state(user, row, row.name in half, runs.get(row.name, ())),
+            *_state(user, row, half.get(row.name), runs.get(row.name, ())),
             row,
             row.problems,
             following.get(row.name, "when asked"),
@@ -141,28 +144,35 @@ def _lines(
     ]
 
 
-def _state(user: User, row: TableRow, half: bool, runs: Sequence[triage.RunRow]) -> str:
-    """Return the worst state that holds.
+def _state(
+    user: User, row: TableRow, half: stuck.Stuck | None, runs: Sequence[triage.RunRow]
+) -> tuple[str, datetime | str | None]:
+    """Return the worst state that holds, and since when; None: not known.
 
     Parameters
     ----------
     half : the table is half moved, and no run works on it
     runs : those that need attention
     """
+    failed = [r for r in runs if r.state == "failed"]
     waiting = [r for r in runs if r.waits]
-    if half:
-        return "half-moved"
-    if any(r.state == "failed" for r in runs):
-        return "failed"
-    if any(may(user, "PUT", r.dag, DagAccessEntity.HITL_DETAIL) for r in waiting):
-        return "waits for you"
+    movers = [r for r in runs if r.goes_on and r.dag.startswith(triage.MOVERS)]
+    if half is not None:
+        return "half-moved", half.since
+    if failed:
+        return "failed", min((r.ended for r in failed if r.ended), default=None)
+    if row.unreadable:
+        return "cannot be read", None
     if waiting:
-        return "waits for somebody"
-    if any(r.goes_on and r.dag.startswith((*triage.MOVERS, WATCH)) for r in runs):
-        return "moving"
+        yours = any(may(user, "PUT", r.dag, DagAccessEntity.HITL_DETAIL) for r in waiting)
+        began = min((r.started for r in waiting if r.started), default=None)
+        return "waits for you" if yours else "waits for somebody", began
+    if movers:
+        return "moving", min((r.started for r in movers if r.started), default=None)
     if row.imbalance is None:
-        return "not measured"
-    return "over trigger" if row.imbalance > row.spec.trigger else "fine"
+        return "not measured", None
+    over = row.imbalance > row.spec.trigger
+    return ("over trigger", row.over_since) if over else ("fine", None)
 
 
 def _errors(
@@ -171,11 +181,11 @@ def _errors(
     specs: Mapping[str, TableSpec],
     pressing: Iterable[triage.RunRow],
 ) -> dict[tuple[str, str], str | None]:
-    """Return (DAG, run) -> error line of the first failed runs; reading logs can be slow."""
-    failed = [r for r in pressing if r.state == "failed"][:LOGS]
+    """Return (DAG, run) -> error line of the first runs that have one; logs can be slow."""
+    failed = [r for r in pressing if r.error_task is not None][:LOGS]
     return {
         (r.dag, r.run): error_line(
-            session, user, Registry(specs[r.table].registry), r.dag, r.run, r.failed_task
+            session, user, Registry(specs[r.table].registry), r.dag, r.run, r.error_task
         )
         for r in failed
     }
@@ -184,7 +194,7 @@ def _errors(
 def _wrong(problem: EvenkeelError) -> Line:
     """Return the line of a spec that is wrong, by the name of its file."""
     name = str(problem.where or "a spec").rsplit("/", 1)[-1]
-    return Line(name, "spec wrong", None, (str(problem),))
+    return Line(name, "spec wrong", None, None, (str(problem),))
 
 
 def _of(get: Callable[[TableRow], Any]) -> Callable[[Line], Any]:
@@ -209,7 +219,7 @@ COLUMNS: dict[str, Callable[[Line], Any]] = {
     "rebalanced": _of(lambda row: row.published),
     "moved": _of(lambda row: row.planned),
     "size": _of(lambda row: row.state),
-    "updated": _of(lambda row: str(row.updated) if row.updated else None),
+    "updated": _of(lambda row: row.updated),
     "next": _next,
     # Failed checks come first.
     "gates": _of(lambda row: all(gate.passed for gate in row.gates) if row.gates else None),

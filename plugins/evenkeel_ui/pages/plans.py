@@ -47,7 +47,7 @@ MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load",
 NUMBERED = {"order": itemgetter(0)} | {
     n: partial(lambda get, row: get(row[1]), get) for n, get in MOVED.items()
 }
-#: What an answer may hold.
+#: Fields that an answer may have.
 ANSWER = {"csrf", "digest", "decision"}
 router = APIRouter(prefix="/tables/{table}/runs/{run}", tags=["pages"])
 
@@ -82,7 +82,7 @@ def plan_page(
     shown = _shown(request, found, folder, parts, problems, MOST if every else FIRST)
     title, sentence, tone = headline(parts)
     half = _half(found, folder, problems)
-    halted = stuck.stuck_table(session, user, table, half)
+    halted = stuck.stuck_table(session, user, found, half)
     if halted is not None and parts.plan is not None:
         way = f"from epoch {parts.plan.parent_epoch} to epoch {parts.plan.function.epoch}"
         title, tone = f"{table} is half moved {way}", "bad"
@@ -104,7 +104,7 @@ def plan_page(
         stuck=halted,
         moving=half,
         row=row,
-        error=row and error_line(session, user, found.registry, row.dag, row.run, row.failed_task),
+        error=row and error_line(session, user, found.registry, row.dag, row.run, row.error_task),
         may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
         # A report with an earlier answer would be wrong.
         has_report=folder.report.exists() and not (known and known.asked is not None),
@@ -122,7 +122,8 @@ def report(
     page_of_run = request.url.path.removesuffix("/report")
     table = page_of_run.rsplit("/runs/", 1)[0]
     links = {found.spec.table: table, f"Run {run}": page_of_run}
-    return document(_folder(found, run, known).report.read().to_bytes(), links)
+    written = _folder(found, run, known).report.read().to_bytes()
+    return document(request, written, links)
 
 
 @router.get("/figures.json")

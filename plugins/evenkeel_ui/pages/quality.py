@@ -134,6 +134,6 @@ def data_docs(
     try:
         home = request.url.path.rsplit(f"/{FOLDER}/", 1)[0]
         links = {found.spec.table: home, "Data quality": f"{home}/quality"}
-        return document(store.read(f"{FOLDER}/{name}"), links)
+        return document(request, store.read(f"{FOLDER}/{name}"), links)
     except FileNotFoundError:
         raise HTTPException(404, "There are no Data Docs yet: no gate has run.") from None

@@ -77,6 +77,8 @@ def recover(
             raise HTTPException(409, "This run has left nothing half moved.")
         if decision == "go_on" and half.undoing:
             raise HTTPException(409, "Rolling back has begun: it must end first. Press Undo.")
+        if why := stuck.why_unrecoverable(session, user, found, known.dag, half):
+            raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
         _again(session, user, known, decision)
     return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
 
@@ -97,7 +99,7 @@ def repair(
     if dry_run not in SAID:
         raise HTTPException(422, f"dry_run: allowed are {', '.join(filter(None, SAID))}.")
     # A half-moved table is what a repair is for.
-    if why := stuck.blocked(session, user, table, f"{REPAIR}{table}", None):
+    if why := stuck.blocked(session, user, found, f"{REPAIR}{table}", recovers=True):
         raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
     asked = {"dry_run": True} if SAID[dry_run] else {}
     runs.start(session, request, user, f"{REPAIR}{table}", asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ def table_page(
     return page(
         request,
         "table.html.j2",
-        stuck=stuck.stuck_table(session, user, found.spec.table, now.half),
+        stuck=stuck.stuck_table(session, user, found, now.half),
         csrf=form_token(user),
         rows=rows,
         errors=errors,
@@ -104,7 +104,7 @@ def table_page(
             dict.fromkeys([*now.problems, *(e.problem for e in known if e.problem), *problems])
         ),
         pictures=_pictures(now, request.url.path),
-        windows=windows[::-1],
+        windows=sort(request, windows, WINDOW_COLUMNS, "-window", "past"),
         windows_picture=drawn(
             windows, [w.imbalance for w in windows], "Imbalance over windows", found.spec.trigger
         ),
@@ -135,10 +135,10 @@ def table_page(
 def _errors(
     session: Session, user: User, registry: Registry, rows: list[triage.RunRow]
 ) -> dict[tuple[str, str], str | None]:
-    """Return (DAG, run) -> error line of the newest failed runs; reading logs can be slow."""
-    failed = [r for r in rows if r.state == "failed"][:LOGS]
+    """Return (DAG, run) -> error line of the newest runs that have one; logs can be slow."""
+    failed = [r for r in rows if r.error_task is not None][:LOGS]
     return {
-        (r.dag, r.run): error_line(session, user, registry, r.dag, r.run, r.failed_task)
+        (r.dag, r.run): error_line(session, user, registry, r.dag, r.run, r.error_task)
         for r in failed
     }
 
@@ -152,6 +152,11 @@ KEYS = {
     "load": lambda row: row.load,
     "bytes": lambda row: row.bytes,
     "since": lambda row: row.stays[0].epoch if row.stays else -1,
+}
+WINDOW_COLUMNS = {
+    "window": attrgetter("end"),
+    "imbalance": attrgetter("imbalance"),
+    "epoch": attrgetter("epoch"),
 }
 EPOCHS_BY: dict[str, Callable[[Past], Any]] = {
     "number": lambda row: row.number,
@@ -241,8 +246,8 @@ def _search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
 
 
 def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
-    """Return how each key is placed: "split", "pinned", or "" if it goes with its slot."""
-    named = np.where(np.isin(hashes, function.explicit_keys), "pinned", "")
+    """Return how each key is placed: "split", "placed by name", or "" if it goes with its slot."""
+    named = np.where(np.isin(hashes, function.explicit_keys), "placed by name", "")
     return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
 
 

@@ -1,24 +1,27 @@
 """Adopt: give a team's tables the columns slot and channel, a fence, and epoch 0.
 
-Each table is rewritten in one commit, which fails if anybody else commits meanwhile. Killed
-anywhere, a table is as it was or adopted, and a second run goes on with the others. Old versions
-stay readable.
+Epoch 0 is published first, so that writers can route their rows from the moment at which a table
+asks for it. Each table is then rewritten in one commit, which fails if anybody else commits
+meanwhile. Killed anywhere, a table is as it was or adopted, and a second run goes on with the
+others. Old versions stay readable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
+from evenkeel_spark.adoption.before import BEFORE_PROPERTY
 from evenkeel_spark.adoption.rewrite import Layout, change
+from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
-from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import key_columns, read_events
+from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY, check_tables
@@ -26,19 +29,16 @@ from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.sql import channel_sql, slot_sql
+from partitioning.function.sql import channel_sql, quoted, slot_sql
 from partitioning.strategies.hashing import first_function
 
-#: What the table was adopted with: the digest of its first function.
-ADOPTED_PROPERTY = "evenkeel.adopted"
-#: Columns that partitioned the table before, for release.
-BEFORE_PROPERTY = "evenkeel.partitionsBefore"
 #: How often a rewrite is tried while others write.
-ATTEMPTS = 3
+REWRITE_ATTEMPTS = 3
+_MAX_ROWS = "spark.sql.files.maxRecordsPerFile"
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Survey]:
-    """Adopt the tables of a spec and publish epoch 0.
+    """Adopt the tables of a spec by the current epoch, and publish epoch 0 if there is none.
 
     Parameters
     ----------
@@ -46,11 +46,12 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
 
     Returns
     -------
-    What was found in each table that was not adopted before.
+    The finding for each table that was not adopted before.
 
     Raises
     ------
-    InputError : a table that cannot be adopted; the first of what is wrong
+    InputError : a table that cannot be adopted, the first of what is wrong; or one that an earlier
+        run adopted by another spec
     FenceError : others commit to a table while it is rewritten, again and again
     """
     spec = table.spec
@@ -60,120 +61,184 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
             f"spec of {spec.table}",
             "Run bootstrap; or give `rows` in place of `columns`",
         )
-    if table.registry.numbers():
-        check_tables(spark, spec)
-        say(f"{spec.table} is adopted already (epoch {table.epoch().number}): nothing to do")
-        return []
     spark = own_session(spark)
-    function = first_function(
-        key_columns(read_events(spark, spec), spec), spec.slots, spec.channel_list()
-    )
+    function = _function(spark, table)
     waiting = [n for n in spec.state if not _adopted(spark, table, n, function)]
-    surveys = [look(spark, spec, name, function.key) for name in waiting]
+    for name in spec.state:
+        if name not in waiting:
+            _check_as_before(spark, spec, name)
+    surveys = [look(spark, spec, name, function) for name in waiting]
     for survey in surveys:
-        for line in survey.lines(spec.state[survey.name]):
+        for line in survey.lines(spec.state[survey.name], spark.sparkContext.defaultParallelism):
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem
     if dry_run:
         say("dry run: nothing was changed")
         return surveys
+    if not surveys:
+        check_tables(spark, spec)
     table.registry.store.check_exclusive()
+    _publish(spark, table, function, surveys)
+    crash_point("published")
     for survey in surveys:
         _rewrite(spark, table, survey, function)
-    _publish(spark, table, function)
+        crash_point("adopted")
+    _end(spark, table, function)
     return surveys
 
 
+def _function(spark: SparkSession, table: Table) -> PartitioningFunction:
+    """Return the function of the current epoch, or make the first one.
+
+    Raises
+    ------
+    InputError : the spec no longer fits the epoch
+    """
+    spec = table.spec
+    key = key_columns(read_events(spark, spec), spec)
+    if not table.registry.numbers():
+        return first_function(key, spec.slots, spec.channel_list())
+    epoch = table.epoch()
+    found, asked = epoch.function, f"spec of {spec.table}"
+    if tuple(found.key) != tuple(key) or len(found.slots) != spec.slots:
+        known = ", ".join(f"{c.name} {c.type}" for c in found.key)
+        raise InputError(
+            f"epoch {epoch.number} has the key {known} and {len(found.slots)} slots, the spec and "
+            f"its input have {', '.join(f'{c.name} {c.type}' for c in key)} and {spec.slots}",
+            asked,
+            "Set them back, or give a new registry",
+        )
+    if unknown := [n for n in spec.state if n not in epoch.tables]:
+        raise InputError(
+            f"epoch {epoch.number} knows no state table {unknown[0]!r}: they are fixed at adoption",
+            asked,
+            "Take it out of the spec, or give it a spec and a registry of its own",
+        )
+    return found
+
+
 def _adopted(spark: SparkSession, table: Table, name: str, function: PartitioningFunction) -> bool:
-    """Whether an earlier run of this very adoption rewrote the table."""
+    """Return whether a table is adopted with this registry.
+
+    Once there are epochs, its constraint may be of any of them: other jobs look after it. A
+    registry that has moved is known by the constraint alone.
+    """
     path = table.spec.state[name].path
     if state.table_version(spark, path) < 0:
         return False
     found = state.properties(spark, path)
-    return (
-        found.get(state.TABLE_PROPERTY) == table.spec.table
-        and found.get(REGISTRY_PROPERTY) == table.registry.url
-        and found.get(ADOPTED_PROPERTY) == function.digest
-        and constraints.our_constraints(spark, path) == {constraints.epoch_name(0)}
+    if found.get(state.TABLE_PROPERTY) != table.spec.table:
+        return False
+    known = found.get(REGISTRY_PROPERTY) == table.registry.url
+    sealed = constraints.sealed(spark, path, function)
+    return (known or sealed) if table.registry.numbers() else (known and sealed)
+
+
+def _check_as_before(spark: SparkSession, spec: TableSpec, name: str) -> None:
+    """Refuse a table that an earlier run adopted with other rows or partitions than the spec's."""
+    part = spec.state[name]
+    rows = state.properties(spark, part.path).get(ROWS_PROPERTY)
+    found = state.partition_columns(spark, part.path)
+    if rows == part.rows and found == [CHANNEL, *part.partitions]:
+        return
+    raise InputError(
+        f"is adopted with rows: {rows} and partitioned by {', '.join(found)}; the spec says rows: "
+        f"{part.rows} and partitions: {', '.join(part.partitions) or 'none'}",
+        f"{name} ({part.path})",
+        "Set them back; or release the table, and adopt it again",
     )
 
 
 def _rewrite(
     spark: SparkSession, table: Table, survey: Survey, function: PartitioningFunction
 ) -> None:
-    """Rewrite one table in one commit; try again if others were first."""
+    """Rewrite one table in one commit; look and try again if others were first."""
     spec, name = table.spec, survey.name
-    path, version = spec.state[name].path, survey.version
-    for attempt in range(ATTEMPTS):
+    path = spec.state[name].path
+    for attempt in range(REWRITE_ATTEMPTS):
         if attempt:
             say(f"{name}: somebody wrote meanwhile; looking again")
-            again = look(spark, spec, name, function.key)
-            if again.problems:
-                raise again.problems[0]
-            version = again.version
-        say(f"{name}: rewriting version {version}")
+            survey = look(spark, spec, name, function)
+            if survey.problems:
+                raise survey.problems[0]
+        say(f"{name}: {'sealing' if survey.fits else 'rewriting'} version {survey.version}")
         try:
-            _commit(spark, table, survey, version, function)
+            _commit(spark, table, survey, function)
         except commits.CONFLICTS as error:
             lost = str(error).strip().splitlines()[0]
             continue
         say(f"{name}: adopted as version {state.table_version(spark, path)}")
         return
     raise FenceError(
-        f"others wrote during each of {ATTEMPTS} rewrites ({lost})",
+        f"others wrote during each of {REWRITE_ATTEMPTS} rewrites ({lost})",
         f"{name} ({path})",
         "Pause its writers until it is adopted, then run this again: nothing was changed",
     )
 
 
 def _commit(
-    spark: SparkSession, table: Table, survey: Survey, version: int, function: PartitioningFunction
+    spark: SparkSession, table: Table, survey: Survey, function: PartitioningFunction
 ) -> None:
-    spec, part = table.spec, table.spec.state[survey.name]
+    """Set columns, partitioning, properties and fence, and place all rows, in one commit."""
+    spec, part, epoch = table.spec, table.spec.state[survey.name], function.epoch
     layout = Layout(
         first={SLOT: "integer", CHANNEL: "integer"},
         partitions=[CHANNEL, *part.partitions],
         properties={
-            state.VECTORS_PROPERTY: "true",
-            **_retention(spark, spec, part.path),
+            **{name: changed.adopted for name, changed in survey.before.properties.items()},
             state.TABLE_PROPERTY: spec.table,
             state.SLOTS_PROPERTY: str(spec.slots),
             REGISTRY_PROPERTY: table.registry.url,
             ROWS_PROPERTY: str(part.rows),
-            ADOPTED_PROPERTY: function.digest,
-            BEFORE_PROPERTY: ",".join(survey.partitions),
-            constraints.property_name(constraints.epoch_name(0)): constraints.rule(function),
+            BEFORE_PROPERTY: survey.before.text(),
+            constraints.property_name(constraints.epoch_name(epoch)): constraints.rule(function),
         },
     )
-    meta = {"step": "adopt", "epoch": 0}
-    with commits.commit_session(spark, None, None, meta) as own:
-        rows = state.read_version(own, part.path, version)
-        slot, channel = slot_sql(function.key, len(function.slots)), channel_sql(function)
-        placed = rows.withColumn(SLOT, F.expr(slot)).withColumn(CHANNEL, F.expr(channel))
-        by = [CHANNEL, *part.partitions, SLOT]
-        placed = one_task_a_channel(placed, len(function.channels)).sortWithinPartitions(*by)
-        change(own, part.path, version, layout, placed.drop(PLACE))
+    with commits.commit_session(spark, None, None, {"step": "adopt", "epoch": epoch}) as own:
+        own.conf.set(_MAX_ROWS, str(rows_of_a_file(survey.rows, survey.size)))
+        rows = None
+        if not survey.fits:
+            found = state.read_version(own, part.path, survey.version)
+            rows = _placed(found, survey, function, part.partitions)
+        change(own, part.path, survey.version, layout, rows, alone=True)
 
 
-def _retention(spark: SparkSession, spec: TableSpec, path: str) -> dict[str, str]:
-    """Retention of the log and of removed files: `keep` days, unless the table says more."""
-    found = state.properties(spark, path)
-    return {name: f"interval {spec.keep} days" for name in state.RETENTION if name not in found}
+def _placed(
+    rows: DataFrame, survey: Survey, function: PartitioningFunction, below: Sequence[str]
+) -> DataFrame:
+    """Give rows their slot and channel, in as many tasks and files as they fill."""
+    slots = len(function.slots)
+    slot, channel = slot_sql(function.key, slots), channel_sql(function)
+    placed = rows.withColumn(SLOT, F.expr(slot)).withColumn(CHANNEL, F.expr(channel))
+    tasks = tasks_of(len(function.channels), survey.channels, survey.size)
+    by = [F.col(quoted(c)) for c in (CHANNEL, *below, SLOT)]
+    return by_slot_range(placed, tasks, slots).sortWithinPartitions(*by)
 
 
-def _publish(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
-    names: Sequence[str] = list(table.spec.state)
-    for name in names:
-        if not _adopted(spark, table, name, function):
-            raise FenceError(
-                "is not adopted any more: somebody has changed it since",
-                f"{name} ({table.spec.state[name].path})",
-                "Find in DESCRIBE HISTORY who did, then run this again",
-            )
+def _publish(
+    spark: SparkSession, table: Table, function: PartitioningFunction, surveys: Sequence[Survey]
+) -> None:
+    """Publish epoch 0, with the versions that were looked at, unless there are epochs."""
+    if table.registry.numbers():
+        return
+    looked = {survey.name: survey.version for survey in surveys}
     versions = {
-        name: TableVersion(part.path, state.table_version(spark, part.path))
-        for name, part in table.spec.state.items()
+        n: TableVersion(p.path, looked.get(n, state.table_version(spark, p.path)))
+        for n, p in table.spec.state.items()
     }
     table.registry.publish(function, versions)
     say(f"epoch 0 of {table.spec.table} published in {table.registry.url}")
+
+
+def _end(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
+    """See that all tables are adopted, and take the mark of an earlier release away."""
+    for name, part in table.spec.state.items():
+        if not _adopted(spark, table, name, function):
+            raise FenceError(
+                "is not adopted any more: somebody has changed it since",
+                f"{name} ({part.path})",
+                "Find in DESCRIBE HISTORY who did, then run this again",
+            )
+    table.registry.files.released.remove()
+    say(f"{table.spec.table} is adopted, by epoch {function.epoch}")

@@ -6,14 +6,23 @@ they are asked to go: that rewrites the table.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
 from pyspark.sql import SparkSession
 
-from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.records import ReleaseRecord
+from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.adopt import BEFORE_PROPERTY
+from evenkeel_spark.adoption.before import BEFORE_PROPERTY, Before, find
 from evenkeel_spark.adoption.rewrite import Layout, change
+from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 
@@ -22,7 +31,11 @@ _OURS = "evenkeel."
 
 
 def release(
-    spark: SparkSession, table: Table, drop_columns: bool = False, dry_run: bool = False
+    spark: SparkSession,
+    table: Table,
+    drop_columns: bool = False,
+    dry_run: bool = False,
+    registry_lost: bool = False,
 ) -> list[str]:
     """Release all state tables of a spec. A second run changes nothing.
 
@@ -30,6 +43,7 @@ def release(
     ----------
     drop_columns : rewrite the tables without slot and channel, partitioned as before
     dry_run : say what would be done, and change nothing
+    registry_lost : release the tables under whatever epoch they are, because no registry has it
 
     Returns
     -------
@@ -38,62 +52,163 @@ def release(
     Raises
     ------
     FenceError : a migration is under way or was broken off, or others commit meanwhile
-    InputError : a table that is not there, or belongs to another spec
+    InputError : a table that Evenkeel made, is not there, or belongs to another spec or registry
     """
     spec, spark = table.spec, own_session(spark)
-    numbers = table.registry.numbers()
-    epoch = constraints.epoch_name(table.epoch().number if numbers else 0)
-    found = []
     for name, part in spec.state.items():
-        if state.table_version(spark, part.path) < 0:
+        if not part.plain:
             raise InputError(
-                "expected a Delta table, found none", f"{name} ({part.path})", "Correct the path"
-            )
-        properties = state.properties(spark, part.path)
-        owner = properties.get(state.TABLE_PROPERTY)
-        if owner is None and not (drop_columns and CHANNEL in _names(spark, part.path)):
-            say(f"{name}: is not Evenkeel's: nothing to do")
-            continue
-        if owner not in (None, spec.table):
-            raise InputError(
-                f"belongs to table {owner!r}", f"{name} ({part.path})", "Correct the path"
-            )
-        stands = constraints.our_constraints(spark, part.path)
-        if owner is not None and not stands <= {epoch}:
-            raise FenceError(
-                f"stands under {', '.join(sorted(stands))}: state is moving, or was left half-way",
+                "Evenkeel made it: without its placement, a split key counts several times",
                 f"{name} ({part.path})",
-                f"Let the run end, or {constraints.mend(spec.table)}; then release",
+                "Read it by `evenkeel.open_table`; or make a table of your own from that",
             )
-        found.append(name)
+    found = [n for n in spec.state if _may_release(spark, table, n, drop_columns, registry_lost)]
     for name in found:
         what = "its fence, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")
+        if not drop_columns:
+            say(
+                f"{name}: stays partitioned by {CHANNEL}: rows need that column until it is "
+                "dropped (--drop-columns)"
+            )
+        for line in _what_stays(spark, spec, name):
+            say(line)
         if not dry_run:
-            _release(spark, table, name, drop_columns)
+            _release(spark, table, name, drop_columns, registry_lost)
+            crash_point("released")
+    if not dry_run:
+        _mark(table)
     return found
+
+
+def _may_release(
+    spark: SparkSession, table: Table, name: str, drop_columns: bool, registry_lost: bool
+) -> bool:
+    """Return whether a table has something of ours to take out; raise if it may not be."""
+    path = table.spec.state[name].path
+    if state.table_version(spark, path) < 0:
+        raise InputError(
+            "expected a Delta table, found none", f"{name} ({path})", "Correct the path"
+        )
+    properties = state.properties(spark, path)
+    owner = properties.get(state.TABLE_PROPERTY)
+    if owner is None:
+        left = find(properties) is not None and CHANNEL in _names(spark, path)
+        if not (drop_columns and left):
+            say(f"{name}: is not Evenkeel's: nothing to do")
+        return drop_columns and left
+    if owner != table.spec.table:
+        raise InputError(f"belongs to table {owner!r}", f"{name} ({path})", "Correct the path")
+    _check_registry(spark, table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
+    return True
+
+
+def _check_registry(
+    spark: SparkSession, table: Table, name: str, known: str | None, registry_lost: bool
+) -> None:
+    """Refuse a table that another registry keeps, or whose state is moving.
+
+    Parameters
+    ----------
+    known : the registry that the table names
+    registry_lost : as in `release`
+    """
+    ours, path = table.registry, table.spec.state[name].path
+    where, numbers = f"{name} ({path})", table.registry.numbers()
+    if known is not None and known != ours.url and _keeps(known, path, where):
+        raise InputError(
+            f"was adopted with registry {known}, which keeps it; the spec has {ours.url}",
+            where,
+            "Correct `registry` in the spec",
+        )
+    if registry_lost:
+        if numbers:
+            raise InputError(
+                "has epochs: it is not lost", ours.url, "Release without --registry-lost"
+            )
+        return
+    if not (stands := constraints.our_constraints(spark, path)):
+        return
+    if not numbers:
+        raise FenceError(
+            f"stands under {', '.join(sorted(stands))}, and {ours.url} has no epoch",
+            where,
+            "Correct `registry` in the spec, or bring it back from its backup. If it is lost for "
+            "good, release with --registry-lost",
+        )
+    if not stands <= {constraints.epoch_name(table.epoch().number)}:
+        raise FenceError(
+            f"stands under {', '.join(sorted(stands))}: state is moving, or was left half-way",
+            where,
+            f"Let the run end, or {constraints.mend(table.spec.table)}; then release",
+        )
+
+
+def _keeps(url: str, path: str, where: str) -> bool:
+    """Return whether the registry that a table names has this very table, and not a copy of it."""
+    check_inside({REGISTRY_PROPERTY: url}, where)
+    registry = Registry(url)
+    return bool(registry.numbers()) and path in {
+        table.path for table in registry.current().tables.values()
+    }
 
 
 def _names(spark: SparkSession, path: str) -> list[str]:
     return state.schema(spark, path).fieldNames()
 
 
-def _release(spark: SparkSession, table: Table, name: str, drop_columns: bool) -> None:
+def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str]:
+    """Yield what a release does not take back, a line each."""
+    path = spec.state[name].path
+    found = state.properties(spark, path)
+    if features := sorted({"checkConstraints", "deletionVectors"} & state.features(spark, path)):
+        yield (
+            f"{name}: its protocol keeps {', '.join(features)}; ALTER TABLE "
+            f"{state.sql_name(path)} DROP FEATURE takes them out"
+        )
+    before = find(found)
+    for property_name, changed in () if before is None else before.properties.items():
+        if found.get(property_name) not in (changed.adopted, changed.before):
+            yield (
+                f"{name}: {property_name} stays {found.get(property_name)}: it was changed since "
+                f"adoption set it to {changed.adopted} (before: {changed.before})"
+            )
+
+
+def _mark(table: Table) -> None:
+    """Note in the registry that the tables are the team's again, for other jobs to say so."""
+    if not table.registry.numbers() or table.registry.files.released.exists():
+        return
+    now = datetime.now(UTC).isoformat("T", "seconds")
+    table.registry.files.released.write(ReleaseRecord(time=now))
+
+
+def _release(
+    spark: SparkSession, table: Table, name: str, drop_columns: bool, registry_lost: bool
+) -> None:
+    """Release one table in one commit, which fails if somebody has changed what was looked at."""
     path = table.spec.state[name].path
     version = state.table_version(spark, path)
+    # Look again: what comes after this version makes the commit fail.
+    if not _may_release(spark, table, name, drop_columns, registry_lost):
+        return
     properties = state.properties(spark, path)
     ours = [
         p for p in properties if p.startswith((_OURS, constraints.property_name(constraints.OURS)))
     ]
-    # Who drops the columns later still finds how the table was partitioned.
-    kept = () if drop_columns else (BEFORE_PROPERTY,)
-    layout = Layout(removed=[p for p in ours if p not in kept])
+    before = find(properties) or Before((), {})
+    put, removed = before.restored(properties)
+    if drop_columns:
+        layout = Layout(put, [*ours, *removed])
+    else:
+        # Who drops the columns later still finds how the table was partitioned.
+        left = {BEFORE_PROPERTY: replace(before, properties={}).text()}
+        layout = Layout({**put, **left}, [*ours, *removed])
     with commits.commit_session(spark, None, None, {"step": "release"}) as own:
         rows = None
         if drop_columns and CHANNEL in _names(spark, path):
-            before = properties.get(BEFORE_PROPERTY, "")
-            partitions = [c for c in before.split(",") if c]
-            layout = Layout(removed=layout.removed, dropped=(SLOT, CHANNEL), partitions=partitions)
+            partitions = before.columns(state.names_in_files(spark, path), f"{name} ({path})")
+            layout = replace(layout, dropped=(SLOT, CHANNEL), partitions=partitions)
             rows = state.read_version(own, path, version).drop(SLOT, CHANNEL)
         try:
             change(own, path, version, layout, rows)

@@ -13,22 +13,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delta.exceptions import MetadataChangedException
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.tables.delta.state import python_dict
 from evenkeel_spark.tables.delta.write_session import active_session, in_session
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
+from partitioning.function.sql import quoted
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table is to be.
+    """Hold what a table is to be.
 
     Parameters
     ----------
     properties : to set, CHECK constraints among them
     removed : properties to remove
-    first : columns to put before the others, name -> type as in Delta's JSON
+    first : columns to put before the others unless they are there, name -> type as in Delta's JSON
     dropped : columns to drop
     partitions : columns to partition by; None: as now
     """
@@ -41,7 +42,12 @@ class Layout:
 
 
 def change(
-    spark: SparkSession, path: str, version: int, layout: Layout, rows: DataFrame | None = None
+    spark: SparkSession,
+    path: str,
+    version: int,
+    layout: Layout,
+    rows: DataFrame | None = None,
+    alone: bool = False,
 ) -> None:
     """Commit a layout, and the rows if given, on top of a version.
 
@@ -50,6 +56,7 @@ def change(
     spark : a session for this one commit, as from `commits.commit_session`
     version : that `rows` were read from, and that was looked at
     rows : all rows of the table, with the layout's columns; None: they stay
+    alone : fail, too, if somebody has added or removed rows since. It is so if `rows` are given
 
     Raises
     ------
@@ -80,16 +87,17 @@ def change(
             False,
         )
         actions = []
+        # To read all files makes it a conflict if others add or remove one meanwhile.
+        files = transaction.filterFiles() if alone or rows is not None else None
         if rows is not None:
-            # All files: whoever adds or removes one meanwhile is a conflict.
-            actions = [file.remove() for file in _each(transaction.filterFiles())]
+            actions = [file.remove() for file in _each(files)]
             names = [column["name"] for column in columns["fields"]]
-            written = in_session(spark, rows.select(*(rows[f"`{n}`"] for n in names)))
+            written = in_session(spark, rows.select(*(rows[quoted(n)] for n in names)))
             actions += _each(transaction.writeFiles(written._jdf))
         operation = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$")
         try:
             transaction.commit(_scala(jvm, actions), getattr(operation, "MODULE$"))
-        except Py4JJavaError as error:
+        except JAVA_ERRORS as error:
             if "DELTA_METADATA_CHANGED" in str(error):
                 raise MetadataChangedException(str(error)) from error
             raise
@@ -97,9 +105,11 @@ def change(
 
 def _columns(schema: dict[str, Any], layout: Layout) -> dict[str, Any]:
     """Return the columns as Delta's JSON, with what Delta notes of each."""
+    there = {c["name"] for c in schema["fields"]}
     first = [
         {"name": name, "type": kind, "nullable": True, "metadata": {}}
         for name, kind in layout.first.items()
+        if name not in there
     ]
     kept = [c for c in schema["fields"] if c["name"] not in layout.dropped]
     return {**schema, "fields": [*first, *kept]}

@@ -5,30 +5,38 @@ Says what is there, what would be rewritten, and what is wrong.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel_spark.adoption.before import Before, Changed, find
+from evenkeel_spark.adoption.obstacles import (
+    layout_problems,
+    row_problems,
+    space_problems,
+    table_in_errors,
+)
 from evenkeel_spark.events.reader import col, null_key
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
-from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
+from evenkeel_spark.tables.delta import constraints, filesystem, state
+from evenkeel_spark.tables.delta.vacuum import retention
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import channel_sql
 
-#: Seconds after the last commit of a streaming query for which it counts as running.
-STREAMING = 600
-_APPEND_ONLY = "delta.appendOnly"
+#: Bytes of a table that one core is taken to rewrite in a second, for the dry run alone. It is an
+#: assumption: `make bench ARGS=adopt` prints what a machine does.
+REWRITTEN = 10e6
+_ROWS = "_rows"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found in one table.
+    """Hold what was found in one table.
 
     Parameters
     ----------
@@ -36,8 +44,11 @@ class Survey:
     version : of the table that was looked at
     rows, size, files : of that version; size in bytes
     keys : distinct keys; None: not counted, as a key may have many rows
+    channels : rows by channel, as the function places them
     partitions : columns that partition the table now
-    seconds : that reading all keys took
+    before : what release is to bring back
+    fits : the table was adopted before, and each row is where the function says
+    added : features of Delta's protocol that the table would get
     problems : why the table cannot be adopted; empty: it can
     """
 
@@ -47,35 +58,65 @@ class Survey:
     size: int
     files: int
     keys: int | None
+    channels: Mapping[int, int]
     partitions: tuple[str, ...]
-    seconds: float
+    before: Before
+    fits: bool
+    added: tuple[str, ...]
     problems: tuple[EvenkeelError, ...]
 
-    def lines(self, table: StateTable) -> Iterator[str]:
-        """Yield what a person wants to know before a rewrite, a line each."""
+    def lines(self, table: StateTable, cores: int) -> Iterator[str]:
+        """Yield what a person wants to know before a rewrite, a line each.
+
+        Parameters
+        ----------
+        table : its part of the spec
+        cores : that a rewrite may use
+        """
         keys = "" if self.keys is None else f", {self.keys:,} keys"
         yield f"{self.name}: {self.rows:,} rows{keys}, {self.size:,} bytes in {self.files:,} files"
-        yield (
-            f"{self.name}: one commit would write all {self.size:,} bytes anew, with the columns "
-            f"{SLOT} and {CHANNEL}; version {self.version} stays readable. Reading the keys took "
-            f"{self.seconds:.1f} s; a rewrite takes a few times that"
-        )
-        if lost := [c for c in self.partitions if c not in table.partitions]:
+        if self.fits:
+            yield f"{self.name}: one commit would set its fence and properties, and write no rows"
+        else:
+            yield from self._rewrite_lines(table, cores)
+        if self.added:
             yield (
-                f"{self.name}: is partitioned by {', '.join(self.partitions)}, and would not be by "
-                f"{', '.join(lost)}; to keep that below {CHANNEL}, give "
-                f"partitions: [{', '.join(self.partitions)}]"
+                f"{self.name}: its protocol would get {', '.join(self.added)}: readers and writers "
+                "must know them. A release leaves them; ALTER TABLE ... DROP FEATURE takes them out"
             )
         for problem in self.problems:
             yield f"{self.name}: cannot be adopted: {problem}"
 
+    def _rewrite_lines(self, table: StateTable, cores: int) -> Iterator[str]:
+        seconds = self.size / (REWRITTEN * max(1, cores))
+        yield (
+            f"{self.name}: one commit would write all {self.size:,} bytes anew, with the columns "
+            f"{SLOT} and {CHANNEL}; version {self.version} stays readable"
+        )
+        yield (
+            f"{self.name}: a rewrite takes about {seconds:,.0f} s on {cores} cores, if a core "
+            f"rewrites {REWRITTEN / 1e6:.0f} MB a second (`make bench ARGS=adopt` measures it)"
+        )
+        yield (
+            f"{self.name}: a stream that reads this table stops at that commit, and has to start "
+            "again with a new checkpoint; readers of its change data feed get each row as deleted "
+            "and inserted"
+        )
+        if lost := [c for c in self.partitions if c not in (CHANNEL, *table.partitions)]:
+            kept = [c for c in self.partitions if c != CHANNEL]
+            asked = yaml.safe_dump(kept, default_flow_style=True, width=10_000).strip()
+            yield (
+                f"{self.name}: is partitioned by {', '.join(kept)}, and would not be by "
+                f"{', '.join(lost)}; to keep that below {CHANNEL}, give partitions: {asked}"
+            )
 
-def look(spark: SparkSession, spec: TableSpec, name: str, key: Sequence[KeyColumn]) -> Survey:
-    """Survey one table that is not adopted yet.
+
+def look(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> Survey:
+    """Survey one table that is not adopted now.
 
     Parameters
     ----------
-    key : the function's, with the types that the input has
+    function : that the table is to be placed by; its key has the types of the input
 
     Raises
     ------
@@ -85,30 +126,54 @@ def look(spark: SparkSession, spec: TableSpec, name: str, key: Sequence[KeyColum
     if state.table_version(spark, table.path) < 0:
         held = "something else" if filesystem.occupied(spark, table.path) else "nothing"
         raise InputError(
-            f"expected a Delta table, found {held}", _where(spec, name), "Correct the path"
+            f"expected a Delta table, found {held}", table_in_errors(spec, name), "Correct the path"
         )
     version = state.table_version(spark, table.path)
     rows = state.read_version(spark, table.path, version)
-    problems = list(_layout_problems(spark, spec, name, rows.schema, key))
+    problems = list(layout_problems(spark, spec, name, rows.schema, function.key))
     if any("no column" in problem.what for problem in problems):
         raise problems[0]
-    began = time.monotonic()
-    count, nulls, keys = _counts(rows, spec, table)
-    seconds = time.monotonic() - began
-    problems += _row_problems(spec, name, nulls, count, keys)
+    count, nulls, keys, channels = _counts(rows, spec, table, function)
+    problems += row_problems(spec, name, nulls, count, keys)
     size, files = _size(spark, table.path, version)
-    problems += _space_problems(spark, spec, name, size)
-    partitions = tuple(_partitions(spark, table.path))
-    return Survey(name, version, count, size, files, keys, partitions, seconds, tuple(problems))
+    partitions = tuple(state.partition_columns(spark, table.path))
+    fits = _fits(rows, function, partitions == (CHANNEL, *table.partitions))
+    if not fits:
+        problems += space_problems(spark, spec, name, size)
+    return Survey(
+        name,
+        version,
+        count,
+        size,
+        files,
+        keys,
+        channels,
+        partitions,
+        _before(spark, spec, name, partitions),
+        fits,
+        tuple(sorted({"checkConstraints", "deletionVectors"} - state.features(spark, table.path))),
+        tuple(problems),
+    )
 
 
-def _where(spec: TableSpec, name: str) -> str:
-    return f"{name} ({spec.state[name].path})"
+def _before(spark: SparkSession, spec: TableSpec, name: str, partitions: Sequence[str]) -> Before:
+    """Return what release is to bring back, and what adoption changes."""
+    path = spec.state[name].path
+    found, names = state.properties(spark, path), state.names_in_files(spark, path)
+    # A release leaves its columns; whoever has partitioned the table anew has its own reasons.
+    earlier = find(found) if CHANNEL in partitions else None
+    changes = {state.VECTORS_PROPERTY: "true", **retention(spark, path, spec.keep, at_least=True)}
+    return Before(
+        [names[c] for c in partitions] if earlier is None else earlier.partitions,
+        {n: Changed(found.get(n), v) for n, v in changes.items() if found.get(n) != v},
+    )
 
 
-def _partitions(spark: SparkSession, path: str) -> list[str]:
-    detail = spark.sql(f"DESCRIBE DETAIL {state.sql_name(path)}").first()
-    return list(detail["partitionColumns"]) if detail else []
+def _fits(rows: DataFrame, function: PartitioningFunction, partitioned: bool) -> bool:
+    """Return whether rows have slot and channel already, as the function has them."""
+    if not partitioned or not {SLOT, CHANNEL} <= set(rows.columns):
+        return False
+    return rows.where(f"NOT coalesce({constraints.rule(function)}, false)").isEmpty()
 
 
 def _size(spark: SparkSession, path: str, version: int) -> tuple[int, int]:
@@ -116,117 +181,21 @@ def _size(spark: SparkSession, path: str, version: int) -> tuple[int, int]:
     return int(found.sizeInBytes()), int(found.numOfFiles())
 
 
-def _counts(rows: DataFrame, spec: TableSpec, table: StateTable) -> tuple[int, int, int | None]:
-    """Rows, rows with a null in the key, and distinct keys (if each must have one row)."""
-    nulls = F.count_if(null_key(spec))
-    if table.rows == "many":
-        found = rows.agg(F.count(F.lit(1)), nulls).first()
-        return (found[0], found[1], None) if found else (0, 0, None)
-    by_key = rows.groupBy(*(col(c) for c in spec.key)).agg(F.count(F.lit(1)).alias("_rows"))
-    null_rows = F.sum(F.when(null_key(spec), F.col("_rows")))
-    found = by_key.agg(F.sum("_rows"), null_rows, F.count(F.lit(1))).first()
-    return (found[0] or 0, found[1] or 0, found[2]) if found else (0, 0, 0)
+def _counts(
+    rows: DataFrame, spec: TableSpec, table: StateTable, function: PartitioningFunction
+) -> tuple[int, int, int | None, dict[int, int]]:
+    """Count rows, rows with a null in the key, distinct keys (if each must have one row).
 
-
-def _layout_problems(
-    spark: SparkSession, spec: TableSpec, name: str, schema: StructType, key: Sequence[KeyColumn]
-) -> Iterator[EvenkeelError]:
-    """Yield what stands in the way whatever rows there are."""
-    table, where = spec.state[name], _where(spec, name)
-    kinds = {field.name: field.dataType.simpleString() for field in schema}
-    if missing := [c for c in (*spec.key, *table.partitions) if c not in kinds]:
-        yield InputError(
-            f"there is no column {', '.join(map(repr, missing))}",
-            where,
-            f"Its columns: {', '.join(list(kinds)[:40])}",
-        )
-        return
-    found = state.properties(spark, table.path)
-    owner = found.get(state.TABLE_PROPERTY)
-    if owner is not None:
-        yield InputError(
-            f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",
-            where,
-            "Release it there first (`evenkeel release`), or correct the spec",
-        )
-    if ours := sorted(constraints.our_constraints(spark, table.path)):
-        yield InputError(f"stands under {', '.join(ours)} of Evenkeel", where, "Release it first")
-    for column in key:
-        if kinds[column.name] != column.type:
-            yield InputError(
-                f"key column {column.name!r}: expected {column.type}, as in the input, found "
-                f"{kinds[column.name]}",
-                where,
-                "Convert one of them: a key must hash alike in both",
-            )
-    if taken := [c for c in kinds if c.lower() in (SLOT, CHANNEL)]:
-        yield InputError(
-            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
-            where,
-            "Rename the column",
-        )
-    for field in schema:
-        if not state.comparable(field.dataType):
-            yield InputError(
-                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
-                "variant cannot be compared before and after they move",
-                where,
-                "Keep it in another table, or as an array of structs",
-            )
-    if found.get(_APPEND_ONLY) == "true":
-        yield InputError(
-            f"is append-only ({_APPEND_ONLY}): its rows could not move",
-            where,
-            f"ALTER TABLE {state.sql_name(table.path)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')",
-        )
-    if "clustering" in state.features(spark, table.path):
-        yield InputError(
-            "has liquid clustering, which cannot stand beside partitions",
-            where,
-            f"ALTER TABLE {state.sql_name(table.path)} CLUSTER BY NONE, then drop the feature",
-        )
-    yield from _writer_problems(spark, spec, name)
-
-
-def _writer_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
-    for commit in commits.newest_first(spark, spec.state[name].path):
-        age = time.time() - commit.timestamp
-        if age > STREAMING:
-            return
-        if commit.operation == "STREAMING UPDATE":
-            yield InputError(
-                f"a streaming query wrote version {commit.version} {age:.0f} s ago: it would fail, "
-                "as it gives its rows no slot and channel",
-                _where(spec, name),
-                f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
-            )
-            return
-
-
-def _row_problems(
-    spec: TableSpec, name: str, nulls: int, rows: int, keys: int | None
-) -> Iterator[EvenkeelError]:
-    if nulls and spec.null_keys != "keep":
-        yield InputError(
-            f"{nulls:,} rows have a null in the key ({', '.join(spec.key)})",
-            _where(spec, name),
-            "Correct them, or set null_keys: keep in the spec",
-        )
-    if keys is not None and keys < rows:
-        yield InputError(
-            f"expected one row a key, found {rows:,} rows of {keys:,} keys",
-            _where(spec, name),
-            "Remove the duplicates, or set rows: many in the spec",
-        )
-
-
-def _space_problems(
-    spark: SparkSession, spec: TableSpec, name: str, size: int
-) -> Iterator[EvenkeelError]:
-    free = filesystem.free_bytes(spark, spec.state[name].path)
-    if free is not None and free < size:
-        yield InputError(
-            f"a rewrite needs {size:,} bytes, and {free:,} are free",
-            _where(spec, name),
-            "Make room: the old files stay for as long as the table keeps versions",
-        )
+    The last is rows by channel.
+    """
+    one, channel = table.rows == "one", F.expr(channel_sql(function))
+    if one:
+        rows = rows.groupBy(*(col(c) for c in spec.key)).agg(F.count(F.lit(1)).alias(_ROWS))
+    weight = F.col(_ROWS) if one else F.lit(1)
+    found = rows.groupBy(channel).agg(
+        F.sum(weight), F.sum(F.when(null_key(spec), weight)), F.count(F.lit(1))
+    )
+    by_channel = {r[0]: (r[1], r[2] or 0, r[3]) for r in found.collect()}
+    count, nulls, groups = (sum(r[i] for r in by_channel.values()) for i in range(3))
+    channels = {number: r[0] for number, r in by_channel.items()}
+    return count, nulls, groups if one else None, channels

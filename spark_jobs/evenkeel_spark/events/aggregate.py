@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -18,6 +16,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import col
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -111,7 +110,7 @@ def exact(
     """
     try:
         yield
-    except (Py4JJavaError, PySparkException) as error:
+    except SPARK_ERRORS as error:
         text = str(error)
         if not any(name in text for name in _OVERFLOWS):
             raise

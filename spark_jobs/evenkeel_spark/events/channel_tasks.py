@@ -26,10 +26,15 @@ def one_task_a_channel(rows: DataFrame, channels: int) -> DataFrame:
     is chosen for each channel, in the column PLACE. Group by PLACE too, and no second shuffle is
     needed; drop it before rows are written.
     """
+    return one_task_each(rows, channels, CHANNEL)
+
+
+def one_task_each(rows: DataFrame, tasks: int, column: str) -> DataFrame:
+    """Bring the rows with the number i in a column (INT, from 0) into task i, as above."""
     if hasattr(rows, "repartitionById"):
-        return rows.repartitionById(channels, CHANNEL)
-    place = f"element_at({array_sql(np.array(places(channels)))}, {CHANNEL} + 1)"
-    return rows.withColumn(PLACE, F.expr(place)).repartition(channels, PLACE)
+        return rows.repartitionById(tasks, column)
+    place = f"element_at({array_sql(np.array(places(tasks)))}, {column} + 1)"
+    return rows.withColumn(PLACE, F.expr(place)).repartition(tasks, PLACE)
 
 
 @lru_cache(maxsize=8)

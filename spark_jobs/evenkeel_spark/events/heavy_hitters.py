@@ -16,19 +16,18 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.workload.sketches import Counted, LossyCounting, SpaceSaving
 
 DAY, LOAD, HASH = "_day", "_load", "_hash"
-#: Constants of approx_top_k. Its table misses no item with more than MISSED / entries of all rows
-#: (Anderson et al., "A high-performance algorithm for identifying frequent items in data streams",
-#: IMC 2017, in Apache DataSketches). FILLED is the part of the table that it fills. Spark tracks at
-#: most TRACKED items.
+#: Constants of approx_top_k. Its table misses no item with more than MISSED / entries of all rows.
+#: Source: Anderson et al., "A high-performance algorithm for identifying frequent items in data
+#: streams", IMC 2017, in Apache DataSketches. FILLED is the part of the table that it fills. Spark
+#: tracks at most TRACKED items.
 MISSED, FILLED, TRACKED = 3.5, 0.75, 1_000_000
 #: Our own sketches, by the spec's name.
 COUNTED: dict[str, type[Counted]] = {"space_saving": SpaceSaving, "lossy_counting": LossyCounting}
@@ -89,7 +88,7 @@ def python_workers(sketch: str) -> Iterator[None]:
     """
     try:
         yield
-    except (Py4JJavaError, PySparkException) as error:
+    except SPARK_ERRORS as error:
         lack = re.search(r"No module named '[^']+'|Cannot run program \"[^\"]+\"", str(error))
         if sketch not in COUNTED or lack is None:
             raise

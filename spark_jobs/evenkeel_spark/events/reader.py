@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.spec.custom_merges import VARIABLE, merges
+from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.merges import MERGES, TIMES, Merge
 from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.filesystem import check_answers
 from evenkeel_spark.tables.delta.state import comparable
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.sql import quoted
@@ -203,7 +203,7 @@ def reading(spec: TableSpec) -> Iterator[None]:
     """Turn Spark's failure to read a file into InputError, or StoreError if the store is down."""
     try:
         yield
-    except (Py4JJavaError, PySparkException) as error:
+    except SPARK_ERRORS as error:
         text = str(error)
         if "FAILED_READ_FILE" not in text and "MALFORMED_RECORD" not in text:
             raise
@@ -267,7 +267,7 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
 
 def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
     """Refuse a custom merge that is no SQL for its column, or changes a partial value's type."""
-    where = f"merge {column.merge!r} of {VARIABLE}"
+    where = f"merge {column.merge!r} of {MERGES_VARIABLE}"
     try:
         folded = events.agg(F.expr(merge.fold(quoted(column.of or ""), "")).alias("x"))
         kinds = {

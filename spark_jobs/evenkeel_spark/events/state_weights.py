@@ -48,7 +48,6 @@ class Weight:
         sketch: Sketch,
         key: tuple[KeyColumn, ...],
         window: tuple[str, str] = ("", ""),
-        chance: float = 0.0,
     ) -> Profile:
         """Combine a sketch's load with these weights, listing every weighed key.
 
@@ -57,7 +56,6 @@ class Weight:
         sketch : of the window, or its forecast
         key : of the table
         window : first day, and the day after the last; empty: no days
-        chance : see `Profile`; 0: the sketch is no forecast
         """
         none = np.zeros(len(sketch.heavy))
         profile = Profile(
@@ -73,7 +71,6 @@ class Weight:
             error=sketch.error,
             window=window,
             events=sketch.rows,
-            chance=chance,
         )
         listed = profile.listing(self.hashes)
         at = np.searchsorted(listed.heavy, self.hashes)

@@ -21,23 +21,28 @@ from partitioning.errors import InputError
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     dry_run = options.dry_run is not None
-    if options.drop_columns is not None and options.release is None:
-        raise InputError("is for --release only", "--drop-columns", "Give --release, too")
+    for flag in ("drop_columns", "registry_lost"):
+        if getattr(options, flag) is not None and options.release is None:
+            raise InputError(
+                "is for --release only", f"--{flag.replace('_', '-')}", "Give --release, too"
+            )
     if options.release is not None:
-        names = release(spark, table, options.drop_columns is not None, dry_run)
+        lost = options.registry_lost is not None
+        names = release(spark, table, options.drop_columns is not None, dry_run, lost)
         say(f"{len(names)} tables {'would be ' if dry_run else ''}released")
     else:
         adopt(spark, table, dry_run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Run the job; return the exit code."""
     arguments = parser(__doc__ or "")
     # Airflow passes an empty value where a Param is off, so these take one.
     for name, told in (
         ("--dry-run", "say what was found and would be done; change nothing"),
         ("--release", "take Evenkeel out again"),
         ("--drop-columns", "with --release: rewrite the tables without slot and channel"),
+        ("--registry-lost", "with --release: no registry has the epoch that the tables are under"),
     ):
         arguments.add_argument(name, nargs="?", const="yes", help=told)
     return run_job(arguments, _body, argv)

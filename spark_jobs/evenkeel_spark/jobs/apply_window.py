@@ -146,14 +146,8 @@ def apply_window(
         seconds = {}
         for name, there in waiting.items():
             say(f"{name}: merging {rows:,} events")
-            merging, app = time.monotonic(), commits.windows_app(spec.table)
-            meta = {"step": "apply_window", "start": f"{start}", "end": f"{end}"}
-            seen: applied_windows.Applied | None = there
-            while seen is not None:
-                mine = {**meta, "epoch": function.epoch, "seen": seen.version}
-                commit = partial(commits.commit_session, spark, app, seen.count + 1, mine)
-                merge_once(spark, spec, name, window, function, commit)
-                seen = applied_windows.check_applied(spark, table, name, start, end, seen)
+            merging = time.monotonic()
+            _merge_until_in(spark, table, name, window, function, (start, end), there)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:
         window.unpersist()
@@ -168,6 +162,31 @@ def apply_window(
     )
     file.write(record)
     return record
+
+
+def _merge_until_in(
+    spark: SparkSession,
+    table: Table,
+    name: str,
+    window: DataFrame,
+    function: PartitioningFunction,
+    days: tuple[date, date],
+    seen: applied_windows.Applied | None,
+) -> None:
+    """Add a window to a state table, and again if its commits tell that it is not in.
+
+    Parameters
+    ----------
+    days : first day, and the day after the last
+    seen : the windows that the table had
+    """
+    app = commits.windows_app(table.spec.table)
+    meta = {"step": "apply_window", "start": f"{days[0]}", "end": f"{days[1]}"}
+    while seen is not None:
+        mine = {**meta, "epoch": function.epoch, "seen": seen.version}
+        commit = partial(commits.commit_session, spark, app, seen.count + 1, mine)
+        merge_once(spark, table.spec, name, window, function, commit)
+        seen = applied_windows.check_applied(spark, table, name, *days, seen)
 
 
 def measure_channels(

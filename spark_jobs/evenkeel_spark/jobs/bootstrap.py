@@ -50,7 +50,7 @@ MADE_PROPERTY = "evenkeel.bootstrap"
 #: Delta's errors, beside its conflicts, for the second of two bootstraps at once.
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
 #: Tries of a bootstrap that another one overtakes. The waits between them grow by 0.2 s each.
-ATTEMPTS = 5
+BOOTSTRAP_ATTEMPTS = 5
 #: Seconds without a write after which an unfinished write counts as broken off. Lower: another
 #: bootstrap that is about to commit may lose its files.
 QUIET = 600
@@ -92,14 +92,16 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
             "Run adopt",
         )
     spark = own_session(spark)
-    for attempt in range(ATTEMPTS):
+    for attempt in range(BOOTSTRAP_ATTEMPTS):
         try:
             return _bootstrap(spark, table, end)
         except (*commits.CONFLICTS, AnalysisException) as error:
             lost = str(error).strip().splitlines()[0]
             if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
                 raise
-            say(f"another bootstrap was first ({attempt + 1} of {ATTEMPTS}): {lost[:120]}")
+            say(
+                f"another bootstrap was first ({attempt + 1} of {BOOTSTRAP_ATTEMPTS}): {lost[:120]}"
+            )
             time.sleep(0.2 * attempt)
     raise FenceError(
         f"another bootstrap is under way ({lost})",

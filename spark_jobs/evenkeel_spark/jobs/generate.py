@@ -22,7 +22,7 @@ from evenkeel_spark.tables.delta.filesystem import occupied
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.sql import array_sql
 from partitioning.streams import zipf_stream
-from partitioning.streams.alias_table import HEAD, Alias, alias, tail, zipf_head
+from partitioning.streams.alias_table import HEAD_RANKS, Alias, alias, tail, zipf_head
 from partitioning.streams.zipf_stream import PRESETS, Stream
 
 #: Least and most rows of one file. Between them the cluster's parallelism decides.
@@ -77,7 +77,7 @@ def _with_rank(
     kept = scaled - F.col("cell") < F.expr(f"{keep}[{at}]")
     drawn = F.when(kept, F.col("cell").cast("bigint")).otherwise(F.expr(f"{other}[{at}]"))
     rows = rows.withColumn(_RANK, drawn)
-    if keys <= HEAD:
+    if keys <= HEAD_RANKS:
         return rows
     # The same as `partitioning.streams.alias_table.tail_ranks`.
     a, length, power = tail(keys, z)
@@ -85,8 +85,8 @@ def _with_rank(
     shrink = float(np.expm1(power * length))
     log = F.log1p(u * F.lit(shrink)) / F.lit(power) if power else u * F.lit(length)
     beyond = F.floor(F.lit(a) * F.exp(log) - F.lit(0.5)).cast("bigint")
-    inside = F.greatest(F.least(beyond, F.lit(keys - 1)), F.lit(HEAD)).cast("bigint")
-    return rows.withColumn(_RANK, F.when(F.col(_RANK) < HEAD, F.col(_RANK)).otherwise(inside))
+    inside = F.greatest(F.least(beyond, F.lit(keys - 1)), F.lit(HEAD_RANKS)).cast("bigint")
+    return rows.withColumn(_RANK, F.when(F.col(_RANK) < HEAD_RANKS, F.col(_RANK)).otherwise(inside))
 
 
 def _churned(stream: Stream) -> Column:
@@ -97,7 +97,7 @@ def _churned(stream: Stream) -> Column:
     def swapped(rank: Column, v: Column) -> Column:
         centre = F.pmod(_hash(v, stream.seed, zipf_stream.CENTRE), F.lit(stream.keys))
         partner = F.pmod(centre - rank, F.lit(stream.keys))
-        pair = F.least(rank, partner) + v * F.lit(zipf_stream.MOST_KEYS)
+        pair = F.least(rank, partner) + v * F.lit(zipf_stream.MOST_STREAM_KEYS)
         swap = _unit(pair, stream.seed, zipf_stream.SWAP) < F.lit(float(stream.churn))
         return F.when(swap, partner).otherwise(rank)
 

@@ -42,11 +42,8 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.forecast import forecast
-from partitioning.workload.profile import Profile, Sketch, merge
+from partitioning.workload.profile import HEAVY_SHARE, Profile, Sketch
 
-#: Part of a channel's fair load from which on a key is heavy. Lower: more keys can be placed by
-#: name, and sketches and profiles grow.
-HEAVY_SHARE = 0.01
 #: Slack for a sum of floats, which may differ in its last digits.
 _ROUNDING = 1 + 1e-9
 
@@ -81,17 +78,17 @@ def learn(
     events = read_events(spark, spec)
     check_key(events, spec, key)
     sketches, window = _window(table, epoch, events, end, relearn)
-    chance = 0.0
-    if spec.decay is None:
-        merged = merge(sketches)
-    else:
-        ahead = forecast(sketches, None if spec.decay == "auto" else spec.decay)
-        merged, chance = ahead.sketch, ahead.chance(epoch.function)
-        sure = "" if len(ahead.errors) else ", uncertain: one day with load is no series"
-        say(f"forecast from {len(sketches)} days, decay {ahead.decay:g}{sure}")
+    ahead = forecast(sketches, spec.decay)
+    merged = ahead.sketch
+    if spec.decay is not None:
+        say(f"forecast from {len(sketches)} days, decay {ahead.decay:g}")
+    if ahead.uncertain:
+        say(f"uncertain: {ahead.uncertain}")
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
     weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
-    return weight.onto(merged, key, window, chance), weight.versions
+    profile = weight.onto(merged, key, window)
+    profile = replace(profile, chance=ahead.chance(epoch.function), uncertain=ahead.uncertain)
+    return profile, weight.versions
 
 
 def _window(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -29,6 +30,7 @@ from evenkeel_spark.tables.delta.vacuum import keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows.applied_windows import renew
 from partitioning.errors import EvenkeelError, FenceError
+from partitioning.function.sql import quoted
 
 #: Part of a channel's rows that are deleted, above which its files are rewritten. Higher: fewer
 #: rewrites, and reads that skip more hidden rows.
@@ -37,6 +39,8 @@ DELETED_SHARE = 0.1
 FILE_BYTES = 1 << 30
 #: Age in hours above which an unfinished file is of a killed write, and is removed.
 TORN_HOURS = 24
+#: Terms of a predicate in one OPTIMIZE. More: a longer statement to parse; fewer: more commits.
+TERMS = 200
 #: Settings to sort by slot as finely as possible. Delta's defaults spread rows randomly in a file.
 _SORTED = {
     "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
@@ -45,8 +49,8 @@ _SORTED = {
 }
 
 
-def channels_to_rewrite(files: DataFrame) -> DataFrame:
-    """Find channels with more files than they fill, or with many deleted rows.
+def partitions_to_rewrite(files: DataFrame) -> DataFrame:
+    """Find partitions with more files than they fill, or with many deleted rows.
 
     Parameters
     ----------
@@ -54,30 +58,63 @@ def channels_to_rewrite(files: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One column, channel.
+    One column, partition.
     """
     deleted = F.sum("deleted") > F.sum("rows") * DELETED_SHARE
     many = F.count(F.lit(1)) > 1 + 2 * F.floor(F.sum("size") / FILE_BYTES)
     return (
-        files.groupBy(state.CHANNEL)
+        files.groupBy("partition")
         .agg(many.alias("many"), deleted.alias("holes"))
         .where("many OR holes")
-        .select(state.CHANNEL)
+        .select("partition")
     )
 
 
 def optimize(spark: SparkSession, path: str) -> int:
-    """Rewrite the channels that need it, sorted by slot. Return how many."""
-    channels = sorted(r[0] for r in channels_to_rewrite(state.files(spark, path)).collect())
-    if channels:
-        chosen = ", ".join(map(str, channels))
+    """Rewrite the partitions that need it, sorted by slot. Return how many.
+
+    A partition is a channel, unless a team's own table keeps partitions of its own below it.
+    """
+    found = [dict(r[0]) for r in partitions_to_rewrite(state.files(spark, path)).collect()]
+    terms = _predicates(spark, path, found)
+    for start in range(0, len(terms), TERMS):
+        chosen = terms[start : start + TERMS]
         sorting = own_session(spark, _SORTED)
         with commits.commit_session(sorting, None, None, {"step": "maintain"}) as own:
             own.sql(
-                f"OPTIMIZE {state.sql_name(path)} WHERE {state.CHANNEL} IN ({chosen}) "
+                f"OPTIMIZE {state.sql_name(path)} WHERE {' OR '.join(chosen)} "
                 f"ZORDER BY ({state.SLOT})"
             )
-    return len(channels)
+    return len(found)
+
+
+def _predicates(
+    spark: SparkSession, path: str, partitions: Iterable[dict[str, str | None]]
+) -> list[str]:
+    """Write SQL for partitions: one term for all channels with the same other values."""
+    names = {inside: name for name, inside in state.names_in_files(spark, path).items()}
+    types = {f.name: f.dataType.simpleString() for f in state.schema(spark, path)}
+    channels = defaultdict[tuple[str, ...], list[int]](list)
+    for values in partitions:
+        named = {names[inside]: value for inside, value in values.items()}
+        channel = named.pop(state.CHANNEL)
+        below = tuple(_equals(name, value, types[name]) for name, value in named.items())
+        # The constraint admits no row without a channel.
+        if channel is not None:
+            channels[below].append(int(channel))
+    found = []
+    for below, those in sorted(channels.items()):
+        chosen = f"{state.CHANNEL} IN ({', '.join(map(str, sorted(those)))})"
+        found.append(f"({' AND '.join([chosen, *below])})")
+    return found
+
+
+def _equals(column: str, value: str | None, kind: str) -> str:
+    """Write SQL that a partition column has a value, which Delta's log holds as text."""
+    if value is None:
+        return f"{quoted(column)} IS NULL"
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{quoted(column)} = CAST('{escaped}' AS {kind})"
 
 
 def maintain(spark: SparkSession, table: Table) -> None:

@@ -20,6 +20,7 @@ from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import about
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.preflight import check_ours
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import Plan
@@ -164,7 +165,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
     FenceError : it has none of them, or one of another epoch, or another plan has added them
     """
     path = migration.path(name)
-    state.check_owner(spark, path, migration.table.spec.table)
+    check_ours(spark, migration.table.spec, name)
     found = {
         n: sql for n, sql in constraints.of(spark, path).items() if n.startswith(constraints.OURS)
     }

@@ -12,16 +12,18 @@ from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.registry.verdict import ROLL_BACK, newest_attempt, next_attempt
+from evenkeel.registry.verdict import ROLL_BACK, begin_attempt, newest_attempt
 from evenkeel_spark.migration.fence import Migration, crash_point, fence, our_commits, published
 from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.delta.preflight import check_comparable
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
+from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import shared_keys
 
 STEP = "migrate"
@@ -47,6 +49,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
             check_mergeable(spark, migration.table.spec)
         throttle = Throttle(spark, migration)
         if all(s == {migration.old} for s in stands.values()):
+            check_one_row_a_key(spark, migration)
             check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
         for name in names:
@@ -73,8 +76,9 @@ def clear_rolled_back(migration: Migration) -> Migration:
     """Let a run that was rolled back move rows again, as its next attempt.
 
     An attempt that was running when roll_back began stops at its next fence, because its number is
-    no longer the newest. The results of verify are removed first, and the number is written last.
-    So publish can never take old results for new ones.
+    no longer the newest. Who begins the new attempt clears the results of the one before, which
+    pages would show. verify.json names its attempt, so publish never takes old results for new
+    ones.
 
     Raises
     ------
@@ -86,10 +90,11 @@ def clear_rolled_back(migration: Migration) -> Migration:
         return replace(migration, attempt=newest.number)
     if not newest.ended:
         raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
-    run.verify.remove()
-    run.gate_tables.remove()
-    run.migration.remove()
-    next_attempt(run, digest, newest.number)
+    crash_point("beginning")
+    if begin_attempt(run, digest, newest.number + 1):
+        run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+        run.verify.remove()
+        run.gate_tables.remove()
     return replace(migration, attempt=newest.number + 1)
 
 
@@ -149,6 +154,28 @@ def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) 
             migration.run.url,
             "Nothing was moved: plan again, or raise the budget",
         )
+
+
+def check_one_row_a_key(spark: SparkSession, migration: Migration) -> None:
+    """Refuse a team's table that has got duplicates: verify would send all that moved back.
+
+    Raises
+    ------
+    InputError : a key has several rows where the spec says one
+    """
+    for name, part in migration.table.spec.state.items():
+        if part.rows != "one":
+            continue
+        rows, _ = state.read_newest(spark, part.path)
+        if found := duplicate_keys(rows, migration.before):
+            keys = ", ".join(quoted(c) for c in migration.table.spec.key)
+            raise InputError(
+                f"expected one row a key, found {found:,} keys with several; nothing was moved",
+                f"{name} ({part.path})",
+                f"Find them by SELECT {keys} FROM {state.sql_name(part.path)} GROUP BY {keys} "
+                "HAVING count(1) > 1, and remove what is too many; or release the table, and adopt "
+                "it with rows: many",
+            )
 
 
 def table_record(

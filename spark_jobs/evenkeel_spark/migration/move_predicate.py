@@ -12,7 +12,7 @@ from partitioning.function.sql import channel_sql
 
 #: Most slots that an UPDATE's condition lists one by one. Parquet skips row groups without them
 #: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and Spark hashes no other rows.
-LISTED = 1000
+LISTED_SLOTS = 1000
 #: Most ranges that cover more slots than that. They only save reading, and more of them cost more
 #: than they save: the JVM interprets a generated filter of more than some thousand bytes of code.
 RANGES = 12
@@ -59,7 +59,7 @@ def moved_sql(
 
 def _slots_sql(slots: np.ndarray) -> str:
     """Return SQL that is true for rows of these slots, and may be true for others."""
-    if len(slots) <= LISTED:
+    if len(slots) <= LISTED_SLOTS:
         return f"{state.SLOT} IN ({', '.join(map(str, slots.tolist()))})"
     ranges = slot_ranges(slots)
     return " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)

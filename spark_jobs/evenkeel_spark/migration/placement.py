@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -27,7 +28,8 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
-from partitioning.errors import FenceError
+from evenkeel_spark.tables.delta.preflight import check_ours
+from partitioning.errors import EvenkeelError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import among_sql, channel_sql, hash_sql, quoted, slot_sql
@@ -49,7 +51,7 @@ ROW_OPERATIONS = (
     "VACUUM END",
 )
 #: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
-MOST_KEYS = 10_000
+MOST_LISTED_KEYS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,7 @@ class Placement:
 
     @property
     def path(self) -> str:
+        """Path of the state table."""
         return self.spec.state[self.name].path
 
     @property
@@ -106,7 +109,7 @@ class Placement:
         """Move every row where the function says, and leave only its constraint on the table.
 
         Writers by another function are refused from the first commit on. So the rows that are
-        elsewhere are a finite number, whoever writes.
+        elsewhere are a finite number, even while others write.
 
         Raises
         ------
@@ -114,11 +117,10 @@ class Placement:
             since this was decided; or other writers never let us commit
         """
         wanted, rule = constraints.epoch_name(self.function.epoch), constraints.rule(self.function)
+        crash_point("deciding to repair")
         stands = constraints.of(self.spark, self.path)
         if wanted not in stands or not constraints.same_sql(stands[wanted], rule):
-            self._put(REPAIRING, rule)
-            # Write, then look: whoever decides from here on sees that this repairs.
-            self.check()
+            self._begin(rule)
             crash_point("repairing")
             self._drop_all_but(REPAIRING)
             while True:
@@ -135,7 +137,7 @@ class Placement:
                         f"Find them by SELECT * FROM {state.sql_name(self.path)} WHERE NOT ({rule})"
                         "; delete or correct them, and run this again",
                     )
-            self._put(wanted, rule, version)
+            self._finish(wanted, rule, version)
         crash_point("repaired")
         self._drop_all_but(wanted)
 
@@ -170,7 +172,7 @@ class Placement:
     def _several(self) -> Hashes | None:
         """Return the whole keys that have several rows, and split keys that have two on a channel.
 
-        None: there are more than MOST_KEYS.
+        None: there are more than MOST_LISTED_KEYS.
         """
         f, h = self.function, hash_sql(self.function.key)
         keys = ", ".join(quoted(c) for c in self.spec.key)
@@ -178,9 +180,9 @@ class Placement:
         found = self.spark.sql(
             f"SELECT DISTINCT {h} FROM {state.sql_name(self.path)} GROUP BY {keys} "
             f"HAVING count(1) > IF({split}, count(DISTINCT {state.CHANNEL}), 1) "
-            f"LIMIT {MOST_KEYS + 1}"
+            f"LIMIT {MOST_LISTED_KEYS + 1}"
         ).collect()
-        if len(found) > MOST_KEYS:
+        if len(found) > MOST_LISTED_KEYS:
             return None
         return np.sort(np.array([row[0] for row in found], dtype=np.int64))
 
@@ -216,12 +218,32 @@ class Placement:
         rows = state.read_version(self.spark, self.path, version)
         return rows.where(f"NOT coalesce({rule}, false)").isEmpty()
 
-    def _put(self, name: str, rule: str, since: int | None = None) -> None:
-        """Add a constraint without a scan; no constraint may have changed since a version."""
+    def _begin(self, rule: str) -> None:
+        """Put the repair's own constraint on the table, in the state that was decided on.
+
+        It writes, then looks: each job that decides from here on sees that this repairs. If one
+        decided otherwise meanwhile, the constraint is taken back, for nobody else would drop it.
+        """
+
+        def once() -> bool:
+            stands = self._stands()
+            with self._commit() as own:
+                return constraints.put(own, self.path, REPAIRING, rule, stands, self.check)
+
+        fresh = retry_on_conflict(self.spark, once, self.where)
+        crash_point("opening repair")
+        try:
+            self.check()
+        except EvenkeelError:
+            if fresh:
+                back = partial(constraints.take_back, self._commit, self.path, REPAIRING)
+                retry_on_conflict(self.spark, back, self.where)
+            raise
+
+    def _finish(self, name: str, rule: str, since: int) -> None:
+        """Add the epoch's constraint without a scan; only rows may have changed since a version."""
 
         def unchanged() -> None:
-            if since is None:
-                return
             self._stands(REPAIRING)
             for commit in commits.history_since(self.spark, self.path, since):
                 if commit.operation not in ROW_OPERATIONS:
@@ -253,16 +275,18 @@ class Placement:
         while retry_on_conflict(self.spark, once, self.where):
             pass
 
-    def _stands(self, needed: str) -> set[str]:
+    def _stands(self, needed: str | None = None) -> set[str]:
         """Return the names of our constraints on the table.
 
         Raises
         ------
         FenceError : the needed one is missing, or one is there that this does not know of
+        InputError : the table was released meanwhile
         """
+        check_ours(self.spark, self.spec, self.name)
         stands = constraints.our_constraints(self.spark, self.path)
         known = {*self.seen, REPAIRING, constraints.epoch_name(self.function.epoch)}
-        if needed not in stands or not stands <= known:
+        if needed not in (None, *stands) or not stands <= known:
             raise FenceError(
                 f"stands under {', '.join(sorted(stands)) or 'no constraint'} by now: another run "
                 "has changed it since this began to repair",

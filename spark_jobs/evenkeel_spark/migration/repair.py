@@ -27,8 +27,8 @@ STEP = "repair"
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What is wrong with a state table, and which of our constraints it has."""
+class TableFault:
+    """Hold what is wrong with a state table, and which of our constraints it has."""
 
     name: str
     stands: frozenset[str]
@@ -36,8 +36,8 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
-    """What a repair brings the tables to.
+class RepairTarget:
+    """Hold what a repair brings the tables to.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Decision:
     function: PartitioningFunction
 
 
-def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Finding]:
+def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[TableFault]:
     """Bring the state tables to the current epoch. It can be killed anywhere and run again.
 
     Parameters
@@ -61,7 +61,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Fin
 
     Returns
     -------
-    What was wrong with each table.
+    The faults of each table.
 
     Raises
     ------
@@ -85,24 +85,25 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Fin
     if dry_run:
         return findings
     if not _settle(decided):
-        # A run was decided to publish since `_decide` looked.
+        # A run was decided to publish, or began another attempt, since `_decide` looked.
         return repair(spark, table)
     for placement in placements:
         placement.bring()
     if decided.forward is not None:
         _publish(spark, table, decided.forward)
     for migration in decided.runs:
-        if _verdict(migration) == ROLL_BACK:
-            number = newest_attempt(migration.run, migration.plan.digest).number
-            mark(migration.run, migration.plan.digest, number, done=True)
+        # The attempt that was decided on: a later one may be half-way back by now.
+        run, digest, number = migration.run, migration.plan.digest, migration.attempt
+        if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
+            mark(run, digest, number, done=True)
     return findings
 
 
-def _decide(spark: SparkSession, table: Table) -> Decision:
+def _decide(spark: SparkSession, table: Table) -> RepairTarget:
     current = table.epoch()
     runs = _unfinished(spark, table, current)
     forward = next((m for m in runs if _verdict(m) == PUBLISH), None)
-    return Decision(runs, forward, current.function if forward is None else forward.after)
+    return RepairTarget(runs, forward, current.function if forward is None else forward.after)
 
 
 def _check_decision(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
@@ -117,7 +118,7 @@ def _check_decision(spark: SparkSession, table: Table, function: PartitioningFun
         )
 
 
-def _tell(decided: Decision, findings: list[Finding], what: str) -> None:
+def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
     """Say what is wrong, and what is done, or would be."""
     epoch = decided.function.epoch
     if not findings and decided.forward is None:
@@ -134,16 +135,18 @@ def _tell(decided: Decision, findings: list[Finding], what: str) -> None:
         say(f"{finding.name}: {what} brought to epoch {epoch}")
 
 
-def _settle(decided: Decision) -> bool:
-    """Have every run roll back that is not decided; False if one has been decided to publish.
+def _settle(decided: RepairTarget) -> bool:
+    """Have every run roll back that is not decided; False if the decision is out of date.
 
     Two runs may be decided to publish. The one that moved rows last goes forward, and with its
     epoch the other's plan has ended.
     """
     for migration in decided.runs:
-        number = newest_attempt(migration.run, migration.plan.digest).number
-        if settle(migration.run, migration.plan.digest, number, ROLL_BACK) != PUBLISH:
-            mark(migration.run, migration.plan.digest, number, done=False)
+        run, digest, number = migration.run, migration.plan.digest, migration.attempt
+        if newest_attempt(run, digest).number != number:
+            return False
+        if settle(run, digest, number, ROLL_BACK) != PUBLISH:
+            mark(run, digest, number, done=False)
         elif decided.forward is None:
             return False
     return True
@@ -151,7 +154,7 @@ def _settle(decided: Decision) -> bool:
 
 def _look(
     spark: SparkSession, table: Table, name: str, function: PartitioningFunction
-) -> Finding | None:
+) -> TableFault | None:
     """Say what is wrong with a state table; None: the function's constraint is its only one."""
     path = table.spec.state[name].path
     found = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
@@ -163,7 +166,7 @@ def _look(
         wrong = f"stands under {stand}; expected {wanted} alone"
     else:
         return None
-    return Finding(name, frozenset(found), wrong)
+    return TableFault(name, frozenset(found), wrong)
 
 
 def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migration]:
@@ -171,7 +174,7 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
 
     A migration ends when its epoch is published, or when its rollback is done.
     """
-    found: dict[str, Migration] = {}
+    found: dict[str, Migration | None] = {}
     for name, part in table.spec.state.items():
         known = current.tables.get(name)
         since = -1 if known is None else known.version
@@ -181,23 +184,20 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
             digest, run = commit.meta.get("digest"), commit.meta.get("run")
             if not digest or not run or digest in found:
                 continue
-            migration = _migration(table, str(run), str(digest))
-            if migration is None or migration.plan.parent_digest != current.function.digest:
-                continue
-            newest = newest_attempt(migration.run, migration.plan.digest)
-            if not (newest.verdict == ROLL_BACK and newest.ended):
-                found[str(digest)] = migration
-    return list(found.values())
+            found[str(digest)] = _migration(table, str(run), str(digest))
+    return [m for m in found.values() if m and m.plan.parent_digest == current.function.digest]
 
 
 def _migration(table: Table, run: str, digest: str) -> Migration | None:
-    """Read the plan with that digest; None: its run's folder no longer has it."""
+    """Read the plan with that digest; None: its folder no longer has it, or it was rolled back."""
     try:
         if read_plan(table.registry.run(run)).digest != digest:
             return None
-        return approved_migration(table, run, digest)
+        migration = approved_migration(table, run, digest)
+        newest = newest_attempt(migration.run, digest)
+        return None if newest.verdict == ROLL_BACK and newest.ended else migration
     except (DamagedError, FenceError, InputError) as error:
-        say(f"run {run}: its plan cannot be used, and the tables go back: {error}")
+        say(f"run {run}: its files cannot be used, and it does not go forward: {error}")
         return None
 
 

@@ -25,7 +25,7 @@ from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 
@@ -41,9 +41,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
 
     Raises
     ------
-    FenceError : a table has none of our constraints, or one of this plan's with another
-        expression, or writers that use the new epoch's function do not stop; or the run was about
-        to publish and a table is not sealed any more
+    FenceError : a table has none of our constraints, or one of this plan's with another expression.
+        Or its history does not tell whose its constraint is. Or writers that use the new epoch's
+        function do not stop. Or the run was about to publish, and a table is not sealed any more
     """
     if decided(migration):
         return {}
@@ -98,6 +98,7 @@ def _roll_back_table(
     if not (stands := constraints.our_constraints(spark, undo.path)):
         # This raises the error that says what to do.
         existing_constraints(spark, migration, name)
+    _check_owner_known(spark, migration, name)
     if not owned(spark, migration, name):
         if stands != {migration.old}:
             say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
@@ -116,6 +117,31 @@ def _roll_back_table(
         undo.where,
         "Pause the writers that use it, then roll back again",
     )
+
+
+def _check_owner_known(spark: SparkSession, migration: Migration, name: str) -> None:
+    """Refuse a table under a constraint of this plan's kind, if no commit tells whose it is.
+
+    Its log was cleaned up, or it is a clone. To leave it alone could leave it under an epoch that
+    is never published.
+
+    Raises
+    ------
+    FenceError : advises repair, which goes by the registry alone
+    """
+    path = migration.path(name)
+    stands = constraints.our_constraints(spark, path)
+    if migration.plan.run and migration.moving in stands:
+        return
+    if not stands & {migration.moving, migration.new}:
+        return
+    if commits.owner(spark, path, migration.plan.tables[name]) is None:
+        raise FenceError(
+            f"stands under {', '.join(sorted(stands))}, and no commit of its history tells which "
+            "plan brought it there",
+            f"{name} ({path})",
+            constraints.mend(migration.table.spec.table),
+        )
 
 
 def _fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, set[str]]:

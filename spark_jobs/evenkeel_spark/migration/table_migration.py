@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -32,6 +31,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.commits import WriteResult, undisturbed
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -74,6 +74,7 @@ class TableMigration:
 
     @property
     def path(self) -> str:
+        """Path of the state table."""
         return self.migration.path(self.name)
 
     @property
@@ -228,7 +229,7 @@ class TableMigration:
             meta = self.migration.meta(self.step)
             with exact(self.where), commits.commit_session(self.spark, app, version, meta) as own:
                 row = own.sql(statement).first()
-        except (PySparkException, Py4JJavaError) as error:
+        except SPARK_ERRORS as error:
             if constraints.REFUSED not in str(error):
                 raise
             raise FenceError(

@@ -12,8 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import tables_gate
@@ -36,6 +34,7 @@ from evenkeel_spark.tables.delta.checksums import (
     total_content,
 )
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -70,9 +69,10 @@ def measure_table(
     versions = {v: spark.read.format("delta").option("versionAsOf", v).load(path) for v in wanted}
     shared = shared_keys(migration.before, migration.after)
     width = width_sql(migration.table.spec.state[name])
-    text = text_sql(versions[newest].schema, wide_columns(migration.table.spec.state[name]))
+    wide = wide_columns(migration.table.spec.state[name])
+    # An append may have added a column: each version is read by its own columns.
     channels = {
-        v: channel_contents(rows, migration.after, shared, width, text)
+        v: channel_contents(rows, migration.after, shared, width, text_sql(rows.schema, wide))
         for v, rows in versions.items()
     }
     totals = {v: total_content(found.values()) for v, found in channels.items()}
@@ -221,6 +221,7 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
     record = VerifyRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,
+        attempt=migration.attempt,
         tables={n: state.table_version(spark, migration.path(n)) for n in names},
     )
     migration.run.verify.write(record)
@@ -280,7 +281,7 @@ def _readable(migration: Migration, name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         if "RETENTION_DURATION" not in str(error):
             raise
         raise DamagedError(

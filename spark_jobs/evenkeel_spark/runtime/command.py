@@ -11,9 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from evenkeel.registry.job_error import leave_error
 from evenkeel.registry.store_errors import DeniedError
 from evenkeel.spec.loading import find_spec, load_spec
@@ -22,6 +19,7 @@ from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.filesystem import denied
 from evenkeel_spark.tables.delta.preflight import check_log_store
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError
 
 if TYPE_CHECKING:
@@ -103,7 +101,7 @@ def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
         # Another writer won, so Delta has committed nothing of the losing write.
         first = str(error).strip().splitlines()[0]
         return FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
-    if isinstance(error, Py4JJavaError | PySparkException) and (why := denied(error)) is not None:
+    if isinstance(error, SPARK_ERRORS) and (why := denied(error)) is not None:
         return DeniedError("used", why, table.spec.table if table else None)
     return None
 

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JJavaError
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from evenkeel.extras import TESTED_DELTA, TESTED_SPARK, check_one_pyspark, delta_package
 from evenkeel_spark.tables.delta.write_session import _RESULTS
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import DOCTOR, SetupError, UnreachableError
 
 #: The first release that can do what the jobs need, with Delta built for it.
@@ -49,6 +48,9 @@ def session(name: str, **extra: str) -> SparkSession:
     SetupError : Delta is not on the class path, pyspark is of two versions, or Spark is too old
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
+    # A client of Spark Connect has neither.
+    from pyspark import SparkConf, SparkContext
+
     check_one_pyspark(pyspark.__file__)
     # Only a conf that is made beside a running JVM has the settings of spark-submit.
     SparkContext._ensure_initialized()
@@ -65,8 +67,8 @@ def session(name: str, **extra: str) -> SparkSession:
     _check_delta(SparkContext._jvm)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    except Py4JJavaError as error:
-        cause = str(error.java_exception).partition("\n")[0][:200]
+    except JAVA_ERRORS as error:
+        cause = java_cause(error)[:200]
         raise UnreachableError(
             f"Spark could not be started ({cause})",
             f"master {conf.get('spark.master')}",

@@ -18,6 +18,7 @@ from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, Row
 from evenkeel.runs.timings import pace
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel.watch.mitigation import batches_left, leave, mitigated, owners, reason, under_way
 from evenkeel.watch.state import Decided, Watched, new_watch
@@ -27,12 +28,13 @@ from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.inputs import decision, profile_of, weighed
-from evenkeel_spark.watching.micro_batch import Measured, measure_batch, need_watch
+from evenkeel_spark.watching.micro_batch import MeasuredBatch, measure_batch, need_watch
 from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
 from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
 from partitioning.watch.act_or_wait import bytes_back
-from partitioning.watch.mitigation import Batch, Limits
+from partitioning.watch.mitigation import Limits, MicroBatch, Weights
 from partitioning.workload.profile import Profile
 
 
@@ -119,7 +121,7 @@ def _newest(
     spark: SparkSession,
     table: Table,
     known: Watched,
-    newest: Measured,
+    newest: MeasuredBatch,
     routed: Epoch,
     limits: Limits,
     run: str,
@@ -141,28 +143,19 @@ def _newest(
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     profile, versions = profile_of(spark, table, current, newest.sketch, decided)
-    shared = {key for key in after.watch.begun(known.watch) if after.watch.spread[key].helpers}
+    shared = {
+        key for key in after.watch.keys_placed_since(known.watch) if after.watch.spread[key].helpers
+    }
     if shared:
         limits = _affordable(table, limits, profile, shared)
         seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
         if not decided:
             return replace(seen, outcome=f"{count}, nothing to decide: copies take too long")
     weights = owners(decided, after.watch)
-    named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
-    why = reason(
-        newest.number,
-        after.watch,
-        decided,
-        channel=lambda c: current.function.channels[c].name,
-        key=lambda h: named.get(h, str(h)),
-    )
+    why = _why(newest, after, decided, current.function)
     function = mitigated(current.function, weights, newest.number, row)
-    listed = np.concatenate([f.explicit_keys for f in (current.function, function)])
-    known_of = profile.listing(np.unique(listed))
-    size = float(sum(m.bytes for m in moves_between(current.function, function, known_of)))
-    # Only a mitigation that begins now is weighed, and it must be able to go back later.
-    begins = bool(after.watch.begun(known.watch))
-    back = bytes_back(current.function, function, known_of) if begins else 0.0
+    begins = bool(after.watch.keys_placed_since(known.watch))
+    size, back = _bytes_there_and_back(current.function, function, profile, begins)
     waiting = None
     if begins:
         waiting = weighed(table, known, after, profile, size, back, limits, now)
@@ -170,11 +163,8 @@ def _newest(
         why = f"{why}; {waiting}"
         if waiting.cheaper:
             return replace(seen, outcome=f"not now: {why}")
-    most = plan_budget(spec.budget)
-    if most is not None and max(size, back) > most + 0.5:
-        way = "" if size > most + 0.5 else " to hand it back"
-        over = f"{size if not way else back:,.0f} bytes would move{way}"
-        over = f"{over}, the budget is {spec.budget:,}"
+    over = _over_budget(spec, size, back)
+    if over is not None:
         return replace(seen, outcome=f"not now: {why}; {over}")
     folder = table.registry.run(run)
     leave(folder, newest.number, weights, why)
@@ -188,11 +178,51 @@ def _newest(
     return replace(seen, decided=done, outcome=why)
 
 
-def _batch(measured: Measured, routed: Epoch) -> Batch:
+def _why(
+    newest: MeasuredBatch,
+    after: Watched,
+    decided: dict[int, Weights],
+    function: PartitioningFunction,
+) -> str:
+    """Return the reason of a decision in words, with the names of keys and channels."""
+    named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
+    return reason(
+        newest.number,
+        after.watch,
+        decided,
+        channel=lambda c: function.channels[c].name,
+        key=lambda h: named.get(h, str(h)),
+    )
+
+
+def _bytes_there_and_back(
+    current: PartitioningFunction, function: PartitioningFunction, profile: Profile, begins: bool
+) -> tuple[float, float]:
+    """Return the bytes that a decision moves, and those that handing its keys back moves.
+
+    Only a mitigation that begins now must be able to go back later: for others these are 0.
+    """
+    listed = np.concatenate([f.explicit_keys for f in (current, function)])
+    known = profile.listing(np.unique(listed))
+    size = float(sum(m.bytes for m in moves_between(current, function, known)))
+    return size, bytes_back(current, function, known) if begins else 0.0
+
+
+def _over_budget(spec: TableSpec, size: float, back: float) -> str | None:
+    """Return in words by what a decision exceeds the spec's budget; None: it does not."""
+    most = plan_budget(spec.budget)
+    if most is None or max(size, back) <= most + 0.5:
+        return None
+    way = "" if size > most + 0.5 else " to hand it back"
+    moves = f"{size if not way else back:,.0f} bytes would move{way}"
+    return f"{moves}, the budget is {spec.budget:,}"
+
+
+def _batch(measured: MeasuredBatch, routed: Epoch) -> MicroBatch:
     sketch = measured.sketch
     keys = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
     none = np.zeros(len(measured.loads))
-    return Batch(measured.number, routed.number, measured.loads, none, keys)
+    return MicroBatch(measured.number, routed.number, measured.loads, none, keys)
 
 
 def _limits(table: Table, now: datetime) -> Limits:

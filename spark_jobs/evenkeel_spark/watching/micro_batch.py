@@ -29,11 +29,11 @@ from partitioning.function.sql import channel_sql, quoted
 from partitioning.workload.profile import Floats, Sketch
 
 #: Part of a channel's fair load from which on a key is watched. Lower: more keys are remembered.
-HEAVY_SHARE = 0.1
+WATCHED_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredBatch:
     """A micro-batch: its number, its sketch, and the load of each channel, float64 (N,)."""
 
     number: int
@@ -43,7 +43,7 @@ class Measured:
 
 def measure_batch(
     events: DataFrame, spec: TableSpec, function: PartitioningFunction, number: Column
-) -> list[Measured]:
+) -> list[MeasuredBatch]:
     """Measure the micro-batches in `events`, in order, as `function` routes them.
 
     Parameters
@@ -58,7 +58,7 @@ def measure_batch(
     InputError : as for `sketch_days`
     """
     listed = np.union1d(function.explicit_keys, function.split.keys)
-    share = HEAVY_SHARE / len(function.channels)
+    share = WATCHED_SHARE / len(function.channels)
     passes = Passes(function.key, len(function.slots), share, listed)
     sketches = sketch_days(events, spec, passes, number)
     load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
@@ -75,7 +75,7 @@ def measure_batch(
     loads = {n: np.zeros(len(function.channels)) for n in sketches}
     for n, c, value in zip(numbers.tolist(), channels.tolist(), came.tolist(), strict=True):
         loads[n][c] += value
-    return [Measured(n, sketches[n], loads[n]) for n in sorted(sketches)]
+    return [MeasuredBatch(n, sketches[n], loads[n]) for n in sorted(sketches)]
 
 
 def need_watch(spec: TableSpec) -> Watching:

@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError
 
 RESTORE, CLONE = "RESTORE", "CLONE"
@@ -125,7 +124,7 @@ def _version_at(spark: SparkSession, path: str, moment: str) -> int | None:
         time = jvm.java.sql.Timestamp.valueOf(moment)
         none = jvm.scala.Option.empty()
         return int(log.history().getActiveCommitAtTime(time, none, True, True, False).version())
-    except (Py4JJavaError, PySparkException):
+    except SPARK_ERRORS:
         return None
 
 

@@ -2,7 +2,7 @@
 
 The table's commits say it, from the newest one back, through each RESTORE and CLONE. If they do
 not, a person must say up to which day the table has all events. Delta's transaction id keeps a
-window from being added to another state than the one that was seen: app
+window from being added to another state than the one that was seen. It has the app
 `evenkeel/TABLE/windows/count`, and as the version one more than the number that was seen. So of all
 windows that have seen one state, only one is added, and Delta skips the others.
 """
@@ -24,7 +24,7 @@ from evenkeel_spark.windows.ancestry import UnknownError
 from partitioning.errors import InputError
 
 #: Seconds of a day.
-DAY = 86_400
+DAY_SECONDS = 86_400
 #: Part of `keep` after which `renew` notes again, and number of commits since. Lower: more commits
 #: without rows. The part must be well below 1, because Delta cleans the log up after `keep` days.
 RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
@@ -56,8 +56,8 @@ def waiting(
 
     Raises
     ------
-    InputError : the window overlaps one that is in, and is not that very one; or it leaves out
-        days, which could never be applied later; or nothing tells what is in a table
+    InputError : the window overlaps another one that is in. Or it leaves out days, which could
+        never be applied later. Or nothing tells what is in a table
     """
     spec = table.spec
     found = {name: applied(spark, table, name) for name in spec.state}
@@ -106,7 +106,7 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
     count, day = commits.windows_count(spark, path, whose), commits.day_id(spark, path, whose)
     version = state.table_version(spark, path)
     try:
-        found = window_commits.told(spark, path, version)
+        found = window_commits.committed_windows(spark, path, version)
         unheard = not count and day is None and found.back is None
         if found.until is None and unheard and table.registry.files.window_ends():
             raise UnknownError("its commits name no window")
@@ -169,7 +169,7 @@ def check_applied(
 def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
     """Note that state tables hold all events before a day, and none after, as a person says.
 
-    Records of later windows are removed from the registry: these are in the tables no more.
+    Records of later windows are removed from the registry where these are in no table any more.
 
     Raises
     ------
@@ -183,15 +183,18 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
         path = spec.state[name].path
         count = commits.windows_count(spark, path, spec.table)
         version = state.table_version(spark, path)
-        known = window_commits.sure(spark, path, version)
+        known = window_commits.find_committed_windows(spark, path, version)
         _check_same(known, day, name, path)
         if known is None or known.back is not None:
             note(spark, spec, name, day, version, count)
-            known = window_commits.sure(spark, path, state.table_version(spark, path))
+            known = window_commits.find_committed_windows(
+                spark, path, state.table_version(spark, path)
+            )
             _check_same(known, day, name, path)
             say(f"{name}: holds all events before {day}")
+    newest = window_commits.newest_end(spark, [part.path for part in spec.state.values()])
     for end in table.registry.files.window_ends():
-        if end > day:
+        if newest is not None and end > newest:
             table.registry.files.window(end).remove()
 
 
@@ -207,16 +210,19 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
 
     Returns
     -------
-    What was done, in words.
+    The work that was done, in words.
     """
     spec, done = table.spec, []
     for name, part in spec.state.items():
         count = commits.windows_count(spark, part.path, spec.table)
         version = state.table_version(spark, part.path)
-        known = window_commits.sure(spark, part.path, version)
+        known = window_commits.find_committed_windows(spark, part.path, version)
         if known is None:
             done.append(f"the commits of {name} do not tell which are in")
-        elif known.commits > RENEW_COMMITS or now - known.moment > RENEW_SHARE * spec.keep * DAY:
+        elif (
+            known.commits > RENEW_COMMITS
+            or now - known.moment > RENEW_SHARE * spec.keep * DAY_SECONDS
+        ):
             note(spark, spec, name, known.until, version, count)
             done.append(f"noted again that {name} has those up to {known.until}")
     return "; ".join(done) or "the commits tell which are in"
@@ -242,7 +248,9 @@ def note(
         nothing.write.format("delta").mode("append").save(path)
 
 
-def _check_same(known: window_commits.Told | None, day: date, name: str, path: str) -> None:
+def _check_same(
+    known: window_commits.CommittedWindows | None, day: date, name: str, path: str
+) -> None:
     if known is not None and known.until != day:
         raise InputError(
             f"its commits tell that windows are applied up to {known.until}, not {day}",

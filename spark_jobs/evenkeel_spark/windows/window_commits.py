@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from evenkeel_spark.windows.ancestry import UnknownError, ancestors, replaces
 _STEPS = ("apply_window", "bootstrap", "holds_until")
 
 
-class Told(NamedTuple):
-    """What the commits of a table tell of its windows.
+class CommittedWindows(NamedTuple):
+    """Hold what the commits of a table tell of its windows.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     moment: float
 
 
-def told(spark: SparkSession, path: str, version: int) -> Told:
+def committed_windows(spark: SparkSession, path: str, version: int) -> CommittedWindows:
     """Read from the commits up to a version which windows are in the table.
 
     Delta's transaction ids do not count: they survive a RESTORE that the log has forgotten.
@@ -49,18 +49,32 @@ def told(spark: SparkSession, path: str, version: int) -> Told:
                 raise UnknownError(f"version {commit.version} of {where} does not say its end")
             end = commit.meta["end"]
             until = None if end is None else date.fromisoformat(end)
-            return Told(until, back, read, commit.timestamp)
+            return CommittedWindows(until, back, read, commit.timestamp)
         if back is None and replaces(commit):
             back = commit.version
     raise AssertionError
 
 
-def sure(spark: SparkSession, path: str, version: int) -> Told | None:
-    """Read the same as `told`; None if the commits do not say it."""
+def find_committed_windows(spark: SparkSession, path: str, version: int) -> CommittedWindows | None:
+    """Read the same as `committed_windows`; None if the commits do not say it."""
     try:
-        return told(spark, path, version)
+        return committed_windows(spark, path, version)
     except UnknownError:
         return None
+
+
+def newest_end(spark: SparkSession, paths: Iterable[str]) -> date | None:
+    """Return the newest day before which any of these tables has all events.
+
+    None: the commits of one do not say it, or no table has a window.
+    """
+    ends: list[date] = []
+    for path in paths:
+        known = find_committed_windows(spark, path, state.table_version(spark, path))
+        if known is None:
+            return None
+        ends += [] if known.until is None else [known.until]
+    return max(ends, default=None)
 
 
 def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -> None:

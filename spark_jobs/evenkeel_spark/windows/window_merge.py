@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,6 +15,7 @@ from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_los
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -28,7 +27,7 @@ _SPLIT, _OWNERS = "_split", "_owners"
 #: Error text of a MERGE that would add the window to each of several rows.
 _SEVERAL = "evenkeel: a key has several rows on one channel"
 #: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
-MOST_KEYS = 10_000
+MOST_MERGED_KEYS = 10_000
 
 
 class SeveralRowsError(FenceError):
@@ -68,10 +67,10 @@ def merge_window(
             its = F.expr(owners_sql(function, state.SLOT))
             # One more row meets copies of channels that were no owners then, but are now.
             every = every.withColumn(_OWNERS, its).withColumn(
-                state.CHANNEL, F.explode(F.concat(its, F.array(F.lit(constraints.NOWHERE))))
+                state.CHANNEL, F.explode(F.concat(its, F.array(F.lit(constraints.NO_CHANNEL))))
             )
             rows = rows.where(~split).unionByName(every, allowMissingColumns=True)
-            new = f"w.{state.CHANNEL} <> {constraints.NOWHERE}"
+            new = f"w.{state.CHANNEL} <> {constraints.NO_CHANNEL}"
             here = f"{here} OR NOT ({new} OR array_contains(w.{_OWNERS}, s.{state.CHANNEL}))"
         # Only split keys meet by channel: a whole key that has moved since would seem new.
         rows = rows.withColumn(_SPLIT, split)
@@ -84,7 +83,7 @@ def merge_window(
         # The key has moved since, or has other owners. The constraint refuses the whole MERGE.
         # Otherwise a sum could be added to each partial row, or a copy could miss the events.
         .whenMatchedUpdate(
-            f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NOWHERE)}
+            f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NO_CHANNEL)}
         )
         .whenMatchedUpdate(
             set={quoted(c): v for c, v in merged_sql(table, "s", "w", types).items()}
@@ -97,7 +96,7 @@ def merge_window(
     with exact(where), constraints.refusing(table.path, function.epoch):
         try:
             merge.execute()
-        except (PySparkException, Py4JJavaError) as error:
+        except SPARK_ERRORS as error:
             if _SEVERAL not in str(error):
                 raise
             raise SeveralRowsError(
@@ -122,7 +121,7 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     keys = _keys(spark, spec, name, function)
     if not len(keys):
         return
-    shared = keys if len(keys) <= MOST_KEYS else None
+    shared = keys if len(keys) <= MOST_MERGED_KEYS else None
     check_nothing_lost(spark, spec, name)
     constraints.check_unchanged(spark, path, function)
     with (
@@ -157,10 +156,10 @@ def _several(
 def _keys(
     spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
 ) -> Hashes:
-    """List the keys that have several rows on one channel, at most one more than MOST_KEYS."""
+    """List keys that have several rows on one channel, at most one more than MOST_MERGED_KEYS."""
     by = ", ".join([state.SLOT, *(quoted(c) for c in spec.key)])
     found = spark.sql(
         f"SELECT DISTINCT {hash_sql(function.key)} FROM {state.sql_name(spec.state[name].path)} "
-        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MOST_KEYS + 1}"
+        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MOST_MERGED_KEYS + 1}"
     )
     return np.sort(np.array([row[0] for row in found.collect()], dtype=np.int64))

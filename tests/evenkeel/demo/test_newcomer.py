@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from evenkeel.local_env import environment
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from tests.project.test_readme import ROOT, TEXT, block
+from tests.support.docs.readme import ROOT, TEXT, block
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 

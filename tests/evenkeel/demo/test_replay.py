@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenkeel.demo import replay
-from evenkeel.demo.flights import FLIGHTS, write_flights
+from evenkeel.demo.flights import FLIGHTS_IN_FILE, write_flights
 from evenkeel.demo.progress import View, summarize
 from evenkeel.demo.schedule import fit
 from evenkeel.demo.spark_worker import SparkWorker
@@ -26,8 +26,8 @@ from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.table import open_table
 from evenkeel_spark.runtime import worker
 from partitioning.errors import DamagedError, InputError
-from tests.evenkeel.pipeline.test_steps import Shop
 from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
 
 WRITER = """
 import json
@@ -45,18 +45,17 @@ if {fail}:
     print("evenkeel: error: the window is empty")
     sys.exit(1)
 sys.path.insert(0, {tests!r})
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Registry, Shop, words_profile
 shop = Shop.__new__(Shop)
 shop.__dict__.update({shop!r})
-from tests.evenkeel.pipeline.test_steps import _profile, Registry
-shop.profile, shop.registry = _profile(seed=hash(asked["window_end"]) % 7), Registry(shop.home)
+shop.profile, shop.registry = words_profile(seed=hash(asked["window_end"]) % 7), Registry(shop.home)
 shop.publish("run-" + asked["window_end"], force=asked["force"])
 """
 
 
 def test_flights_are_typed_and_complete(tmp_path: Path) -> None:
     file = tmp_path / "data" / "flights.parquet"
-    assert write_flights(file) == FLIGHTS
+    assert write_flights(file) == FLIGHTS_IN_FILE
     table = pq.read_table(file)
     assert table.schema.field("time_hour").type == pa.timestamp("us", tz="UTC")
     assert table.schema.field("distance").type == pa.int32()

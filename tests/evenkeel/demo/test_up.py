@@ -26,7 +26,7 @@ from evenkeel.demo.airflow.server import Server, free_port, prepare_home
 from evenkeel.demo.replay import ROOT, alone
 from evenkeel.table import open_table
 from partitioning.errors import InputError
-from tests.evenkeel.pipeline.test_steps import Shop
+from tests.support.worlds.shop import Shop
 
 #: Stands for each of Airflow's processes: it starts one that leaves its group and asks for
 #: patience, as tasks do, and does not listen itself.

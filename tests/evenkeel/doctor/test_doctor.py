@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel import extras
-from evenkeel.doctor import airflow_setup, packages, stores
+from evenkeel.doctor import airflow_setup, command, jars, packages, stores
 from evenkeel.doctor.finding import Finding, Status
 from tests.conftest import World
 
@@ -88,7 +88,7 @@ def test_the_jars_of_delta_are_for_this_spark(
     (tmp_path / "spark-defaults.conf").write_text(conf.format(folder=tmp_path))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    found = packages.delta_jars("4.1.4")
+    found = jars.delta_jars("4.1.4")
     assert found.status is status
     if status is not Status.ok:
         assert "io.delta:delta-spark_4.1_2.13:4.4.0" in found.fix
@@ -127,7 +127,6 @@ def test_a_table_on_s3_needs_a_log_store() -> None:
 
 def test_a_dags_folder_loads_the_tables(tmp_path: Path) -> None:
     folder = airflow_setup.dags_folder
-    assert folder(None).status is Status.wrong
     assert folder(str(tmp_path / "gone")).status is Status.wrong
     (tmp_path / "mine.py").write_text("# load_tables(globals(), '/opt/tables')\n")
     none = folder(str(tmp_path))
@@ -136,16 +135,118 @@ def test_a_dags_folder_loads_the_tables(tmp_path: Path) -> None:
     assert folder(str(tmp_path)).status is Status.ok
 
 
-def test_the_plugin_and_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plugin_is_registered_or_in_the_plugins_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(airflow_setup, "entry_points", lambda group: [])
-    assert airflow_setup.plugin().status is Status.warning
-    airflow = tmp_path / "airflow"
-    monkeypatch.setattr(airflow_setup, "airflow_program", lambda: str(airflow))
-    for code, status in ((0, Status.ok), (1, Status.wrong)):
-        airflow.write_text(f"#!/bin/sh\necho /opt/dags\nexit {code}\n")
-        airflow.chmod(0o755)
-        assert airflow_setup.connection().status is status
-        assert airflow_setup.setting("core", "dags_folder") == (None if code else "/opt/dags")
+    assert airflow_setup.plugin(None).status is Status.warning
+    assert airflow_setup.plugin(str(tmp_path)).status is Status.warning
+    (tmp_path / "evenkeel_plugin.py").touch()
+    assert airflow_setup.plugin(str(tmp_path)).status is Status.ok
+
+
+@pytest.fixture
+def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that stands for the airflow command; each test writes what it says."""
+    program = tmp_path / "airflow"
+    program.touch(0o755)
+    monkeypatch.setattr(airflow_setup, "airflow_program", lambda: str(program))
+    return program
+
+
+def answers(program: Path, text: str, code: int = 0) -> None:
+    stream = 2 if code else 1
+    program.write_text(f"#!/bin/sh\ncat >&{stream} <<'END'\n{text}\nEND\nexit {code}\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "extra", "status", "said"),
+    [
+        ({"host": "local[*]"}, {}, Status.ok, "local[*], deploy mode client"),
+        ({"host": "spark://m", "port": 7077}, {}, Status.ok, "spark://m:7077, deploy mode client"),
+        ({"host": "m", "port": 7077}, {"deploy-mode": "cluster"}, Status.wrong, "spark://m:7077"),
+        ({"host": None}, {}, Status.wrong, "names no master"),
+        ({"host": "yarn"}, {"deploy-mode": "cluster"}, Status.warning, "yarn, deploy mode cluster"),
+        (
+            {"host": "yarn"},
+            {"deploy-mode": "cluster", airflow_setup.RM_ADDRESS: "rm:8088"},
+            Status.ok,
+            "yarn, deploy mode cluster",
+        ),
+    ],
+)
+def test_the_connection_and_its_mode(
+    airflow: Path, fields: dict[str, object], extra: dict[str, str], status: Status, said: str
+) -> None:
+    answers(airflow, json.dumps([{"conn_type": "spark", **fields, "extra_dejson": extra}]))
+    row = next(airflow_setup.connection())
+    assert row.status is status and said in row.found, row
+    answers(airflow, "Connection not found.", 1)
+    (row,) = airflow_setup.connection()
+    assert row.status is Status.wrong and "connections add" in row.fix
+
+
+def test_airflows_tasks_find_spark_submit_on_path_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-submit").touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    row = airflow_setup.submit_on_path("spark-submit")
+    assert row.status is Status.wrong and f"with {tmp_path} on PATH" in row.fix
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert airflow_setup.submit_on_path("spark-submit").status is Status.ok
+
+
+def test_an_airflow_that_hangs_or_fails_is_one_row(
+    airflow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_setup, "LONGEST_ANSWER", 1)
+    airflow.write_text("#!/bin/sh\nexec sleep 20\n")
+    (row,) = airflow_setup.look_at_airflow()
+    assert row.status is Status.wrong and "did not answer within 1 seconds" in row.found
+    assert airflow_setup.setting("core", "dags_folder") is None
+    answers(airflow, "no such file: airflow.db", 1)
+    (row,) = airflow_setup.look_at_airflow()
+    assert row.status is Status.wrong and "airflow.db" in row.found
+
+
+def test_the_specs_are_those_that_airflow_loads(
+    airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First the variable, then Airflow's configuration, then a literal folder in a DAG file."""
+    monkeypatch.setenv("EVENKEEL_TABLES", "/opt/variable")
+    answers(airflow, "/opt/configured")
+    assert command._folders() == [Path("/opt/variable")]
+    monkeypatch.delenv("EVENKEEL_TABLES")
+    assert command._folders() == [Path("/opt/configured")]
+    (tmp_path / "dags").mkdir()
+    lines = "import evenkeel_airflow as e\ne.load_tables(globals(), {})\n"
+    (tmp_path / "dags/a.py").write_text(lines.format("'/opt/literal'"))
+    (tmp_path / "dags/b.py").write_text(lines.format("folder='/opt/other'"))
+    (tmp_path / "dags/c.py").write_text(lines.format("computed()"))
+    airflow.write_text(f'#!/bin/sh\n[ "$3" = core ] && echo {tmp_path}/dags || exit 1\n')
+    assert command._folders() == [Path("/opt/literal"), Path("/opt/other")]
+
+
+@pytest.mark.parametrize(
+    ("brought", "status"),
+    [
+        ("", Status.warning),
+        ("org.apache.hadoop:hadoop-aws:3.4.2", Status.ok),
+        ("org.apache.hadoop:hadoop-aws:3.3.4", Status.wrong),
+    ],
+)
+def test_s3_needs_the_connector_of_sparks_hadoop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought: str, status: Status
+) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars/hadoop-client-api-3.4.2.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    row = jars.s3_connector("connector", {"spark.jars.packages": brought})
+    assert row.status is status
+    if status is not Status.ok:
+        assert "hadoop-aws:3.4.2" in row.fix
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -11,29 +11,12 @@ import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from evenkeel.registry.epochs import Registry, TableVersion
+from evenkeel.registry.epochs import Registry
 from evenkeel.registry.run_folder import safe_name
 from evenkeel.registry.store_errors import StoreError
 from partitioning.errors import DamagedError, FenceError, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from tests.support.raw_json import read_json, write_json
-
-TABLES = {"t": TableVersion("state/t", 3)}
-
-
-def first():
-    return PartitioningFunction(
-        (KeyColumn("k", "string"),), numbered_channels(2), np.arange(8) % 2, strategy="uniform"
-    )
-
-
-def after(function, slots=None):
-    return replace(
-        function,
-        epoch=function.epoch + 1,
-        parent=function.digest,
-        slots=function.slots if slots is None else slots,
-    )
+from tests.support.worlds.epochs import TABLES, after, first
 
 
 @pytest.fixture(params=["local", "memory"])

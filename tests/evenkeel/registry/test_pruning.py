@@ -16,9 +16,6 @@ from evenkeel.registry.files.records import Approval
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.registry.pruning import prune
 from evenkeel.table import Table
-from tests.evenkeel.registry.test_stored_formats import old, spec_path
-
-__all__ = ["old", "spec_path"]
 
 DAYS = 86400
 SINCE = datetime.now(UTC) - timedelta(days=30)

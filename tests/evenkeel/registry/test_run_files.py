@@ -16,7 +16,7 @@ from tests.support.raw_json import read_json, write_json
 
 FILES: dict[str, tuple[Any, dict[str, Any]]] = {
     "rolled_back": (lambda run: run.rolled_back, {"digest": "d", "attempt": 2, "done": True}),
-    "attempt": (lambda run: run.attempt("d" * 64), {"digest": "d", "attempt": 2}),
+    "attempt": (lambda run: run.attempt("d" * 64, 2), {"digest": "d", "attempt": 2}),
     "verdict": (
         lambda run: run.verdict("d" * 64, 2),
         {"digest": "d", "attempt": 2, "verdict": "publish"},

@@ -15,8 +15,8 @@ from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import FenceError
-from tests.evenkeel_spark.migration.test_split_state import START, split, write
 from tests.support.placed import HEAVY, KEYS, Placed, placed, planned
+from tests.support.worlds.split_state import START, split, write
 
 pytestmark = pytest.mark.spark
 SHARED = {START: 2.0, 0: 1.0, 1: 1.0}

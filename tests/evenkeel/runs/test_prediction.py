@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evenkeel.pipeline import approval, steps
@@ -17,12 +19,12 @@ from evenkeel.runs.timings import pace
 from partitioning.errors import DamagedError
 from partitioning.planning.decide import Pace
 from partitioning.planning.plan import Plan
-from tests.evenkeel.pipeline.test_steps import Shop, shop  # noqa: F401  a fixture
 from tests.support.raw_json import read_json, table_moved, write_json
+from tests.support.worlds.shop import Shop
 
 
 @pytest.fixture
-def made(shop: Shop) -> Plan:  # noqa: F811
+def made(shop: Shop) -> Plan:
     """A plan of epoch 2; the migration to epoch 1 was measured."""
     shop.publish("r")
     shop.learn("r2")
@@ -30,7 +32,7 @@ def made(shop: Shop) -> Plan:  # noqa: F811
     return steps.read_plan(shop.registry.run("r2"))
 
 
-def measured(shop: Shop, **table: Any) -> None:  # noqa: F811
+def measured(shop: Shop, **table: Any) -> None:
     """Let the migration to epoch 1 have cost this."""
     cost = {"rows": 10**6, "bytes": 10**6, "seconds": 4.0, **table}
     table = table_moved(**cost | {"rows": round(cost["rows"]), "bytes": round(cost["bytes"])})
@@ -40,7 +42,7 @@ def measured(shop: Shop, **table: Any) -> None:  # noqa: F811
     store.write_json("epochs/00000001/migration.json", record)
 
 
-def test_the_rate_is_of_bytes_moved_not_of_bytes_written(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_the_rate_is_of_bytes_moved_not_of_bytes_written(shop: Shop, made: Plan) -> None:
     first = steps.read_plan(shop.registry.run("r"))
     rows = sum(m.rows for m in first.moves)
     # Files of few rows are mostly footer: a thousand times as much is written as moved.
@@ -51,7 +53,7 @@ def test_the_rate_is_of_bytes_moved_not_of_bytes_written(shop: Shop, made: Plan)
     assert pace(shop.registry) == Pace(first.bytes / 2 / 4.0, 4.0)
 
 
-def test_written_is_moved_and_the_footers_of_the_files(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_written_is_moved_and_the_footers_of_the_files(shop: Shop, made: Plan) -> None:
     told = predict(shop.registry, made, shop.profile)
     ways = {(m.source, m.target) for m in made.moves}
     assert told.files == len(ways) and told.commits == 1 and told.bytes == made.bytes
@@ -63,7 +65,7 @@ def test_written_is_moved_and_the_footers_of_the_files(shop: Shop, made: Plan) -
     assert told.written == pytest.approx(made.bytes + 1700 * len(ways))
 
 
-def test_seconds_are_those_of_every_batch_and_of_the_rate(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_seconds_are_those_of_every_batch_and_of_the_rate(shop: Shop, made: Plan) -> None:
     first = steps.read_plan(shop.registry.run("r"))
     rows = sum(m.rows for m in first.moves)
     cost = {"bytes": first.bytes + 1700, "files": 1, "seconds": 6.0, "commits": [3, 4]}
@@ -84,7 +86,65 @@ def test_seconds_are_those_of_every_batch_and_of_the_rate(shop: Shop, made: Plan
     assert slow.written > made.bytes
 
 
-def test_a_prediction_is_made_once_for_a_plan_and_never_again(shop: Shop, made: Plan) -> None:  # noqa: F811
+def saving(shop: Shop, run: str, **asked: Any) -> tuple[Plan, float]:
+    """A plan, and what it saves each window where one unit of load takes a second."""
+    shop.learn(run, replace(shop.profile, events=1000))
+    shop.plan(run, force=True, **asked)
+    made = steps.read_plan(shop.registry.run(run))
+    load = float(shop.profile.load.sum())
+    window = {"channels": [{"channel": 0, "rows": 1000, "seconds": load}]}
+    shop.registry.store.write_json("windows/2013-01-29.json", window)
+    profile = shop.registry.run(run).profile.read()
+    told = predict(shop.registry, made, profile)
+    assert told.saved is not None
+    return made, told.saved
+
+
+def test_more_channels_save_what_the_fullest_waits_less(shop: Shop) -> None:
+    made, saved = saving(shop, "more", channels=8)
+    assert saved == pytest.approx(max(made.loads_before) - max(made.loads_after))
+    # Eight even channels carry half of what four carried.
+    assert saved > sum(made.loads_before) / 4 * 0.4
+    made, saved = saving(shop, "fewer", channels=2)
+    assert saved < 0 and not break_even(predict(shop.registry, made, None), 28)[0].startswith("pay")
+
+
+def test_a_drain_saves_a_finite_time(shop: Shop) -> None:
+    made, saved = saving(shop, "drain", capacities=[1, 1, 1, 0])
+    assert made.loads_before[3] > 0 == made.loads_after[3]
+    assert saved == pytest.approx(max(made.loads_before) - max(made.loads_after))
+
+
+def test_a_channel_of_twice_the_weight_is_twice_as_fast(shop: Shop) -> None:
+    made, saved = saving(shop, "heavy", capacities=[2, 1, 1, 1])
+    after = np.array(made.loads_after) / [2, 1, 1, 1]
+    assert saved == pytest.approx(max(made.loads_before) - after.max())
+    # Measured on those weights, a channel of weight 1 is slower than what was measured.
+    steps.validate_plan(shop.spec, "heavy")
+    shop.verified("heavy")
+    steps.publish(shop.spec, "heavy")
+    made, saved = saving(shop, "even", capacities=[1, 1, 1, 1])
+    before, after = (1.25 * np.array(x) for x in (made.loads_before, made.loads_after))
+    assert saved == pytest.approx((before / [2, 1, 1, 1]).max() - after.max())
+
+
+def test_the_approver_reads_the_hottest_channel_by_its_fair_share(shop: Shop) -> None:
+    heavy = {"name": "big", "capacity": 9.0}
+    others = [{"name": f"c{i}", "capacity": 1.0} for i in range(3)]
+    shop.respec(channels=[heavy, *others], approve_over=0)
+    shop.learn("r2")
+    shop.plan("r2", force=True)
+    made = steps.read_plan(shop.registry.run("r2"))
+    loads = np.array(made.loads_before)
+    share = loads / (np.array([9, 1, 1, 1]) / 12 * loads.sum())
+    hottest = int(share.argmax())
+    asked = approval.request(shop.spec, "r2")
+    assert asked is not None and hottest != 0
+    told = f"| hottest channel now | c{hottest - 1}, {share[hottest]:.3f}x fair share |"
+    assert told in asked.body
+
+
+def test_a_prediction_is_made_once_for_a_plan_and_never_again(shop: Shop, made: Plan) -> None:
     run = shop.registry.run("r2")
     kept = run.prediction(made.digest).find()
     assert kept is not None and kept.seconds is None
@@ -103,7 +163,7 @@ def test_a_prediction_is_made_once_for_a_plan_and_never_again(shop: Shop, made: 
     assert [p and p.digest for p in there] == digests and digests[0] != digests[1]
 
 
-def test_what_an_approver_was_told_is_what_the_run_kept(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_what_an_approver_was_told_is_what_the_run_kept(shop: Shop, made: Plan) -> None:
     measured(shop, rows=1, files=1, commits=[3])
     shop.learn("r3")
     shop.plan("r3", force=True, max_imbalance=1.001, rate=10)
@@ -118,7 +178,7 @@ def test_what_an_approver_was_told_is_what_the_run_kept(shop: Shop, made: Plan) 
         assert f"| {told[name].title} | {told[name].texts[0]} predicted |" in asked.body
 
 
-def test_a_torn_record_of_the_past_stops_no_plan(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_a_torn_record_of_the_past_stops_no_plan(shop: Shop, made: Plan) -> None:
     measured(shop)
     shop.registry.store.write("epochs/00000001/migration.json", b"{")
     with pytest.raises(DamagedError):
@@ -128,7 +188,7 @@ def test_a_torn_record_of_the_past_stops_no_plan(shop: Shop, made: Plan) -> None
     assert shop.registry.run("back").prediction(digest).find() is None
 
 
-def test_what_is_no_prediction_is_damaged(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_what_is_no_prediction_is_damaged(shop: Shop, made: Plan) -> None:
     file = shop.registry.run("r3").prediction(made.digest)
     predicted = predict(shop.registry, made, shop.profile)
     file.write(predicted)
@@ -141,7 +201,7 @@ def test_what_is_no_prediction_is_damaged(shop: Shop, made: Plan) -> None:  # no
             file.read()
 
 
-def test_break_even_says_so_where_it_does_not_pay(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_break_even_says_so_where_it_does_not_pay(shop: Shop, made: Plan) -> None:
     told = predict(shop.registry, made, shop.profile).model_copy(
         update={"seconds": 29.4, "saved": 1.0}
     )
@@ -153,7 +213,7 @@ def test_break_even_says_so_where_it_does_not_pay(shop: Shop, made: Plan) -> Non
     assert break_even(None, 28)[1]
 
 
-def test_figures_are_unknown_where_nothing_tells(shop: Shop, made: Plan) -> None:  # noqa: F811
+def test_figures_are_unknown_where_nothing_tells(shop: Shop, made: Plan) -> None:
     found = numbers(figures(made, None, None))
     assert found["bytes_moved"] == {"predicted": made.bytes, "measured": None}
     assert found["bytes_written"] == {"predicted": None, "measured": None}

@@ -121,6 +121,17 @@ def test_whole_page_says_what_happened() -> None:
     assert PLAN.moves[0].reason.split(",")[1] in text
 
 
+def test_an_uncertain_forecast_is_told() -> None:
+    why = "one window with load does not tell chance from drift"
+    decision = Decision(**DECISION | {"uncertain": why})
+    for parts in (
+        replace(WHOLE, plan=replace(PLAN, uncertain=why)),
+        RunParts("w", decision=decision),
+    ):
+        assert f"uncertain {why}" in text_of(page(parts))
+    assert "uncertain" not in text_of(page(WHOLE))
+
+
 def test_page_asks_no_other_host_and_runs_nothing() -> None:
     html = page(WHOLE)
     assert "<script" not in html

@@ -21,10 +21,10 @@ from evenkeel.watch.state import Decided, Watched
 from evenkeel.watch.state_file import FILE, to_dict
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.watch.controller import Watch
-from partitioning.watch.mitigation import Batch, Limits, Mitigation, Weights
-from tests.evenkeel.pipeline.test_steps import Shop
+from partitioning.watch.controller import Controller
+from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Weights
 from tests.support.raw_json import read_json, write_json
+from tests.support.worlds.shop import Shop
 
 ROW = KeyColumn("id", "bigint")
 ASKED = {"split": {"by": "id"}, "watch": {"memory": 3}, "strategy": "frontier"}
@@ -51,7 +51,7 @@ def folded(
     key, home = heaviest(shop)
     loads = np.full(4, 100.0)
     loads[home] += hot
-    batch = Batch(number, shop.registry.current().number, loads, np.zeros(4), {key: hot})
+    batch = MicroBatch(number, shop.registry.current().number, loads, np.zeros(4), {key: hot})
     limits = Limits(eta=1.5, memory=3)
     return known.folded(batch, shop.registry.current().function, limits, 2.0, **more)
 
@@ -179,7 +179,7 @@ def test_a_load_that_flips_tries_no_key_more_than_twice_in_twenty(shop: Shop, fa
         hot, loads = 400.0 * (number % 2), np.full(4, 100.0)
         channels, shares = _owned(epoch.function, key)
         loads[channels or [home]] += hot * np.array(shares or [1.0])
-        batch = Batch(number, epoch.number, loads, np.zeros(4), {key: hot})
+        batch = MicroBatch(number, epoch.number, loads, np.zeros(4), {key: hot})
         known, after, weights = known.folded(batch, epoch.function, Limits(eta=1.5, memory=3), 2.0)
         if weights:
             assert set(weights) == {key}
@@ -239,7 +239,7 @@ def test_what_a_decision_relieves_is_told_of_shared_and_of_whole_keys(shop: Shop
     assert known.decided is not None
     function, limits = shop.registry.current().function, Limits(eta=1.5)
 
-    def loads(after: Watch) -> tuple[list[float], list[float]]:
+    def loads(after: Controller) -> tuple[list[float], list[float]]:
         found = mitigation.relieved(function, known.watch, after, limits)
         return found[0].tolist(), found[1].tolist()
 

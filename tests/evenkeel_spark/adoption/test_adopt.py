@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,82 +15,23 @@ from pyspark.sql import functions as F
 from evenkeel.pipeline import steps
 from evenkeel.runs.params import Params
 from evenkeel_spark.adoption import adopt as adopting
+from evenkeel_spark.adoption import release as releasing
 from evenkeel_spark.adoption import rewrite
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import adopt as job
-from evenkeel_spark.jobs import learn, maintain, migrate, verify
+from evenkeel_spark.jobs import learn, maintain, migrate
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError, FenceError, InputError
-from tests.conftest import DAYS, FIRST_DAY, SPEC, World, some_events
+from tests.conftest import DAYS, FIRST_DAY, World
+from tests.support.worlds.team_tables import both, content, placed, run
 
 pytestmark = pytest.mark.spark
-#: A row of a team's tables as a tuple that can be compared.
-Rows = list[tuple[Any, ...]]
-
-
-@pytest.fixture
-def team(spark: SparkSession, tmp_path: Path) -> World:
-    """Two tables that Evenkeel did not make: orders (many rows a key) and profiles (one)."""
-    made = World(tmp_path)
-    spec = {
-        **SPEC,
-        "state": {
-            "orders": {"path": "orders", "rows": "many"},
-            "profiles": {"path": "profiles", "rows": "one"},
-        },
-        "trigger": 1.01,
-        "max_imbalance": 1.01,
-    }
-    Path(made.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
-    made.write_events(some_events())
-    events = spark.createDataFrame(made.events.drop(columns="weight"))
-    orders = events.withColumn("day", F.to_date("at")).withColumn("tags", F.array("dest"))
-    write(orders.repartition(3), made, "orders", "day")
-    write(events.groupBy("dest").agg(F.max("miles").alias("most")), made, "profiles")
-    return made
-
-
-def write(rows, world: World, name: str, *partitions: str) -> None:
-    rows.write.format("delta").partitionBy(*partitions).save(str(world.folder / name))
-
-
-def content(spark: SparkSession, world: World, name: str) -> Rows:
-    """The team's columns of a table, as they stand."""
-    rows = spark.read.format("delta").load(str(world.folder / name))
-    names = sorted(c for c in rows.columns if c not in (state.SLOT, state.CHANNEL))
-    return sorted(tuple(map(str, r)) for r in rows.select(names).collect())
-
-
-def both(spark: SparkSession, world: World) -> dict[str, Rows]:
-    return {name: content(spark, world, name) for name in ("orders", "profiles")}
-
-
-def run(spark: SparkSession, world: World, name: str, **params: Any) -> None:
-    """A whole rebalance, as its DAG has it."""
-    table, folder = world.table, world.table.registry.run(name)
-    arguments = ["--spec", world.spec_path, "--run", name]
-    assert learn.main(arguments) == 0
-    steps.decide(world.spec_path, name, asked := Params(force=True, **params))
-    digest = steps.plan(world.spec_path, name, asked)
-    steps.validate_plan(world.spec_path, name)
-    for moving in (migrate, verify):
-        assert moving.main([*arguments, "--digest", digest]) == 0
-    steps.publish(world.spec_path, name)
-    assert folder.exists("verify.json") and table.epoch().plan_digest == digest
-
-
-def placed(spark: SparkSession, world: World) -> bool:
-    """Whether each row of both tables is where the current epoch says."""
-    epoch = world.table.epoch()
-    for part in world.table.spec.state.values():
-        rows = spark.read.format("delta").load(part.path).toPandas()
-        if not (rows["channel"] == epoch.lookup(rows["dest"])).all():
-            return False
-    return True
 
 
 def test_adopted_tables_are_rebalanced_and_released_with_every_row(
@@ -151,12 +93,12 @@ def test_an_append_during_the_rewrite_is_not_lost(
 ) -> None:
     before, real, times = both(spark, team), adopting.change, []
 
-    def late(own, path, version, layout, rows=None):
+    def late(own, path, version, *args, **kwargs):
         if not times:
             times.append(version)
             more = spark.read.format("delta").load(str(team.folder / "orders")).limit(3)
             more.write.format("delta").mode("append").save(str(team.folder / "orders"))
-        real(own, path, version, layout, rows)
+        real(own, path, version, *args, **kwargs)
 
     monkeypatch.setattr(adopting, "change", late)
     adopt(spark, team.table)
@@ -170,16 +112,17 @@ def test_who_never_pauses_is_asked_to_and_nothing_is_changed(
 ) -> None:
     real = adopting.change
 
-    def late(own, path, version, layout, rows=None):
+    def late(own, path, version, *args, **kwargs):
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('a' = '{version}')")
-        real(own, path, version, layout, rows)
+        real(own, path, version, *args, **kwargs)
 
     monkeypatch.setattr(adopting, "change", late)
     before = both(spark, team)
     with pytest.raises(FenceError, match="others wrote during each of 3 rewrites"):
         adopt(spark, team.table)
     assert both(spark, team) == before
-    assert team.table.registry.numbers() == []
+    # Writers may route already; the tables take their rows without.
+    assert team.table.registry.numbers() == [0]
     assert "channel" not in state.schema(spark, str(team.folder / "orders")).fieldNames()
 
 
@@ -195,10 +138,10 @@ def test_one_that_died_is_gone_on_with(
 
     real, done = adopting.change, []
 
-    def once(own, path, version, layout, rows=None):
+    def once(own, path, *args, **kwargs):
         if len(done) == {"before the first": 0, "between": 1}.get(at, 9):
             die()
-        real(own, path, version, layout, rows)
+        real(own, path, *args, **kwargs)
         done.append(path)
 
     before = both(spark, team)
@@ -208,7 +151,7 @@ def test_one_that_died_is_gone_on_with(
             patch.setattr(adopting, "_publish", die)
         with pytest.raises(Died):
             adopt(spark, team.table)
-    assert team.table.registry.numbers() == []
+    assert team.table.registry.numbers() == ([] if at == "before the epoch" else [0])
     assert len(adopt(spark, team.table)) == 2 - len(done)
     assert adopt(spark, team.table) == []
     assert both(spark, team) == before and placed(spark, team)
@@ -217,18 +160,24 @@ def test_one_that_died_is_gone_on_with(
 def test_what_was_half_adopted_can_be_released(
     spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = both(spark, team)
+    before, real = both(spark, team), adopting.change
+
+    def once(own, path, *args, **kwargs):
+        assert "profiles" not in path, "the second table is never adopted"
+        real(own, path, *args, **kwargs)
+
     with monkeypatch.context() as patch:
-        patch.setattr(adopting, "_publish", lambda *args: None)
-        adopt(spark, team.table)
-    assert release(spark, team.table) == ["orders", "profiles"]
+        patch.setattr(adopting, "change", once)
+        with pytest.raises(AssertionError, match="never adopted"):
+            adopt(spark, team.table)
+    assert release(spark, team.table) == ["orders"]
     rows = spark.read.format("delta").load(str(team.folder / "orders"))
     # The columns stay, and nobody is refused any more.
     rows.limit(1).withColumn("channel", F.lit(77)).write.format("delta").mode("append").save(
         str(team.folder / "orders")
     )
     assert len(content(spark, team, "orders")) == len(before["orders"]) + 1
-    assert release(spark, team.table, drop_columns=True) == ["orders", "profiles"]
+    assert release(spark, team.table, drop_columns=True) == ["orders"]
     assert "slot" not in state.schema(spark, str(team.folder / "orders")).fieldNames()
 
 
@@ -280,6 +229,107 @@ def test_a_migrate_that_wakes_after_release_leaves_no_constraint(
     monkeypatch.setattr(constraints, "add", late)
     assert migrate.main([*arguments, "--digest", digest]) != 0
     assert constraints.our_constraints(spark, path) == set()
+
+
+def test_state_of_our_own_is_not_released(spark: SparkSession, ready: World) -> None:
+    before = {n: state.table_version(spark, p.path) for n, p in ready.table.spec.state.items()}
+    for drop in (True, False):
+        with pytest.raises(InputError, match="a split key counts several times"):
+            release(spark, ready.table, drop_columns=drop)
+    assert job.main(["--spec", ready.spec_path, "--release", "--drop-columns"]) == 2
+    for name, part in ready.table.spec.state.items():
+        assert state.table_version(spark, part.path) == before[name]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_migration_that_begins_before_the_release_keeps_its_fence(
+    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch, drop: bool
+) -> None:
+    adopt(spark, team.table)
+    path, name = str(team.folder / "orders"), "evenkeel_moving_1_abc"
+    real = releasing.say
+
+    def late(line: str) -> None:
+        """The tables were found at rest, and nothing is released yet."""
+        if line.startswith("orders: loses"):
+            rule = constraints.rule(team.table.epoch().function)
+            constraints.add(spark, path, name, rule)
+        real(line)
+
+    monkeypatch.setattr(releasing, "say", late)
+    with pytest.raises(FenceError, match=f"{name}: state is moving"):
+        release(spark, team.table, drop_columns=drop)
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0", name}
+    assert state.properties(spark, path)[state.TABLE_PROPERTY] == "trips"
+
+
+def advice(error: pytest.ExceptionInfo[InputError]) -> list[str]:
+    """The commands that an error names."""
+    return re.findall(r"ALTER TABLE .*?\)|`evenkeel [^`]+`", str(error.value))
+
+
+def test_a_table_brought_back_to_before_its_adoption_is_adopted_again(
+    spark: SparkSession, team: World
+) -> None:
+    before = both(spark, team)
+    adopt(spark, team.table)
+    run(spark, team, "r1", capacities=(1, 1, 1, 0.3))
+    spark.sql(f"RESTORE TABLE delta.`{team.folder / 'orders'}` TO VERSION AS OF 0")
+    version = state.table_version(spark, str(team.folder / "profiles"))
+    with pytest.raises(InputError, match="brought back to before Evenkeel took it") as error:
+        repair(spark, team.table)
+    assert advice(error) == ["`evenkeel adopt trips`", "`evenkeel repair trips`"]
+    assert learn.main(["--spec", team.spec_path, "--run", "r2"]) == 2
+    (survey,) = adopt(spark, team.table, dry_run=True)
+    assert survey.name == "orders"
+    assert [s.name for s in adopt(spark, team.table)] == ["orders"]
+    assert adopt(spark, team.table) == []
+    assert state.table_version(spark, str(team.folder / "profiles")) == version
+    assert repair(spark, team.table) == []
+    assert both(spark, team) == before and placed(spark, team)
+    run(spark, team, "r3")
+    assert team.table.registry.numbers() == [0, 1, 2]
+    assert both(spark, team) == before and placed(spark, team)
+    # So are tables that were released: their registry goes on.
+    release(spark, team.table, drop_columns=True)
+    assert len(adopt(spark, team.table)) == 2
+    assert both(spark, team) == before and placed(spark, team)
+
+
+def test_a_table_brought_back_while_rows_move_leads_to_rest(
+    spark: SparkSession, team: World
+) -> None:
+    before = both(spark, team)
+    adopt(spark, team.table)
+    arguments = ["--spec", team.spec_path, "--run", "one"]
+    assert learn.main(arguments) == 0
+    steps.decide(team.spec_path, "one", asked := Params(force=True, capacities=(1, 1, 1, 0.3)))
+    digest = steps.plan(team.spec_path, "one", asked)
+    steps.validate_plan(team.spec_path, "one")
+    assert migrate.main([*arguments, "--digest", digest]) == 0
+    spark.sql(f"RESTORE TABLE delta.`{team.folder / 'orders'}` TO VERSION AS OF 0")
+    with pytest.raises(InputError, match="evenkeel adopt trips"):
+        roll_back(spark, approved_migration(team.table, "one", digest))
+    adopt(spark, team.table)
+    repair(spark, team.table)
+    assert team.table.registry.numbers() == [0]
+    assert both(spark, team) == before and placed(spark, team)
+
+
+def test_a_table_that_lost_its_property_by_hand_gets_it_back(
+    spark: SparkSession, team: World
+) -> None:
+    adopt(spark, team.table)
+    path = str(team.folder / "profiles")
+    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{state.TABLE_PROPERTY}')")
+    spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT evenkeel_epoch_0")
+    with pytest.raises(InputError, match="has lost the properties of Evenkeel") as error:
+        repair(spark, team.table)
+    statement, command = advice(error)
+    assert command == "`evenkeel repair trips`"
+    spark.sql(statement)
+    assert len(repair(spark, team.table)) == 1
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"} and placed(spark, team)
 
 
 def sql(text: str):

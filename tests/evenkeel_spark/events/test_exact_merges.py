@@ -23,13 +23,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import kinds
-from evenkeel.spec.custom_merges import VARIABLE, merges
+from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.project.test_readme import ROOT
+from tests.support.docs.readme import ROOT
 
 pytestmark = pytest.mark.spark
 
@@ -102,7 +102,7 @@ rows = st.lists(
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "merges.yaml"
     file.write_text(yaml.safe_dump({"flags": FLAGS}))
-    monkeypatch.setenv(VARIABLE, str(file))
+    monkeypatch.setenv(MERGES_VARIABLE, str(file))
 
 
 @pytest.fixture(params=["true", "false"], ids=["ANSI", "not ANSI"])

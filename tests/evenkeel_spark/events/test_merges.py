@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.spec.custom_merges import VARIABLE, merges
+from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.loading import load_spec
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
@@ -77,7 +77,7 @@ def registered(tmp_path, monkeypatch):
     def register(given):
         file = tmp_path / "merges.yaml"
         file.write_text(given if isinstance(given, str) else yaml.safe_dump(given))
-        monkeypatch.setenv(VARIABLE, str(file))
+        monkeypatch.setenv(MERGES_VARIABLE, str(file))
 
     return register
 
@@ -267,6 +267,6 @@ def test_a_wrong_registered_merge_is_one_error(spark, world: World, registered, 
 
 
 def test_registered_merges_that_are_not_there(tmp_path, world: World, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "none.yaml"))
+    monkeypatch.setenv(MERGES_VARIABLE, str(tmp_path / "none.yaml"))
     with pytest.raises(InputError, match="none.yaml: cannot be read"):
         load_spec(world.spec_path)

@@ -11,15 +11,7 @@ from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import FenceError
 from tests.conftest import World
-from tests.evenkeel_spark.jobs.test_apply_window import (
-    WHENS,
-    day,
-    hooked,
-    owners,
-    put,
-    rows,
-    split,
-)
+from tests.support.worlds.windows import WHENS, day, hooked, owners, put, rows, split
 
 pytestmark = pytest.mark.spark
 

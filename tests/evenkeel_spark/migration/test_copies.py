@@ -29,7 +29,6 @@ from partitioning.function.split import Split
 from partitioning.planning.plan import plan_for
 from partitioning.workload.profile import Profile, Sketch
 from tests.conftest import DAYS, SPEC, World, some_events
-from tests.evenkeel_spark.migration.test_split_state import START, parts, split, whole
 from tests.support.placed import (
     HEAVY,
     SLOTS,
@@ -42,6 +41,7 @@ from tests.support.placed import (
     planned,
 )
 from tests.support.raw_json import read_json, write_json
+from tests.support.worlds.split_state import START, parts, split, whole
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -15,9 +15,9 @@ from evenkeel.registry.epochs import Epoch
 from evenkeel_spark.tables.delta import constraints
 from partitioning.function.sql import channel_sql
 from tests.conftest import World
-from tests.evenkeel_spark.jobs.test_apply_window import owners, put, split, turned
-from tests.project.test_readme import ROOT
+from tests.support.docs.readme import ROOT
 from tests.support.state_tables import drop_constraint
+from tests.support.worlds.windows import owners, put, split, turned
 
 pytestmark = pytest.mark.spark
 

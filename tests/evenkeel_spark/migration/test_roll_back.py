@@ -8,11 +8,13 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.registry import verdict
 from evenkeel.registry.epochs import Registry
 from evenkeel_spark.jobs.roll_back import main
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
@@ -267,6 +269,38 @@ def test_a_publish_that_wakes_after_roll_back_publishes_nothing(
 
 
 @pytest.mark.slow
+def test_a_migrate_that_wakes_in_a_later_attempt_leaves_it_alone(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read that the first attempt has ended. The third is decided to publish, and its job dies.
+
+    The gate that fails after that decision stops nothing.
+    """
+    home = copied(planned_home, tmp_path)
+    migration = home.migration("r1")
+    run, digest = migration.run, migration.plan.digest
+
+    def later() -> None:
+        migrate(spark, migration)
+        roll_back(spark, migration)
+        migrate(spark, migration)
+        verify(spark, migration)
+        verdict.settle(run, digest, 3, verdict.PUBLISH)
+
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    roll_back(spark, migration)
+    with meanwhile("beginning", later, monkeypatch), pytest.raises(FenceError, match="rolled back"):
+        migrate(spark, migration)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(3, verdict.PUBLISH, False)
+    assert run.verify.read().attempt == 3 and run.gate_tables.read().success
+    run.gate_tables.write(run.gate_tables.read().model_copy(update={"success": False}))
+    assert roll_back(spark, migration) == {}
+    assert home.table.epoch().plan_digest == digest
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+@pytest.mark.slow
 def test_several_tables_and_a_crash_between_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,3 +334,41 @@ def test_a_table_under_another_constraint_is_left_alone(
     with pytest.raises(FenceError, match="not this plan's"):
         roll_back(spark, migration)
     assert home.version(spark) == version
+
+
+@pytest.mark.slow
+def test_a_sealed_table_whose_log_was_cleaned_up_is_not_passed_over(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two tables is sealed, and the run lies for longer than the log is kept."""
+    home = placed(spark, tmp_path, names=("visits", "stays"))
+    migration = planned(spark, home)
+    migrate(spark, migration)
+    with crashing_at("sealed", monkeypatch):
+        verify(spark, migration)
+    assert home.constraints(spark) == {migration.new}
+    assert home.constraints(spark, "stays") == {migration.moving}
+    spark.sql(f"DELETE FROM {state.sql_name(home.path())} WHERE key = 'no such key'")
+    append(spark, home, migration.after, {f"new{i}": i for i in range(3)})
+    clean_log(spark, home.path())
+    with pytest.raises(FenceError, match="no commit of its history tells.*evenkeel repair people"):
+        roll_back(spark, migration)
+    assert not verdict.newest_attempt(migration.run, migration.plan.digest).ended
+    repair(spark, home.table)
+    for name in home.names:
+        assert home.constraints(spark, name) == {"evenkeel_epoch_0"}
+        rows = home.rows(spark, name)
+        assert len(rows) == KEYS + 3
+        assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
+    assert verdict.newest_attempt(migration.run, migration.plan.digest).ended
+
+
+def clean_log(spark: SparkSession, path: str) -> None:
+    """Leave the newest commit alone, with a checkpoint, as Delta's own clean-up would."""
+    logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    logs.forTable(spark._jsparkSession, path).checkpoint()
+    newest = state.table_version(spark, path)
+    for file in (Path(path) / "_delta_log").glob("*.json"):
+        if int(file.stem) < newest:
+            file.unlink()
+    logs.clearCache()

@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from pyspark.sql import SparkSession
@@ -27,8 +26,6 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import changed_values, duplicate_keys
 from partitioning.errors import FenceError, GateError, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.function.split import Split
 from partitioning.function.sql import channel_sql
 from tests.support.placed import (
     HEAVY,
@@ -36,7 +33,6 @@ from tests.support.placed import (
     Placed,
     copied,
     crashing_at,
-    hashes,
     meanwhile,
     next_function,
     placed,
@@ -44,56 +40,14 @@ from tests.support.placed import (
 )
 from tests.support.raw_json import read_json, write_json
 from tests.support.state_tables import drop_constraint
+from tests.support.worlds.split_state import HASH, START, parts, split, whole, write
 
 pytestmark = pytest.mark.spark
-
-ROW = KeyColumn("id", "bigint")
-(HASH,) = hashes([HEAVY]).tolist()
-
-
-def split(function: PartitioningFunction, owners: dict[int, float]) -> PartitioningFunction:
-    """HEAVY shared by these channels; all else as it is."""
-    others = function.explicit_keys != HASH
-    return replace(
-        function,
-        explicit_keys=function.explicit_keys[others],
-        explicit_channels=function.explicit_channels[others],
-        split=Split.of({HASH: owners}) if len(owners) > 1 else Split(),
-        row=ROW,
-    )
-
-
-def whole(function: PartitioningFunction, channel: int) -> PartitioningFunction:
-    """HEAVY on this channel alone."""
-    return replace(
-        split(function, {}), explicit_keys=np.array([HASH]), explicit_channels=np.array([channel])
-    )
-
-
-def parts(spark: SparkSession, home: Placed, key: str = HEAVY) -> dict[int, int]:
-    """Channel -> visits of a key; one row a channel."""
-    rows = spark.read.format("delta").load(home.path()).where(f"key = '{key}'").collect()
-    assert len({r["channel"] for r in rows}) == len(rows)
-    return {r["channel"]: r["visits"] for r in rows}
 
 
 def others(spark: SparkSession, home: Placed) -> Counter[tuple[str, int]]:
     rows = spark.read.format("delta").load(home.path()).where(f"key <> '{HEAVY}'").collect()
     return Counter((r["key"], r["visits"]) for r in rows)
-
-
-def write(spark: SparkSession, home: Placed, visits: dict[int, int]) -> None:
-    """Visits of HEAVY by the channel that they were routed to, as apply_window merges them."""
-    rows = ", ".join(f"({c}, {n})" for c, n in visits.items())
-    (slot,) = {int(s) for s in (hashes([HEAVY]) % 64)}
-    spark.sql(
-        f"MERGE INTO {state.sql_name(home.path())} s "
-        f"USING (SELECT * FROM VALUES {rows} AS v(channel, visits)) AS w "
-        f"ON s.key = '{HEAVY}' AND s.channel = w.channel "
-        "WHEN MATCHED THEN UPDATE SET visits = s.visits + w.visits "
-        "WHEN NOT MATCHED THEN INSERT (channel, slot, key, visits) "
-        f"VALUES (w.channel, {slot}, '{HEAVY}', w.visits)"
-    )
 
 
 def finish(spark: SparkSession, home: Placed, migration: Migration) -> None:
@@ -133,14 +87,13 @@ def home(template: Placed, tmp_path: Path) -> Placed:
     return copied(template, tmp_path)
 
 
-START = 3
 #: What HEAVY has after `template`, by channel.
 HAD = {START: 107, (START + 1) % 4: 20, (START + 2) % 4: 3}
 
 
 def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Placed) -> None:
     assert parts(spark, home) == HAD
-    for nowhere in ((START + 3) % 4, -1, constraints.NOWHERE):
+    for nowhere in ((START + 3) % 4, -1, constraints.NO_CHANNEL):
         with pytest.raises(Exception, match="evenkeel_epoch_1"):
             write(spark, home, {nowhere: 1})
     # What an older Evenkeel wrote, which admitted -1, is no other epoch's.

@@ -1,4 +1,4 @@
-"""A real migrate does only what the model of the protocol allows, at each point it passes."""
+"""Real jobs do only what the model of the protocol allows, at each point that they pass."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, newest_attempt, read_rolled_back
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.placement import REPAIRING
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import constraints, state
 from tests.chaos.points import watched
 from tests.model.protocols.now import NOW
@@ -25,7 +27,10 @@ pytestmark = pytest.mark.spark
 
 #: A whole key moves, as in the plans of `planned`.
 MOVING: Scenario = SPLITTING._replace(functions=(LONE, Function(1, (0,))))
-JOBS = {"migrate": migrate}
+JOBS = {
+    "migrate": migrate,
+    "repair": lambda spark, migration: repair(spark, migration.table),
+}
 _VERDICTS = {None: 0, PUBLISH: 1, ROLL_BACK: 2}
 
 
@@ -49,13 +54,14 @@ class World:
         stands = constraints.our_constraints(self.spark, path)
         epochs = [self.migration.before, self.migration.after]
         known = {constraints.epoch_name(e): e for e in (0, 1)}
-        assert stands <= {*known, self.migration.moving}
+        assert stands <= {*known, self.migration.moving, REPAIRING}
         rows = self.spark.read.format("delta").load(path).select("key", state.CHANNEL).toPandas()
         newest, back = newest_attempt(run, digest), read_rolled_back(run, digest)
         return Seen(
             self.home.table.registry.numbers()[-1],
             tuple(sorted(known[n] for n in stands if n in known)),
             self.migration.moving in stands,
+            REPAIRING in stands,
             tuple(
                 e
                 for e, function in enumerate(epochs)
@@ -81,4 +87,16 @@ def test_migrate_does_what_the_model_allows(
     world.run("migrate")
     # The moving constraint, epoch 0's drop, the rows.
     assert world.trace.changes == 3
-    assert world.trace.now == Seen(0, (), True, (1,), 1, 0, 0, False)
+    assert world.trace.now == Seen(0, (), True, False, (1,), 1, 0, 0, False)
+
+
+def test_repair_does_what_the_model_allows(
+    spark: SparkSession, home: Placed, tmp_path: Path
+) -> None:
+    world = World(spark, copied(home, tmp_path))
+    world.run("migrate")
+    before = world.trace.changes
+    world.run("repair")
+    # Verdict and mark; its own constraint, moving's drop, the rows, epoch 0's, its own drop; mark.
+    assert world.trace.changes - before == 8
+    assert world.trace.now == Seen(0, (0,), False, False, (0,), 1, 2, 2, False)

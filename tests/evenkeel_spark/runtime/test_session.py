@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.extras import TESTED_SPARK
 from evenkeel.local_env import environment
-from evenkeel_spark.migration.move_predicate import LISTED
+from evenkeel_spark.migration.move_predicate import LISTED_SLOTS
 from evenkeel_spark.runtime.session import _with_delta, check_series
 from partitioning.errors import InputError, UnreachableError
 from tests.conftest import World
@@ -48,7 +48,7 @@ def test_the_tests_run_in_the_jobs_own_session(spark):
     conf = spark.sparkContext.getConf()
     # A default of ours, and one of ours to which set-up's conf says otherwise.
     assert conf.get("spark.hadoop.parquet.block.size") == str(1 << 20)
-    assert conf.get("spark.sql.parquet.pushdown.inFilterThreshold") == str(LISTED)
+    assert conf.get("spark.sql.parquet.pushdown.inFilterThreshold") == str(LISTED_SLOTS)
     if environment():
         assert conf.get("spark.databricks.delta.snapshotPartitions") == "1"
 

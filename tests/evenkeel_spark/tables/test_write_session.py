@@ -29,7 +29,7 @@ from evenkeel_spark.tables.delta.write_session import (
     own_session,
 )
 from tests.conftest import World
-from tests.project.test_readme import ROOT
+from tests.support.docs.readme import ROOT
 from tests.support.placed import placed, planned
 from tests.support.state_tables import spent_transaction
 

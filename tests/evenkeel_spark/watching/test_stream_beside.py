@@ -11,18 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel_spark.watching.micro_batch import since
 from evenkeel_spark.watching.streaming import stream
 from partitioning.errors import InputError
-from tests.evenkeel_spark.watching.test_light_epochs import (
-    FIRST,
-    Live,
-    ended,
-    live,
-    template,
-)
+from tests.support.worlds.live import FIRST, Live, ended
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: Fixtures of that file.
-__all__ = ["live", "template"]
 
 
 def timeless(rows: Any) -> Any:

@@ -16,7 +16,7 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import window_commits
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.evenkeel_spark.jobs.test_apply_window import day, owners, put, rows, split, versions
+from tests.support.worlds.windows import day, owners, put, rows, split, trips, until, versions
 
 pytestmark = pytest.mark.spark
 
@@ -30,14 +30,6 @@ def cloned(spark: SparkSession, world: World, version: int | None = None) -> Pat
     spark.sql(f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE delta.`{kept}`{at}")
     assert commits.windows_count(spark, str(path), "trips") == 0
     return kept
-
-
-def trips(spark: SparkSession, world: World) -> int:
-    return int(rows(spark, world, "totals")["trips"].sum())
-
-
-def until(world: World, end: str) -> int:
-    return int((world.events["at"] < end).sum())
 
 
 def test_a_clone_is_asked_what_it_was_cloned_from(spark: SparkSession, ready: World) -> None:

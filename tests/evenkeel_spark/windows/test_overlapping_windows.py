@@ -17,8 +17,7 @@ from evenkeel_spark.tables.delta.write_session import APP_ID
 from evenkeel_spark.windows import applied_windows
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.evenkeel_spark.jobs.test_apply_window import day, versions
-from tests.evenkeel_spark.windows.test_applied_windows import trips, until
+from tests.support.worlds.windows import day, trips, until, versions
 
 pytestmark = pytest.mark.spark
 
@@ -93,7 +92,7 @@ def test_the_loser_of_two_tables_leaves_both_alone_after_a_kill_between_them(
 def test_a_note_that_comes_first_lets_the_window_look_again(
     spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = time.time() + 365 * applied_windows.DAY
+    far = time.time() + 365 * applied_windows.DAY_SECONDS
     between(monkeypatch, lambda: applied_windows.renew(spark, ready.table, far))
     before = versions(spark, ready)["totals"]
     apply_window(spark, ready.table, day(8), day(10))

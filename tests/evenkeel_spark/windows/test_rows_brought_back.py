@@ -19,7 +19,7 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import applied_windows
 from partitioning.errors import InputError
 from tests.conftest import SPEC, World, some_events
-from tests.evenkeel_spark.jobs.test_apply_window import day, rows, versions
+from tests.support.worlds.windows import day, rows, versions
 
 pytestmark = pytest.mark.spark
 
@@ -184,6 +184,27 @@ def test_a_person_says_that_a_table_holds_less_than_its_ids(
     exact(spark, ready, "2013-01-11")
 
 
+def test_records_of_windows_stay_while_a_table_has_them(spark: SparkSession, both: World) -> None:
+    """A person says it of one table; the other still has the later window."""
+    first = versions(spark, both)
+    path = both.table.spec.state["totals"].path
+    apply_window(spark, both.table, day(8), day(9))
+    kept = spark.read.format("delta").load(path).toPandas()
+    apply_window(spark, both.table, day(9), day(11))
+    back = spark.createDataFrame(kept, spark.read.format("delta").load(path).schema)
+    back.write.format("delta").mode("overwrite").save(path)
+    said = ["--spec", both.spec_path, "--holds-until", "2013-01-09", "--of", "totals"]
+    assert job.main(said) == 0
+    files = both.table.registry.files
+    assert files.window_ends() == [day(9), day(11)]
+    apply_window(spark, both.table, day(9), day(11))
+    exact(spark, both, "2013-01-11")
+    for name in both.table.spec.state:
+        restore(spark, both, first[name], name)
+    assert job.main([*said[:2], "--holds-until", "2013-01-08"]) == 0
+    assert files.window_ends() == []
+
+
 def test_a_restore_to_a_moment(spark: SparkSession, ready: World) -> None:
     apply_window(spark, ready.table, day(8), day(9))
     time.sleep(1.1)
@@ -251,7 +272,7 @@ def test_a_note_of_maintain_outlives_the_history_before_it(
     spark: SparkSession, ready: World
 ) -> None:
     apply_window(spark, ready.table, day(8), day(10))
-    far = time.time() + ready.table.spec.keep * 0.6 * applied_windows.DAY
+    far = time.time() + ready.table.spec.keep * 0.6 * applied_windows.DAY_SECONDS
     applied_windows.renew(spark, ready.table, far)
     spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ('later' = 'yes')")
     path = Path(ready.table.spec.state["totals"].path)

@@ -8,7 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, insert, update
+from sqlalchemy import insert, update
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.job_error import leave_error
@@ -18,7 +18,14 @@ from tests.evenkeel_ui.test_overview import lines
 from tests.evenkeel_ui.test_triage import failed_at
 from tests.support import airflow_env
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.support.plugin_site import Site, airflow_knows, deny, end_runs, made_site  # noqa: F401  a fixture
+from tests.support.plugin_site import (  # noqa: F401  a fixture
+    Site,
+    airflow_knows,
+    deny,
+    end_runs,
+    forget_runs,
+    made_site,
+)
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
@@ -34,14 +41,20 @@ with DAG("nightly_events", schedule=None, start_date=datetime(2024, 1, 1)):
 
 
 @pytest.fixture
-def team(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def team(site: Site, tmp_path: Path) -> Iterator[None]:
     """Airflow knows a DAG of the team, with a daily window of `words`."""
     (tmp_path / "nightly.py").write_text(DAG_FILE.format(spec=str(site.shop.spec)))
-    with monkeypatch.context() as patch:
-        patch.setattr(airflow_env, "DAGS", tmp_path)
-        airflow_knows()
+    airflow_knows(tmp_path)
     yield
     end_runs()
+
+
+@pytest.fixture(autouse=True)
+def alone(airflow_db: None) -> Iterator[None]:  # noqa: F811
+    """No run is left of other tests, nor of these for others."""
+    forget_runs()
+    yield
+    forget_runs()
 
 
 def run_of(site: Site, dag: str, conf: dict[str, str] | None = None) -> str:
@@ -64,7 +77,6 @@ def seen(site: Site, user: str, dag: str, task: str) -> tuple[bool, bool]:
     return told, ERROR in table and f"/dags/{dag}/runs/" in table and f"/tasks/{task}" in table
 
 
-@pytest.mark.skip(reason="depends on runs that other tests leave in Airflow; to be mended")
 def test_a_window_by_hand_that_failed_is_seen(site: Site) -> None:
     from evenkeel.registry.run_folder import folder_name
 
@@ -80,7 +92,6 @@ def test_a_window_by_hand_that_failed_is_seen(site: Site) -> None:
     assert seen(site, "vic", "apply_words", "apply_window")[0] is False
 
 
-@pytest.mark.skip(reason="depends on runs that other tests leave in Airflow; to be mended")
 def test_a_window_that_failed_in_a_dag_of_the_team_is_seen(
     site: Site, team: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,8 +127,6 @@ def test_a_window_that_failed_in_a_dag_of_the_team_is_seen(
         session.execute(done.values(state="success", end_date=end))
     end_runs()
     assert seen(site, "vic", dag, "fold") == (False, False)
-    with create_session() as session:
-        session.execute(delete(Rendered).where(Rendered.dag_id == dag))
 
 
 def test_every_dag_of_a_table_has_its_runs_shown(site: Site) -> None:

@@ -1,7 +1,7 @@
 """A real `make up` for the whole folder, and a real Chromium with a user of it logged in.
 
 pytest tests/evenkeel_ui/browser  # starts an Airflow of its own
-EVENKEEL_SHOTS=docs/img pytest tests/evenkeel_ui/browser  # and makes the pictures of docs
+make shots  # and makes the pictures of docs
 EVENKEEL_UP=/folder/.run pytest tests/evenkeel_ui/browser  # on one that runs already
 """
 
@@ -238,26 +238,6 @@ class People:
         for context in self._open:
             context.close()
         self._open.clear()
-
-
-#: What axe asks of a page in each: only colours differ.
-SCHEMES: dict[Any, dict[str, Any]] = {
-    "light": {"resultTypes": ["violations"]},
-    "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast"]},
-}
-
-
-def serious(page: Page) -> dict[str, str]:
-    """What axe finds serious or worse, in light and in dark, and where."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = {}
-    for scheme, rules in SCHEMES.items():
-        page.emulate_media(color_scheme=scheme)
-        for each in axe.run(page, options=rules).response["violations"]:
-            if each["impact"] in ("serious", "critical"):
-                found[f"{scheme}: {each['id']}"] = each["nodes"][0]["html"][:200]
-    page.emulate_media(color_scheme="light")
-    return found
 
 
 def has(page: Page, text: str) -> None:

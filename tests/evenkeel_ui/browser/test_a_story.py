@@ -22,8 +22,8 @@ from tests.evenkeel_ui.browser.conftest import (
     has,
     picture,
     run_of,
-    serious,
 )
+from tests.support.axe import violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -97,7 +97,7 @@ def test_a_value_out_of_range_comes_back_beside_its_field(people: People) -> Non
     assert "1" in page.locator("#max_imbalance-hint").inner_text()
     assert page.get_by_label("Byte budget").get_attribute("aria-invalid") == "true"
     assert page.get_by_role("button", name="Start").count() == 0
-    assert serious(page) == {}
+    assert violations(page) == {}
 
 
 def test_refusing_leaves_the_epoch_alone(people: People) -> None:
@@ -105,7 +105,7 @@ def test_refusing_leaves_the_epoch_alone(people: People) -> None:
     before = site.files()
     with site.walked("preview and run"):
         _ask_for(page, site, "1.05", "10 MB")
-    assert serious(page) == {}
+    assert violations(page) == {}
     # Who may only look reads the plan, and does not answer it.
     looking = people.page("viewer")
     looking.goto(page.url)
@@ -156,7 +156,7 @@ def test_an_operator_has_it_rolled_back(people: People) -> None:
     back = page.get_by_role("button", name="Roll back to epoch 0", exact=True)
     back.click()
     has(page, "Say that you have read what moves.")
-    assert serious(page) == {}
+    assert violations(page) == {}
     page.get_by_label("I have read what moves").check()
     back.click()
     digest = _answered(page).locator("#ask ~ p code").inner_text()

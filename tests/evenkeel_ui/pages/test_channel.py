@@ -16,9 +16,9 @@ from evenkeel.render.formatting import bytes_text, count_text, imbalance_text
 from evenkeel.table import open_table
 from partitioning.function.function import canonical_json
 from partitioning.workload.metrics import channel_loads, imbalance
-from tests.evenkeel.pipeline.test_steps import Shop
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, made_site, profile, run_name  # noqa: F401  a fixture
+from tests.support.worlds.shop import Shop
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
@@ -96,6 +96,25 @@ def test_its_figures_are_those_of_the_files(site: Site, moved: Shop) -> None:
             [end, f"{1000 + number:,}", f"{0.5 + number:.1f}\u00a0s"]
             for end in ("2013-01-03", "2013-01-02")
         ]
+
+
+def test_windows_and_seconds_sort(site: Site, moved: Shop) -> None:
+    client = site.client("vic")
+    for name, columns, label in (
+        ("windows", ("window", "share", "imbalance", "epoch"), "Load over windows"),
+        ("seconds", ("window", "rows", "seconds"), "Measured seconds"),
+    ):
+        for at, column in enumerate(columns):
+            both = [
+                [row[at] for row in table(client.get(f"{HOME}/channels/1?{name}={o}").text, label)]
+                for o in (column, f"-{column}")
+            ]
+            assert both[0] == sorted(both[0]) and both[1] == sorted(both[1], reverse=True), column
+    for at, column in enumerate(("window", "imbalance", "epoch")):
+        text = client.get(f"{HOME}?past={column}").text
+        shown = [row[at] for row in table(text, "Load over time")]
+        assert len(shown) == 4 and shown == sorted(shown)
+        assert '<details id="past" open>' in text
 
 
 def test_bars_and_names_lead_to_it(site: Site, moved: Shop) -> None:

@@ -54,10 +54,10 @@ def _renamed(state: State) -> State:
         return state
     by_run = [{run.plan} for run in state.runs]
     for proc in state.procs:
-        if proc.plan:
-            plan = state.plans[proc.plan - 1]
+        for number in {proc.plan, *(p for p, _ in proc.runs)} - {0}:
+            plan = state.plans[number - 1]
             assert plan is not None
-            by_run[plan.run if proc.run < 0 else proc.run].add(proc.plan)
+            by_run[plan.run if proc.run < 0 else proc.run].add(number)
     used = set().union(*by_run)
     for table in state.tables:
         used.update(table.movers)
@@ -101,7 +101,10 @@ def _renamed(state: State) -> State:
             for r in runs
         ),
         (*plans, *(None,) * (len(state.plans) - len(plans))),
-        tuple(p if name[p.plan] == p.plan else p._replace(plan=name[p.plan]) for p in state.procs),
+        tuple(
+            p._replace(plan=name[p.plan], runs=tuple((name[i], n) for i, n in p.runs))
+            for p in state.procs
+        ),
         state.hands,
     )
 
@@ -115,8 +118,9 @@ def _attempts(state: State, used: set[int]) -> State:
         if plan is None or len(plan.verdicts) == 1:
             continue
         own = [p for p in state.procs if p.plan == i and p.attempt]
-        kept = {plan.attempt, *(p.attempt for p in own)}
-        kept |= {p.attempt + 1 for p in own if p.at in ("forget", "next attempt")}
+        settled = {n for p in state.procs for j, n in p.runs if j == i}
+        kept = {plan.attempt, *(p.attempt for p in own), *settled}
+        kept |= {p.attempt + 1 for p in own if p.at == "next attempt"}
         kept |= {plan.marked} if plan.mark else set()
         if kept >= set(range(1, len(plan.verdicts) + 1)):
             continue
@@ -129,7 +133,10 @@ def _attempts(state: State, used: set[int]) -> State:
             marked=rank[plan.marked] if plan.mark else 0,
         )
         procs = [
-            p._replace(attempt=rank[p.attempt]) if p.plan == i and p.attempt else p
+            p._replace(
+                attempt=rank[p.attempt] if p.plan == i else p.attempt,
+                runs=tuple((j, rank[n] if j == i else n) for j, n in p.runs),
+            )
             for p in (state.procs if procs is None else procs)
         ]
     if plans is None or procs is None:

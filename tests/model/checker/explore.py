@@ -138,15 +138,21 @@ def explore(
             break
         at += 1
     complete = at == len(states)
-    stuck = 0
+    stuck: list[int] = []
     if complete:
         out = ways_out(scenario, states, sources, targets)
         broken_at = {f.number for f in findings.values() if f.text is None}
-        for number, state in enumerate(states):
-            if not out[number] and number not in broken_at and violated(scenario, state) is None:
-                stuck += 1
-                findings.setdefault(WAY_OUT, Finding(WAY_OUT, number))
-    return Explored(states, parents, findings, stuck, done, complete)
+        stuck = [n for n in stuck_in(scenario, states, out) if n not in broken_at]
+    if stuck:
+        findings.setdefault(WAY_OUT, Finding(WAY_OUT, stuck[0]))
+    return Explored(states, parents, findings, len(stuck), done, complete)
+
+
+def stuck_in(scenario: Scenario, states: list[State], out: bytearray) -> Iterator[int]:
+    """Number of each state that breaks nothing and has no way out, nearest first."""
+    for number, state in enumerate(states):
+        if not out[number] and violated(scenario, state) is None:
+            yield number
 
 
 def ways_out(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.model.protocols.protocol import Scenario
 from tests.model.rows import placed, sums
-from tests.model.state import State, alone, moving, stands
+from tests.model.state import State, alone, moving, repairing, stands
 
 EXACT = "no row lost or doubled"
 PLACED = "at rest placed by the epoch in force"
@@ -30,7 +30,7 @@ def under(state: State) -> bool:
     """Return whether a constraint on every table admits no row but by the current epoch, or on its
     way to the next one."""
     e = state.epoch
-    guards = alone(e) | moving(e + 1) | alone(e + 1)
+    guards = alone(e) | moving(e + 1) | alone(e + 1) | repairing(e) | repairing(e + 1)
     return all(stands(state, t) & guards for t in state.tables)
 
 

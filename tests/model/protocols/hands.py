@@ -44,7 +44,7 @@ def _looked(proc: Proc, t: int) -> bool:
 def _insert(scenario: Scenario, state: State, t: int, row: Row, text: str) -> Iterator[Outcome]:
     table = state.tables[t]
     rows = tuple(sorted((*table.rows, row)))
-    if admits(stands(state, table), rows, scenario.functions):
+    if admits(stands(state, table), (row,), scenario.functions):
         truth = [*table.truth]
         truth[row[0]] += row[2]
         yield text, commit(state, t, table._replace(rows=rows, truth=tuple(truth)), 0)

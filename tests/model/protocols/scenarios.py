@@ -150,4 +150,6 @@ LARGE = {
     "two runs": JOINING._replace(
         runs=2, jobs=("plan", "migrate", "verify", "publish", "roll_back", "window")
     ),
+    # A repair may sleep while any other job goes on, also another repair.
+    "late repair": JOINING._replace(at_once=2, sleepers=("repair",)),
 }

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioning.strategies.skew import Threshold
-from partitioning.watch.controller import Watch
-from partitioning.watch.mitigation import Batch, Limits, Weights
+from partitioning.watch.controller import Controller
+from partitioning.watch.mitigation import Limits, MicroBatch, Weights
 from partitioning.workload.profile import Floats
 
 CHANNELS, KEYS, HOT = 8, 160, 3
@@ -29,7 +29,9 @@ class Stream:
     """Keys on channels that work off twice a mean load a batch, watched."""
 
     limits: Limits = LIMITS
-    watch: Watch = field(default_factory=lambda: Watch(Threshold(MEAN, 0, math.inf, left=0)))
+    watch: Controller = field(
+        default_factory=lambda: Controller(Threshold(MEAN, 0, math.inf, left=0))
+    )
     weights: dict[int, Weights] = field(
         default_factory=lambda: {k: {k % CHANNELS: 1.0} for k in range(KEYS)}
     )
@@ -54,7 +56,7 @@ class Stream:
             self.waiting = np.maximum(self.waiting + loads - 2 * MEAN, 0.0)
             number = self.watch.last + 1
             # What has come in this batch has waited, too.
-            batch = Batch(number, 0, loads, self.waiting + loads, keys)
+            batch = MicroBatch(number, 0, loads, self.waiting + loads, keys)
             homes = {k: next(iter(w)) for k, w in self.weights.items() if len(w) == 1}
             shared = {k for k, now in self.watch.spread.items() if now.helpers}
             self.watch, decided = self.watch.fold(batch, 0, self.limits, homes, **more)
@@ -202,7 +204,7 @@ def test_however_many_keys_turn_hot_together(
             decided = len(stream.changes)
             stream.run([load], at=sorted(keys))
             # One way is weighed for all: either they begin, or they go on.
-            begun = stream.watch.begun(before)
+            begun = stream.watch.keys_placed_since(before)
             assert begun in (set(), {key for _, key in stream.changes[decided:]})
     assert_calm(stream)
 
@@ -248,7 +250,7 @@ def test_state_that_cannot_be_merged_moves_whole() -> None:
         for key, came in keys.items():
             (channel,) = stream.weights[key]
             loads[channel] += came
-        batch = Batch(stream.watch.last + 1, 0, loads, loads, keys)
+        batch = MicroBatch(stream.watch.last + 1, 0, loads, loads, keys)
         homes = {k: next(iter(w)) for k, w in stream.weights.items()}
         stream.watch, decided = stream.watch.fold(batch, 0, stream.limits, homes)
         stream.weights |= decided
@@ -277,8 +279,8 @@ def test_closed_channels_count_for_nothing(closed: int, hot: float) -> None:
     open_ = np.arange(CHANNELS) < CHANNELS - closed
     loads = np.where(open_, MEAN, 0.0)
     loads[0] += hot * MEAN
-    batch = Batch(0, 0, loads, np.where(open_, loads, np.inf), {HOT: (hot + 0.05) * MEAN})
-    watch = Watch(Threshold(MEAN / 2, 0, math.inf, left=0))
+    batch = MicroBatch(0, 0, loads, np.where(open_, loads, np.inf), {HOT: (hot + 0.05) * MEAN})
+    watch = Controller(Threshold(MEAN / 2, 0, math.inf, left=0))
     limits = replace(LIMITS, calm=1.1, catch_up=False)
     _, decided = watch.fold(batch, 0, limits, {HOT: 0})
     assert len(decided[HOT]) > 1 and max(decided[HOT]) < CHANNELS - closed
@@ -300,7 +302,7 @@ def test_tau_adapts_at_most_so_often() -> None:
 
     def met(tau: float, lower: float, upper: float, hot: Iterable[float]) -> Stream:
         found = Stream()
-        found.watch = Watch(Threshold(tau, lower, upper, step=MEAN / 2, left=3))
+        found.watch = Controller(Threshold(tau, lower, upper, step=MEAN / 2, left=3))
         return found.run(hot)
 
     # The gap is a channel's load and a half, foretold to a few hundredths: it begins at once, and
@@ -323,9 +325,9 @@ def test_tau_adapts_at_most_so_often() -> None:
 
 
 def test_a_batch_is_folded_once_and_one_of_an_older_epoch_says_nothing() -> None:
-    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+    watch = Controller(Threshold(MEAN, 0, math.inf, left=0))
     loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
-    batch = Batch(0, 1, loads, loads, {HOT: 4 * MEAN})
+    batch = MicroBatch(0, 1, loads, loads, {HOT: 4 * MEAN})
     late, decided = watch.fold(replace(batch, epoch=0), 1, LIMITS, {HOT: HOT})
     assert decided == {} and late == replace(watch, last=0)
     seen, decided = watch.fold(batch, 1, LIMITS, {HOT: HOT})
@@ -343,8 +345,8 @@ def test_channels_get_as_they_are_fast_and_a_key_has_no_more_copies_than_allowed
     loads[-1] = 0.0
     waiting = loads / speeds
     waiting[-1] = np.inf
-    batch = Batch(0, 0, loads, waiting, {HOT: 4 * MEAN})
-    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+    batch = MicroBatch(0, 0, loads, waiting, {HOT: 4 * MEAN})
+    watch = Controller(Threshold(MEAN, 0, math.inf, left=0))
     limits = replace(LIMITS, speeds=speeds, catch_up=False)
     _, decided = watch.fold(batch, 0, limits, {HOT: HOT})
     weights = decided[HOT]
@@ -359,8 +361,8 @@ def test_channels_get_as_they_are_fast_and_a_key_has_no_more_copies_than_allowed
 
 def test_moving_must_pay_and_begins_early() -> None:
     loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
-    batch = Batch(0, 0, loads, loads, {HOT: 4 * MEAN})
-    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+    batch = MicroBatch(0, 0, loads, loads, {HOT: 4 * MEAN})
+    watch = Controller(Threshold(MEAN, 0, math.inf, left=0))
 
     def decided(tau: float, **limits: Any) -> dict[int, Weights]:
         asked = replace(LIMITS, **limits)
@@ -384,8 +386,8 @@ def test_moving_must_pay_and_begins_early() -> None:
 
 def test_no_more_help_than_the_budget_pays_for_and_copies_take_their_time() -> None:
     loads = np.full(CHANNELS, MEAN) + np.eye(CHANNELS)[HOT] * 4 * MEAN
-    batch = Batch(0, 0, loads, loads, {HOT: 4 * MEAN})
-    watch = Watch(Threshold(MEAN, 0, math.inf, left=0))
+    batch = MicroBatch(0, 0, loads, loads, {HOT: 4 * MEAN})
+    watch = Controller(Threshold(MEAN, 0, math.inf, left=0))
 
     def helpers(copy: float, partial: float, budget: float | None, **limits: Any) -> int:
         asked = replace(LIMITS, left=36 * MEAN, **limits)

@@ -1,7 +1,9 @@
 """forecast: what it must find in made-up pasts, and that planning for it pays the next time."""
 
+import tracemalloc
 from dataclasses import replace
 from io import BytesIO
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from partitioning.planning.decide import aim_by_chance
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
-from partitioning.workload.forecast import NEAR, forecast
+from partitioning.workload.forecast import DECAYS, NEAR, forecast
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, Sketch, merge, profile_of_keys
 
@@ -47,25 +49,39 @@ def test_decay_follows_the_data():
     assert forecast(steady(12), 0.6).decay == 0.6
 
 
+def squared_error(past, decay) -> float:
+    """Sum of squared errors of the forecasts by one decay, each from the windows before."""
+    total, mean, weight = 0.0, None, 1.0
+    for window in past:
+        share = window.load / window.load.sum()
+        if mean is not None:
+            total += float(np.square(share - mean).sum())
+            weight = 1 + decay * weight
+        mean = share.copy() if mean is None else mean + (share - mean) / weight
+    return total
+
+
 def test_of_decays_that_are_about_as_good_the_largest_is_taken():
-    # A slow walk with much chance: 0.8 is best by little, and 0.9 moves less.
-    errors = {}
-    past = steady(30, seed=3)
-    for decay in (0.65, 0.8, 0.9):
-        errors[decay] = np.square(forecast(past, decay).errors).sum()
-    least = min(errors.values())
-    near = [d for d, e in errors.items() if e <= NEAR * least]
+    random, past = np.random.default_rng(3), []
+    truth = np.full(300, 300.0)
+    for _ in range(30):  # a slow walk with much chance
+        truth = truth * random.lognormal(0, 0.02, 300)
+        past.append(sketch(random.poisson(truth).astype(float)))
+    errors = {decay: squared_error(past, decay) for decay in DECAYS}
+    near = [d for d, e in errors.items() if e <= NEAR * min(errors.values())]
     assert forecast(past).decay == max(near) and len(near) > 1
+    assert max(near) > min(errors, key=errors.get)
 
 
 def test_errors_are_what_came_less_what_was_forecast():
-    past = steady(4)
-    ahead = forecast(past, 0.0)
+    past = wandering(4)
+    ahead = replace(forecast(past), best=0.0)  # each forecast is the window before
     heavy = merge(past).heavy
-    assert ahead.errors.shape == (3, SLOTS + len(heavy))
-    assert ahead.errors.sum(axis=1) == pytest.approx(0, abs=1e-12)
-    # With a decay of 0 the forecast is the window before.
-    assert np.allclose(forecast(past[:3], 0.0).errors, ahead.errors[:2])
+    errors = np.array(list(ahead.errors()))
+    assert errors.shape == (3, SLOTS + len(heavy))
+    assert errors.sum(axis=1) == pytest.approx(0, abs=1e-12)
+    came = [s.load / s.load.sum() for s in past]
+    assert np.allclose(errors[:, :SLOTS], np.diff(came, axis=0))
 
 
 def test_chance_is_what_independent_windows_differ_by():
@@ -73,12 +89,109 @@ def test_chance_is_what_independent_windows_differ_by():
     random = np.random.default_rng(4)
     past = [sketch(random.poisson(100.0, 300).astype(float)) for _ in range(40)]
     function = uniform(profile_for(forecast(past)), None, numbered_channels(N))
-    ahead = forecast(past, 0.9)
     # The error of a forecast has the window's chance, and that of the mean of about 19 windows.
-    expected = np.sqrt(0.9 * 0.1 * (1 / 7500) * (1 + 1 / 19))
-    assert ahead.chance(function) == pytest.approx(expected, rel=0.5)
-    assert forecast(past, 0.0).chance(function) == 0  # the last window differs by drift alone
-    assert ahead.chance(None) == 0
+    window = 0.9 * (1 / 7500) * (1 + 1 / 19)
+    for decay, gain in ((0.9, 0.1), (0.0, 1.0), (0.5, 0.5), (None, 1 / 40), (1.0, 1 / 40)):
+        found = forecast(past, decay).chance(function)
+        assert found == pytest.approx(np.sqrt(gain * window), rel=0.5), decay
+    assert forecast(past).chance(None) == 0
+
+
+def test_drift_alone_is_no_chance():
+    ahead = replace(forecast(wandering(12)), best=0.0)
+    assert ahead.chance(uniform(profile_for(ahead), None, numbered_channels(N))) < 0.001
+
+
+def with_new_keys(windows: int, share: float, gone: int = 0) -> list[Sketch]:
+    """Return windows in each of which 5 keys that never came before have a share of the load."""
+    past = []
+    for window in range(windows):
+        hashes = np.append(hashed_keys(100), hashed_keys(5, window + 1 - gone))
+        load = np.append(np.full(100, (1 - share) * 10), np.full(5, share * 200))
+        order = np.argsort(hashes)
+        profile = profile_of_keys(KEY, hashes[order], load[order], SLOTS, threshold=15)
+        past.append(replace(profile.sketch(), error=(1 - share) * 10))
+    return past
+
+
+def test_room_is_left_for_new_keys_in_every_slot():
+    ahead = forecast(with_new_keys(8, 0.2))
+    # What an unlisted key may have had in the window before, 0.8%, does not count as new.
+    assert ahead.new == pytest.approx(0.2 - 5 * 0.008)
+    total = ahead.sketch.load.sum()
+    assert total == pytest.approx(8 * 1000)
+    assert ahead.sketch.load.min() >= 0.99 * ahead.new * total / SLOTS
+    assert forecast(steady(8)).new < 0.01
+    assert forecast(with_new_keys(1, 0.2)).new == 0
+
+
+def test_slots_that_never_had_load_tell_of_light_new_keys():
+    """30 of 64 slots are filled at first; 20% of the load is of light keys, new each time."""
+    random, found = np.random.default_rng(5), []
+    for _ in range(40):
+        old = random.choice(SLOTS, 30, replace=False)
+        past = []
+        for _ in range(3):
+            load = np.zeros(SLOTS)
+            load[old] = 800 / 30
+            np.add.at(load, random.integers(0, SLOTS, 40), 5.0)
+            none = np.zeros(0)
+            past.append(Sketch(load, none.astype(np.int64), none, (), 30.0, 1000))
+        found.append(forecast(past).new)
+    assert np.mean(found) == pytest.approx(0.2, rel=0.15)
+    full = [replace(s, load=np.full(SLOTS, 10.0)) for s in past]
+    assert forecast(full).new == 0  # no slot is empty
+
+
+def test_a_forecast_of_many_slots_holds_few_of_them_at_once():
+    """60 windows of 100,000 slots: the forecast adds less memory than 30 of them have."""
+    random = np.random.default_rng(6)
+    none = np.zeros(0)
+    past = [
+        Sketch(random.random(100_000), none.astype(np.int64), none, (), 1.0, 10**6)
+        for _ in range(60)
+    ]
+    tracemalloc.start()
+    ahead = forecast(past)
+    assert sum(1 for _ in ahead.errors()) == 59
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 30 * 100_000 * 8
+
+
+def test_room_for_new_keys_pays_beside_a_key_that_is_too_heavy():
+    """Beside a key of 60%, its channel keeps no slots that new keys could come to."""
+    past = []
+    for window in with_new_keys(10, 0.3):
+        heavy = hashed_keys(1, 99)
+        own = np.argsort(np.append(window.heavy, heavy))
+        load = np.append(window.heavy_load, 1500.0)[own]
+        slots = window.load + np.bincount(slot_of(heavy, SLOTS), [1500.0], minlength=SLOTS)
+        names = tuple(np.append(window.heavy_names, "hot")[own])
+        past.append(
+            Sketch(slots, np.append(window.heavy, heavy)[own], load, names, window.error, 1)
+        )
+    ahead = forecast(past[:9])
+    profile = profile_for(ahead)
+    function = frontier(profile, None, numbered_channels(N), max_imbalance=1.005)
+    hot = int(function.lookup_hashes(hashed_keys(1, 99))[0])
+    assert (function.slots == hot).sum() <= 1
+
+
+def test_what_makes_a_forecast_uncertain():
+    past = steady(6)
+    none = replace(past[0], load=past[0].load * 0, heavy_load=past[0].heavy_load * 0)
+    large = replace(past[-1], load=past[-1].load * 100, heavy_load=past[-1].heavy_load * 100)
+    one_key = [sketch(np.append(np.full(20, 1.0), 1980.0), 100)] * 4
+    new = with_new_keys(6, 0.9)
+    for decay in ("auto", 0.5, None):
+        assert forecast(past, decay).uncertain == ""
+        assert forecast(past[:1], decay).uncertain.startswith("one window with load")
+        assert forecast([none, past[0], none], decay).uncertain.startswith("one window with load")
+        assert forecast([none], decay).uncertain == "no window has load"
+        assert "times the load" in forecast([*past, large], decay).uncertain
+        assert forecast(one_key, decay).uncertain == "one key has 99% of the load"
+        assert "keys that were not listed before" in forecast(new, decay).uncertain
 
 
 def test_one_window_has_the_chance_of_its_rows():
@@ -109,7 +222,7 @@ def test_total_slots_and_keys_agree():
 def test_one_window_or_no_decay_is_the_last_window():
     past = steady(6)
     one = forecast(past[:1])
-    assert one.sketch.load == pytest.approx(past[0].load) and not len(one.errors)
+    assert one.sketch.load == pytest.approx(past[0].load) and not len(list(one.errors()))
     last = forecast(wandering(9), 0.0)
     assert last.sketch.load / last.sketch.load.sum() == pytest.approx(
         wandering(9)[-1].load / wandering(9)[-1].load.sum()
@@ -119,7 +232,7 @@ def test_one_window_or_no_decay_is_the_last_window():
 def test_all_alike_without_chance_is_the_merge():
     same = [sketch(zipf(300, 1.0), 0.01)] * 4
     assert forecast(same, 1.0).sketch.load == pytest.approx(merge(same).load)
-    assert not forecast(same).errors.round(12).any()
+    assert not np.round(list(forecast(same).errors()), 12).any()
 
 
 def test_windows_without_load_count_for_nothing():
@@ -138,7 +251,7 @@ def test_an_unlisted_key_does_not_come_from_nothing():
     ahead = forecast(past)
     assert ahead.sketch.heavy.tolist() == key.tolist()
     assert ahead.sketch.heavy_load == pytest.approx([4 * 100.0])
-    assert np.abs(ahead.errors).max() < 1e-9
+    assert np.abs(list(ahead.errors())).max() < 1e-9
 
 
 @pytest.mark.parametrize("keys", [lambda w: w, lambda w: 0], ids=["all new", "all return"])
@@ -150,7 +263,7 @@ def test_keys_that_are_all_listed_are_foretold_whether_they_return_or_not(keys):
         past.append(profile.sketch())
     for ahead in (forecast(past), forecast(past, 0.7)):
         assert ahead.sketch.load.sum() == pytest.approx(merge(past).load.sum())
-        assert np.isfinite(ahead.errors).all() and (ahead.sketch.heavy_load >= 0).all()
+        assert np.isfinite(list(ahead.errors())).all() and (ahead.sketch.heavy_load >= 0).all()
 
 
 def profile_for(ahead) -> Profile:
@@ -162,11 +275,11 @@ def profile_for(ahead) -> Profile:
     return ahead.onto(bare)
 
 
-def test_planning_for_it_is_more_even_next_time_and_moves_less():
+def test_planning_for_it_is_more_even_next_time_and_moves_no_more():
     scores = []
-    for told in (False, True):
+    for told, seed in product((False, True), range(8)):
         function, score = None, []
-        past = steady(13, seed=4)
+        past = steady(13, seed)
         for t in range(12):
             ahead = forecast(past[: t + 1] if told else past[t : t + 1])
             profile = profile_for(ahead)
@@ -174,9 +287,10 @@ def test_planning_for_it_is_more_even_next_time_and_moves_less():
             after = profile_for(forecast(past[t + 1 : t + 2]))
             kept = before is None or (before.slots == function.slots).mean()
             even = imbalance(channel_loads(function, after), function.capacities)
-            score.append((even, 1 - kept))
+            score.append((even - 1, 1 - kept))
         scores.append(np.mean(score[3:], axis=0))
-    assert (scores[1] < 0.97 * scores[0]).any() and (scores[1] < scores[0]).all()
+    last, ahead = np.reshape(scores, (2, 8, 2)).mean(axis=1)
+    assert ahead[0] < 0.85 * last[0] and ahead[1] < 1.1 * last[1], (last, ahead)
 
 
 def test_planning_again_on_a_forecast_moves_nothing():

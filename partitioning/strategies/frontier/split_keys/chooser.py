@@ -11,7 +11,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate, Request
 from partitioning.strategies.frontier.split_keys.splitting import shared_plan
-from partitioning.strategies.frontier.tradeoff import CLOSE, lowest
+from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART, lowest
 from partitioning.strategies.frontier.whole_keys import plan_whole_keys
 from partitioning.workload.metrics import channel_loads, imbalance
 
@@ -20,7 +20,7 @@ from partitioning.workload.metrics import channel_loads, imbalance
 SHARE_ROUNDING = 2e-6
 
 
-def choose_plan(request: Request, task: Problem) -> PartitioningFunction:
+def choose_plan(request: Request, problem: Problem) -> PartitioningFunction:
     """Return the function that splits keys only where whole keys do not do.
 
     Examples
@@ -42,20 +42,20 @@ def choose_plan(request: Request, task: Problem) -> PartitioningFunction:
     """
     if len(set(request.options.resources)) > 1:
         raise InputError("splitting evens out one resource", "resources", "Give one, say L")
-    whole = _whole_keys_suffice(request, task)
-    return request.function(_best_split(request, task)) if whole is None else whole
+    whole = _whole_keys_suffice(request, problem)
+    return request.function(_best_split(request, problem)) if whole is None else whole
 
 
-def _whole_keys_suffice(request: Request, task: Problem) -> PartitioningFunction | None:
+def _whole_keys_suffice(request: Request, problem: Problem) -> PartitioningFunction | None:
     """Return the function of whole keys if it is good enough, else None."""
     goal = request.options.max_imbalance
     if goal is None:
         return None
-    if task.forced > request.budget:
+    if problem.forced > request.budget:
         return None
-    function = request.function(plan_whole_keys(request, task))
+    function = request.function(plan_whole_keys(request, problem))
     reached = imbalance(channel_loads(function, request.profile), function.capacities)
-    affordable = reached <= goal and request.bytes_to_join(task, function) <= request.budget
+    affordable = reached <= goal and request.bytes_to_join(problem, function) <= request.budget
     return function if affordable else None
 
 
@@ -64,7 +64,7 @@ class _SplitPlanner:
     """Plan split keys for one goal after another, and keep every candidate in `tried`."""
 
     request: Request
-    task: Problem
+    problem: Problem
     tried: list[Candidate] = field(default_factory=list)
 
     @property
@@ -76,7 +76,7 @@ class _SplitPlanner:
         """Return the imbalance reached and its candidate; None where the goal is missed."""
         options = self.request.options
         found = shared_plan(
-            self.task,
+            self.problem,
             self.request.previous,
             goal,
             self.request.budget,
@@ -92,17 +92,17 @@ def _rounded(goal: float) -> float:
     return goal * (1 + SHARE_ROUNDING)
 
 
-def _best_split(request: Request, task: Problem) -> Candidate:
-    """Return the best of several plans with split keys, or the unchanged state."""
+def _best_split(request: Request, problem: Problem) -> Candidate:
+    """Return the best of several plans with split keys, or the unchanged function."""
     aim, copies = request.options.max_imbalance, request.options.copies
-    goal = 1 + CLOSE if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
-    level, unchanged = _unchanged(request, task)
+    goal = 1 + GOOD_ENOUGH_PART if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
+    level, unchanged = _unchanged(request, problem)
     if unchanged is not None and copies is not None and unchanged.most_copies > copies:
         # Too many copies may stay only where the budget does not allow the way to fewer.
         unchanged = unchanged if request.budget < np.inf else None
     elif unchanged is not None and unchanged.imbalance <= _rounded(goal):
         return unchanged
-    planner = _SplitPlanner(request, task)
+    planner = _SplitPlanner(request, problem)
     found = planner.plan(goal)
     if unchanged is not None:
         fewer = found is not None and found[1].copies < unchanged.copies
@@ -119,18 +119,18 @@ def _best_split(request: Request, task: Problem) -> Candidate:
     return min(planner.tried, key=lambda c: c.imbalance)
 
 
-def _unchanged(request: Request, task: Problem) -> tuple[float, Candidate | None]:
-    """Return the imbalance of the previous function, and its state if that may stay.
+def _unchanged(request: Request, problem: Problem) -> tuple[float, Candidate | None]:
+    """Return the imbalance of the previous function, and the function if it may stay.
 
-    The imbalance is infinite where the channels change. The state may not stay where channels
+    The imbalance is infinite where the channels change. It may not stay where channels
     close, where a key was put elsewhere by hand, or where a named key is split.
     """
     previous = request.previous
     if previous is None or previous.channels != request.channels:
         return np.inf, None
     level = imbalance(channel_loads(previous, request.profile), previous.capacities)
-    fixed = task.profile.heavy[task.fixed[task.profile.slots :]]
+    fixed = problem.profile.heavy[problem.fixed[problem.profile.slots :]]
     named_is_split = (previous.split.find(fixed) >= 0).any()
-    if named_is_split or (task.start != task.home).any():
+    if named_is_split or (problem.start != problem.home).any():
         return level, None
-    return level, Candidate(task, task.home, level, previous.split.weights)
+    return level, Candidate(problem, problem.home, level, previous.split.weights)

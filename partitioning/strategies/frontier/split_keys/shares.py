@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partitioning.function.split import PARTS
+from partitioning.function.split import PARTS_OF_A_KEY
 from partitioning.strategies.water_filling import settle, surface
 from partitioning.workload.metrics import Indices
 from partitioning.workload.profile import Floats
@@ -19,7 +19,7 @@ from partitioning.workload.profile import Floats
 #: Most of its key, as a share, that an owner keeps whose partial row the budget does not move.
 STAYING = 1e-5
 #: Least share of a key. Smaller ones come from rounding and count as none.
-LEAST_PART = 1e-9
+LEAST_KEY_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def poured(
     """Return the share of each key on each channel, float64 (F, N), poured like water.
 
     No channel has over `goal` of its fair share, if that is possible. As much as possible stays
-    where it is. What must go goes to the fewest channels.
+    where it is. Load that must go takes the fewest channels.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def poured(
                 taken = min(left, float(room[channel] - parts[channel]))
                 parts[channel] += taken
                 left -= taken
-            parts[parts <= LEAST_PART * load] = 0.0
+            parts[parts <= LEAST_KEY_SHARE * load] = 0.0
             if not parts.any():
                 parts = fair
             after[key] = parts / parts.sum()
@@ -162,7 +162,7 @@ def poured(
 
 
 def largest(shares: Floats, copies: int) -> Floats:
-    """Shares (F, N) with no more than so many owners a key, those with most of it."""
+    """Return shares (F, N) with at most so many owners a key: those with most of it."""
     order = np.argsort(-shares, axis=1, kind="stable")
     kept = shares.copy()
     np.put_along_axis(kept, order[:, copies:], 0.0, axis=1)
@@ -209,7 +209,7 @@ def affordable_shares(
     after = _copied(before, after, loads, copies, spare)
     spare -= float(np.count_nonzero((before <= 0) & (after > 0), axis=1) @ copies)
     partials = np.where(stays, np.maximum(sizes / had - copies, 0.0), 0.0)
-    gone = (before > 0) & (after < 1 / PARTS)
+    gone = (before > 0) & (after < 1 / PARTS_OF_A_KEY)
     left = np.count_nonzero(gone, axis=1) * partials
     order = np.argsort(left, kind="stable")
     dear = order[np.cumsum(left[order]) > spare]
@@ -224,7 +224,7 @@ def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare:
     Those with most load a byte come first. The shares of the others stay where they are.
     """
     key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
-    worth = np.maximum(after[key, channel] * loads[key], LEAST_PART)
+    worth = np.maximum(after[key, channel] * loads[key], LEAST_KEY_SHARE)
     order = np.argsort(copies[key] / worth, kind="stable")
     dear = order[np.cumsum(copies[key[order]]) > spare]
     if not len(dear):
@@ -232,5 +232,5 @@ def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare:
     kept = after.copy()
     kept[key[dear], channel[dear]] = 0.0
     given = np.maximum(before - after, 0.0)
-    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), LEAST_PART)
+    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), LEAST_KEY_SHARE)
     return kept + given * np.clip(part, 0.0, 1.0)[:, None]

@@ -13,9 +13,9 @@ from partitioning.strategies.frontier.split_keys.shares import Owners, emptied, 
 from partitioning.workload.metrics import Indices, placements
 from partitioning.workload.profile import Floats, sums_by
 
-#: What pieces the owners of a key get: beside what is on them now, so that little has to make way;
-#: alike, so that what makes way are items that cost few bytes; or full ones but for the last, so
-#: that items find large gaps.
+#: Pieces that the owners of a key get. Beside: next to their load of now, so that little has to
+#: make way. Alike: equal, so that items that cost few bytes make way. Full: all but the last are
+#: full, so that items find large gaps.
 BESIDE, ALIKE, FULL = "beside", "alike", "full"
 
 
@@ -31,7 +31,7 @@ class Cut:
         missing
     had : int64 (F,): owners of each now, 1 or more, with those that close
     sizes, copies : as in `affordable_shares`
-    made_whole : bytes more than items count of keys that are split now and shall not be
+    made_whole : bytes more than items count of keys that are split now and are to be whole
     whole : float64 (n,): load of each item, 0 of these keys
     stays, resting, limit : as in `owned`
     """
@@ -87,87 +87,91 @@ class Cut:
         return total
 
     def owners(self, depth: float, copies: int | None) -> dict[int, Owners]:
-        """As `owned`."""
+        """Return the same as `owned`."""
         known = self.before, self.limit, self.stays, self.resting
         return owned(self.loads, *known, depth, copies)
 
 
-def cut(task: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
+def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
     """Take out the keys that exceed a part of what the goal allows the best channel.
 
     Keys that are split now are taken out too, if they can be.
     """
-    load = task.load.copy()
-    load[: task.profile.slots] = 0.0
-    load[task.fixed] = 0.0
-    split = load > part * goal * task.fair.max()
+    load = problem.load.copy()
+    load[: problem.profile.slots] = 0.0
+    load[problem.fixed] = 0.0
+    split = load > part * goal * problem.fair.max()
     if previous is not None:
-        split[task.profile.slots :] |= previous.split.find(task.profile.heavy) >= 0
-        split &= ~task.fixed
+        split[problem.profile.slots :] |= previous.split.find(problem.profile.heavy) >= 0
+        split &= ~problem.fixed
     items = np.flatnonzero(split)
     items = items[np.argsort(-load[items], kind="stable")]
-    whole = np.where(split, 0.0, task.load)
-    before, had = np.zeros((len(items), len(task.fair))), np.ones(len(items), dtype=np.intp)
-    heavy = items - task.profile.slots
+    whole = np.where(split, 0.0, problem.load)
+    before, had = np.zeros((len(items), len(problem.fair))), np.ones(len(items), dtype=np.intp)
+    heavy = items - problem.profile.slots
     if previous is not None:
-        item, channel, share = placements(previous, task.profile.heavy[heavy])
+        item, channel, share = placements(previous, problem.profile.heavy[heavy])
         had = np.bincount(item, minlength=len(items))
-        open_ = channel < len(task.fair)
+        open_ = channel < len(problem.fair)
         np.add.at(before, (item[open_], channel[open_]), share[open_])
     return Cut(
         items,
         load[items],
-        before * (task.fair > 0),
+        before * (problem.fair > 0),
         had,
-        task.sizes[items],
-        task.profile.heavy_copy_bytes[heavy],
-        _made_whole(task, previous),
+        problem.sizes[items],
+        problem.profile.heavy_copy_bytes[heavy],
+        _made_whole(problem, previous),
         whole,
-        sums_by(task.start, whole * task.fixed, len(task.fair)),
-        sums_by(task.start, whole, len(task.fair)),
-        goal * task.fair,
+        sums_by(problem.start, whole * problem.fixed, len(problem.fair)),
+        sums_by(problem.start, whole, len(problem.fair)),
+        goal * problem.fair,
     )
 
 
-def _made_whole(task: Problem, previous: PartitioningFunction | None) -> float:
-    """Bytes of keys that are split now and are fixed, whole, beside what items count of them."""
+def _made_whole(problem: Problem, previous: PartitioningFunction | None) -> float:
+    """Return the bytes of fixed keys that are split now, beside those that items count."""
     if previous is None:
         return 0.0
-    profile, count = task.profile, task.profile.slots
-    keys = np.flatnonzero((previous.split.find(profile.heavy) >= 0) & task.fixed[count:])
+    profile, count = problem.profile, problem.profile.slots
+    keys = np.flatnonzero((previous.split.find(profile.heavy) >= 0) & problem.fixed[count:])
     item, channel, _ = placements(previous, profile.heavy[keys])
     had, items = np.bincount(item, minlength=len(keys)), count + keys
     copies = profile.heavy_copy_bytes[keys]
-    there = np.bincount(item[channel == task.start[items][item]], minlength=len(keys))
-    partial = np.maximum(task.sizes[items] / had - copies, 0.0)
+    there = np.bincount(item[channel == problem.start[items][item]], minlength=len(keys))
+    partial = np.maximum(problem.sizes[items] / had - copies, 0.0)
     paid = (had - there) * partial + (1 - there) * copies
-    return float((paid - task.sizes[items] * (task.start[items] != task.home[items])).sum())
+    return float(
+        (paid - problem.sizes[items] * (problem.start[items] != problem.home[items])).sum()
+    )
 
 
-def left(task: Problem, keys: Cut, owners: Mapping[int, Owners], layout: str) -> Problem:
-    """Return what is left to plan: the task without the load of the keys.
+def remaining_problem(
+    problem: Problem, keys: Cut, owners: Mapping[int, Owners], layout: str
+) -> Problem:
+    """Return what is left to plan: the problem without the load of the keys.
 
-    A key with owners comes back in pieces, one fixed item on each owner, at the end of the task.
+    A key with owners comes back in pieces, one fixed item on each owner, at the end.
     """
     own = [o.channels for o in owners.values()]
     parts = [o.pieces for o in owners.values()]
     if layout != FULL:
         under = keys.resting if layout == BESIDE else keys.stays
-        parts = evenly(keys.loads, owners, under, task.fair)
+        parts = evenly(keys.loads, owners, under, problem.fair)
     where, pieces = (np.concatenate([np.empty(0), *arrays]) for arrays in (own, parts))
     none = np.zeros(len(pieces))
     load = np.append(keys.whole, pieces)
-    split = np.zeros(len(task.load), dtype=np.bool_)
+    split = np.zeros(len(problem.load), dtype=np.bool_)
     split[keys.items] = True
-    biggest = keys.whole[task.profile.slots :].max(initial=0.0)
+    biggest = keys.whole[problem.profile.slots :].max(initial=0.0)
     return replace(
-        task,
+        problem,
         load=load,
-        poured=task.poured + float(keys.loads.sum() - pieces.sum()),
-        sizes=np.append(task.sizes, none),
-        measures=load[None] / (float(task.load.sum()) or 1.0),
-        home=np.append(np.where(split, task.start, task.home), where).astype(np.int32),
-        start=np.append(task.start, where).astype(np.int32),
-        fixed=np.append(task.fixed | split, none == 0),
-        floor=max(1.0, float(biggest / task.fair.max())),
+        poured=problem.poured + float(keys.loads.sum() - pieces.sum()),
+        sizes=np.append(problem.sizes, none),
+        measures=load[None] / (float(problem.load.sum()) or 1.0),
+        home=np.append(np.where(split, problem.start, problem.home), where).astype(np.int32),
+        start=np.append(problem.start, where).astype(np.int32),
+        fixed=np.append(problem.fixed | split, none == 0),
+        floor=max(1.0, float(biggest / problem.fair.max())),
     )

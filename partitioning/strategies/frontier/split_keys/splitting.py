@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.split import PARTS
+from partitioning.function.split import PARTS_OF_A_KEY
 from partitioning.strategies.frontier.assignment import Ints
-from partitioning.strategies.frontier.local_search import ROUNDING
+from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate
 from partitioning.strategies.frontier.split_keys.shares import (
@@ -25,19 +25,24 @@ from partitioning.strategies.frontier.split_keys.split_candidates import (
     FULL,
     Cut,
     cut,
-    left,
+    remaining_problem,
 )
-from partitioning.strategies.frontier.tradeoff import CLOSE, best_state, check_forced, cleared
+from partitioning.strategies.frontier.tradeoff import (
+    GOOD_ENOUGH_PART,
+    best_assignment,
+    check_forced,
+    cleared,
+)
 from partitioning.workload.metrics import imbalance
 from partitioning.workload.profile import sums_by
 
 #: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
 #: where whole ones miss the goal.
 HARD = 0.5
-#: Where a budget is too short, to share a key moves nothing: keys of these, too.
+#: Under a budget, keys from these parts of the goal's share are split, too: it moves nothing.
 FINER = (1 / 8, 1 / 32, 1 / 128)
 #: Imbalances nearer than this, in part, are told apart by copies.
-NEAR = 1e-4
+TIED_IMBALANCE_PART = 1e-4
 #: Part of its limit that a channel gives to a key which the fewest hold: all, short of rounding.
 FEWEST = 1 - 1e-6
 #: Such parts, and pieces to try with each: less where slots cannot make room for that, or it is not
@@ -46,7 +51,7 @@ DEPTHS = ((FEWEST, (BESIDE, ALIKE, FULL)), (2 / 3, (BESIDE, ALIKE)), (1 / 3, (BE
 
 
 def shared_plan(
-    task: Problem,
+    problem: Problem,
     previous: PartitioningFunction | None,
     goal: float,
     budget: float,
@@ -69,35 +74,52 @@ def shared_plan(
     Raises
     ------
     InputError : a budget that does not empty the channels that close
+
+    Examples
+    --------
+    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.strategies.frontier.problem import problem_of
+    >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
+    >>> from partitioning.workload.profile import profile_of_keys
+    >>> load = np.append(np.ones(99), 99.0)  # one key has half of the load
+    >>> profile = profile_of_keys(KEY, hashed_keys(100, 0), load, 64, threshold=2.0)
+    >>> problem = problem_of(profile, None, numbered_channels(4))
+    >>> found = shared_plan(problem, None, 1.01, np.inf, None, 2.0)
+    >>> len(found.shares), found.copies, found.imbalance <= 1.01
+    (1, 4, True)
     """
-    keys, count = cut(task, previous, goal, 1.0), int(np.count_nonzero(task.fair))
-    forced = left(task, keys, {}, FULL).forced
+    keys, count = cut(problem, previous, goal, 1.0), int(np.count_nonzero(problem.fair))
+    forced = remaining_problem(problem, keys, {}, FULL).forced
     check_forced(forced + keys.forced, budget)
-    found = _few(task, keys, goal, budget, copies, worth * float(task.sizes.sum()) / count, forced)
+    found = _few(
+        problem, keys, goal, budget, copies, worth * float(problem.sizes.sum()) / count, forced
+    )
     if found is not None:
         return found
     tried = list[Candidate]()
     # Where a key may not have as many channels as hold it, others need no more than they did.
     again = [(1.0, FEWEST)] if copies else []
     # Keys that are light beside the best channel may be coarse beside the least.
-    fair = task.fair[task.fair > 0]
+    fair = problem.fair[problem.fair > 0]
     least = float(fair.min() / fair.max())
     coarse = [(HARD * least, 0.0)] if least < 1 else []
     finer = [(part, 0.0) for part in FINER] if budget < np.inf else []
     for part, depth in ((1.0, 0.0), *again, (HARD, 0.0), *coarse, *finer):
-        keys = cut(task, previous, goal, part)
+        keys = cut(problem, previous, goal, part)
         owners = keys.owners(depth, copies)
-        rest = left(task, keys, owners, ALIKE)
-        at = best_state(rest, max(goal, rest.floor * (1 + CLOSE)), budget - keys.forced)
-        tried.append(_carried_out(task, keys, owners, rest, at, goal, budget, copies))
-        if tried[-1].imbalance <= goal * (1 + ROUNDING):
+        rest = remaining_problem(problem, keys, owners, ALIKE)
+        at = best_assignment(
+            rest, max(goal, rest.floor * (1 + GOOD_ENOUGH_PART)), budget - keys.forced
+        )
+        tried.append(_carried_out(problem, keys, owners, rest, at, goal, budget, copies))
+        if tried[-1].imbalance <= goal * (1 + SHARE_TOLERANCE):
             return tried[-1]
-    enough = min(c.imbalance for c in tried) * (1 + NEAR)
+    enough = min(c.imbalance for c in tried) * (1 + TIED_IMBALANCE_PART)
     return min((c for c in tried if c.imbalance <= enough), key=lambda c: c.copies)
 
 
 def _few(
-    task: Problem,
+    problem: Problem,
     keys: Cut,
     goal: float,
     budget: float,
@@ -117,7 +139,7 @@ def _few(
     if not keys.hot:
         return None
     # What a plan may cost: as over all channels, where what must move anyway does so, too.
-    count, hot = int(np.count_nonzero(task.fair)), slice(keys.hot)
+    count, hot = int(np.count_nonzero(problem.fair)), slice(keys.hot)
     new = max(count - 1 + keys.hot - int(np.count_nonzero(keys.before[hot])), 0)
     found, least = None, forced + (count - 1) * price + new * float(keys.copies[hot].mean())
     fewest = ((keys.owners(depth, copies), layouts) for depth, layouts in DEPTHS)
@@ -127,22 +149,22 @@ def _few(
         moved = keys.moved(owners)
         cost = sum(len(o.channels) - 1 for o in owners.values()) * price + moved
         for layout in layouts:
-            rest = left(task, keys, owners, layout)
+            rest = remaining_problem(problem, keys, owners, layout)
             for exact in (False, True):
                 # Quickly at first; the best then for as few bytes as can be.
                 most = min(budget - keys.forced - moved, least - cost)
                 at = cleared(rest, goal, most, exact)
                 if at is None:
                     break
-                done = _carried_out(task, keys, owners, rest, at, goal, budget, copies)
-                if done.imbalance > goal * (1 + ROUNDING):
+                done = _carried_out(problem, keys, owners, rest, at, goal, budget, copies)
+                if done.imbalance > goal * (1 + SHARE_TOLERANCE):
                     break
                 found, least = done, cost + rest.moved(at)
     return found
 
 
 def _carried_out(
-    task: Problem,
+    problem: Problem,
     keys: Cut,
     owners: Mapping[int, Owners],
     rest: Problem,
@@ -152,23 +174,23 @@ def _carried_out(
     copies: int | None,
 ) -> Candidate:
     """Return the candidate in which what was left is at `at`."""
-    spare, at = budget - keys.made_whole - rest.moved(at), at[: len(task.load)]
-    loads = sums_by(at, keys.whole, len(task.fair))
-    known = loads, task.fair, keys.loads, keys.before, goal, owners
+    spare, at = budget - keys.made_whole - rest.moved(at), at[: len(problem.load)]
+    loads = sums_by(at, keys.whole, len(problem.fair))
+    known = loads, problem.fair, keys.loads, keys.before, goal, owners
     after = shared(*known, held=True)
     if copies is not None:
         both = [largest(a, copies) for a in (after, shared(*known, held=False))]
-        after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, task.capacities))
+        after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, problem.capacities))
     weights = keys.had, keys.loads, keys.sizes, keys.copies
     after = affordable_shares(keys.before, after, *weights, spare)
-    reached = imbalance(loads + keys.loads @ after, task.capacities)
+    reached = imbalance(loads + keys.loads @ after, problem.capacities)
     # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
-    there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS
-    still = there & (keys.before - after < 1 / PARTS).all(axis=1)
+    there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS_OF_A_KEY
+    still = there & (keys.before - after < 1 / PARTS_OF_A_KEY).all(axis=1)
     after[still] = keys.before[still]
-    hashes = task.profile.heavy[keys.items - task.profile.slots].tolist()
+    hashes = problem.profile.heavy[keys.items - problem.profile.slots].tolist()
     shares = {
         h: {int(c): float(s[c]) for c in np.flatnonzero(s)}
         for h, s in zip(hashes, after, strict=True)
     }
-    return Candidate(task, at, reached, shares)
+    return Candidate(problem, at, reached, shares)

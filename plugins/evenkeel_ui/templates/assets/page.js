@@ -1,25 +1,3 @@
-// Airflow's own switch decides between light and dark; without one, the system does. In a frame it is
-// a class of Airflow's page, which is of this host; else what Airflow has kept in this browser.
-const theme = () => {
-  let chosen = null;
-  try {
-    const outside = window.parent === window ? null : window.parent.document.documentElement.classList;
-    chosen = ["dark", "light"].find((name) => outside?.contains(name)) ?? localStorage.getItem("theme");
-  } catch {
-    // Another host's frame, or a browser that keeps nothing: the system decides.
-  }
-  if (["dark", "light"].includes(chosen)) document.documentElement.dataset.theme = chosen;
-  else delete document.documentElement.dataset.theme;
-};
-theme();
-window.addEventListener("storage", theme);
-try {
-  if (window.parent !== window) {
-    new MutationObserver(theme).observe(window.parent.document.documentElement, { attributeFilter: ["class"] });
-  }
-} catch {
-  // As above.
-}
 // The zone that was chosen in Airflow, else the reader's own.
 const zone = () => {
   try {
@@ -42,50 +20,104 @@ const here = () => {
     });
   }
 };
+// How long ago, in the words of the server; the page is open for longer than these stay true.
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
+const ago = () => {
+  for (const time of document.querySelectorAll("time[data-ago]")) {
+    const seconds = (Date.now() - new Date(time.dateTime)) / 1000;
+    const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? [];
+    const text = unit ? `${Math.round(seconds / size).toLocaleString("en")}\u00a0${unit} ago` : "just now";
+    if (time.textContent !== text) time.textContent = text;
+  }
+};
+// A page that no longer comes anew says so, and since when. PATIENCE: milliseconds that the server may
+// be away before that. LONGEST: milliseconds after which an answer no longer comes.
+const PATIENCE = 15000, LONGEST = 45000;
+let fresh_at = Date.now();
+const stale = (why) => {
+  const notice = document.querySelector("#not-refreshed");
+  const old = why === "login" || (why && Date.now() - fresh_at > PATIENCE);
+  if (!why) fresh_at = Date.now();
+  for (const each of notice.querySelectorAll("[data-why]")) each.hidden = each.dataset.why !== why;
+  const since = new Date(fresh_at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", timeZone: zone() });
+  const place = notice.querySelector("[data-since]");
+  if (place.textContent !== since) place.textContent = since;
+  notice.hidden = !old;
+};
+// The page as the server has it now; null, where it gives none: then the notice says why.
+const anew = async () => {
+  try {
+    const answer = await fetch(location.href, { signal: AbortSignal.timeout(LONGEST) });
+    if (answer.ok) return new DOMParser().parseFromString(await answer.text(), "text/html");
+    stale(answer.status === 401 ? "login" : "server");
+  } catch {
+    stale("server");
+  }
+  return null;
+};
 // What tells how far the run is: as long as that stays, nothing of the page is touched, neither the
 // focus nor what is open nor a button that somebody is about to press.
 const progress = (page) => page.querySelector("[aria-label=Progress]")?.outerHTML;
 let last = progress(document);
 const follow = async () => {
   if (!document.querySelector("[data-follow]")) return;
-  try {
-    const answer = await fetch(location.href);
-    const text = answer.ok ? await answer.text() : "";
-    const page = new DOMParser().parseFromString(text, "text/html");
-    if (answer.ok && progress(page) !== last) {
-      document.querySelector("main").replaceWith(page.querySelector("main"));
+  const page = await anew();
+  if (page) {
+    stale(null);
+    if (progress(page) !== last) {
+      const main = page.querySelector("main");
+      document.querySelector("main").replaceWith(main);
       document.title = page.title;
       last = progress(document);
       here();
     }
-  } catch {
-    // The server is away for a moment: asked again.
   }
   setTimeout(follow, 3000);
 };
-// The overview comes anew by itself, but for a part in which somebody is at work.
+// A part without what differs each time: tokens of forms, and how long ago.
+const told = (part) => {
+  const copy = part.cloneNode(true);
+  for (const token of copy.querySelectorAll("[name=csrf]")) token.removeAttribute("value");
+  for (const time of copy.querySelectorAll("time")) {
+    time.textContent = "";
+    time.removeAttribute("title");
+  }
+  return copy.outerHTML;
+};
+// The overview comes anew by itself, but for a part in which somebody fills in a form. A part that
+// says the same as before stays, so that nothing is read out again.
+let timer = null;
 const refresh = async () => {
-  const parts = [...document.querySelectorAll("[data-refresh]")];
-  if (!parts.length) return;
-  try {
-    const answer = document.hidden ? null : await fetch(location.href);
-    if (answer?.ok) {
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const others = [...page.querySelectorAll("[data-refresh]")];
-      parts.forEach((part, i) => {
-        if (others[i] && !part.contains(document.activeElement)) part.replaceWith(others[i]);
-      });
-      here();
-    }
-  } catch {
-    // The server is away for a moment: asked again.
+  clearTimeout(timer);
+  const page = document.hidden ? null : await anew();
+  if (page) {
+    const others = [...page.querySelectorAll("[data-refresh]")];
+    let busy = false;
+    [...document.querySelectorAll("[data-refresh]")].forEach((part, i) => {
+      const at = document.activeElement;
+      if (!others[i] || told(others[i]) === told(part)) return;
+      if (part.contains(at) && at.matches("input, select, textarea, button")) {
+        busy = true;
+        return;
+      }
+      const place = part.contains(at) ? ["aria-label", "href"].find((name) => at.hasAttribute(name)) : null;
+      const where = place && `[${place}="${CSS.escape(at.getAttribute(place))}"]`;
+      part.replaceWith(others[i]);
+      if (where) others[i].querySelector(where)?.focus({ preventScroll: true });
+    });
+    stale(busy ? "busy" : null);
+    here();
+    ago();
   }
   later();
 };
 const later = () => {
   const part = document.querySelector("[data-refresh]");
-  if (part) setTimeout(refresh, 1000 * part.dataset.refresh);
+  if (part) timer = setTimeout(refresh, 1000 * part.dataset.refresh);
 };
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && document.querySelector("[data-refresh]")) refresh();
+});
 // A form that was changed after its preview starts nothing: the server refuses it, and here its
 // button says so at once.
 const fresh = () => {
@@ -116,4 +148,5 @@ document.addEventListener("input", fresh);
 window.addEventListener("pageshow", fresh);
 here();
 setTimeout(follow, 3000);
+setInterval(ago, 10000);
 later();

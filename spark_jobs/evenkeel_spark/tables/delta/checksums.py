@@ -30,7 +30,7 @@ from partitioning.function.sql import quoted, slot_sql
 
 #: Relative difference that is taken for rounding: sums of floats in another order differ by less.
 #: A higher value would let a changed sum pass.
-ROUNDING = 1e-9
+SUM_TOLERANCE = 1e-9
 #: Types without a fixed size.
 _OF_ANY_SIZE = (
     ArrayType,
@@ -177,7 +177,7 @@ def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
 def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:
     """Count keys whose merged partial rows differ between two versions of a state table.
 
-    Sketches are compared by their estimate, sums of floats up to `ROUNDING`.
+    Sketches are compared by their estimate, sums of floats up to `SUM_TOLERANCE`.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: s
         equal = one.eqNullSafe(other)
         if c.merge == "sum" and before.schema[column].dataType.simpleString() in INEXACT:
             most = F.greatest(F.abs(one), F.abs(other))
-            equal |= F.coalesce(F.abs(one - other) <= most * ROUNDING, F.lit(False))
+            equal |= F.coalesce(F.abs(one - other) <= most * SUM_TOLERANCE, F.lit(False))
         same &= equal
     there = [F.col(quoted(f"{tag} there")).isNotNull() for tag in "ba"]
     return sides[0].join(sides[1], on, "full_outer").where(~(there[0] & there[1] & same)).count()

@@ -12,7 +12,6 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from delta import exceptions as conflicts
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta.state import (
@@ -27,6 +26,7 @@ from evenkeel_spark.tables.delta.write_session import (
     USER_METADATA,
     own_session,
 )
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.errors import DamagedError
 
 #: Part of the application ids of applied windows.
@@ -251,7 +251,7 @@ def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:
     file = jvm.org.apache.hadoop.fs.Path(log.logPath(), f"{version:020d}.json")
     try:
         lines = log.store().readAsIterator(file, log.newDeltaHadoopConf())
-    except Py4JJavaError as error:
+    except JAVA_ERRORS as error:
         if "FileNotFoundException" in str(error):
             return None
         raise

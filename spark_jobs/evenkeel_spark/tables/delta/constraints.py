@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
@@ -20,7 +18,8 @@ from evenkeel_spark.tables.delta.state import (
     properties,
     sql_name,
 )
-from evenkeel_spark.tables.delta.write_session import PREFIX, commit_constraints
+from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
@@ -33,7 +32,7 @@ REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
 #: A channel that no constraint admits. Not -1: constraints of early versions of Evenkeel admit -1
 #: for a split key.
-NOWHERE = -2
+NO_CHANNEL = -2
 #: Hex digits of a plan's digest in the name of its moving constraint. Fewer: two plans may collide.
 OWNER_DIGITS = 12
 
@@ -41,15 +40,15 @@ OWNER_DIGITS = 12
 def of(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the table's CHECK constraints: SQL by name."""
     return {
-        name.removeprefix(PREFIX): sql
+        name.removeprefix(CONSTRAINT_PREFIX): sql
         for name, sql in properties(spark, path).items()
-        if name.startswith(PREFIX)
+        if name.startswith(CONSTRAINT_PREFIX)
     }
 
 
 def property_name(constraint: str) -> str:
     """Return the table property that holds a CHECK constraint."""
-    return PREFIX + constraint
+    return CONSTRAINT_PREFIX + constraint
 
 
 def mend(table: str) -> str:
@@ -195,6 +194,11 @@ def put(
     return commit_constraints(spark, path, seen, added)
 
 
+def sealed(spark: SparkSession, path: str, function: PartitioningFunction) -> bool:
+    """Return whether a table admits this function alone."""
+    return _other(spark, path, function) is None
+
+
 def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFunction) -> None:
     """Refuse to write by `function` unless it is the only one that every table admits.
 
@@ -275,7 +279,7 @@ def refusing(path: str, epoch: int) -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         by = re.search(rf"constraint ({OURS}\w+)", str(error))
         if REFUSED not in str(error) or by is None or by[1] == epoch_name(epoch):
             raise

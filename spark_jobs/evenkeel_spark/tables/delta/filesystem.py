@@ -7,11 +7,11 @@ import time
 import uuid
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.store_errors import DeniedError, StoreError
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 
 #: Files of a first write that has not committed: Parquet parts, and a log without a version.
 _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
@@ -45,8 +45,8 @@ def check_answers(spark: SparkSession, path: str) -> None:
             file = files.open(where)
             file.read()
             file.close()
-    except Py4JJavaError as error:
-        why = str(error.java_exception).partition("\n")[0]
+    except JAVA_ERRORS as error:
+        why = java_cause(error)
         if "ChecksumException" in why:
             # The store has answered, and the file is damaged.
             return
@@ -69,7 +69,7 @@ def check_writable(spark: SparkSession, path: str) -> None:
     try:
         files.create(where, False).close()
         files.delete(where, False)
-    except Py4JJavaError as error:
+    except JAVA_ERRORS as error:
         raise _store_error("written", path, error) from error
 
 
@@ -86,7 +86,7 @@ def free_bytes(spark: SparkSession, path: str) -> int | None:
     files, where = _files(spark, path)
     try:
         free = int(files.getStatus(where).getRemaining())
-    except Py4JJavaError:
+    except JAVA_ERRORS:
         return None
     return free if 0 < free < 1 << 60 else None
 
@@ -154,8 +154,8 @@ def _files(spark: SparkSession, path: str, name: str | None = None) -> tuple[Any
     return files, where
 
 
-def _store_error(cannot: str, path: str, error: Py4JJavaError) -> StoreError:
-    why = str(error.java_exception).partition("\n")[0]
+def _store_error(cannot: str, path: str, error: Exception) -> StoreError:
+    why = java_cause(error)
     if denied(error) is not None:
         return DeniedError(cannot, why, path)
     return StoreError(f"cannot be {cannot} ({why})", path, _AGAIN)

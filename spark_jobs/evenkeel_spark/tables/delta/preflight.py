@@ -13,9 +13,11 @@ from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
+    TABLE_PROPERTY,
     VECTORS_PROPERTY,
     check_owner,
     comparable,
+    properties,
     schema,
     snapshot,
     sql_name,
@@ -51,7 +53,7 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
     for name, state in spec.state.items():
         if table_version(spark, state.path) < 0:
             _refuse_new(spec, name)
-        found[name] = check_owner(spark, state.path, spec.table)
+        found[name] = check_ours(spark, spec, name)
     slots = {
         f"{name} ({state.path})": found[name].get(SLOTS_PROPERTY, "none")
         for name, state in spec.state.items()
@@ -83,6 +85,53 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
                 f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
                 f"('{VECTORS_PROPERTY}' = 'true')",
             )
+
+
+def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str]:
+    """Return the properties of a state table of a spec.
+
+    Raises
+    ------
+    InputError : it is not this spec's. If the registry knows it, the advice brings it back
+    """
+    path = spec.state[name].path
+    if table_version(spark, path) >= 0 and TABLE_PROPERTY not in properties(spark, path):
+        registry = Registry(spec.registry)
+        if spec.plain and (mark := registry.files.released.find()) is not None:
+            raise InputError(
+                f"was released on {mark.time[:10]}",
+                f"{name} ({path})",
+                f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
+            )
+        known = registry.current().tables.get(name) if registry.numbers() else None
+        if known is not None and known.path == path:
+            raise InputError(
+                f"has lost the properties of Evenkeel: it was released, or was brought back to "
+                f"before Evenkeel took it (epoch {registry.current().number} knows it)",
+                f"{name} ({path})",
+                _take_again(spec, name, schema(spark, path).fieldNames()),
+            )
+    return check_owner(spark, path, spec.table)
+
+
+def _take_again(spec: TableSpec, name: str, columns: Collection[str]) -> str:
+    """Return the commands that bring a table without our properties under Evenkeel again."""
+    part = spec.state[name]
+    if {SLOT, CHANNEL} <= set(columns):
+        wanted = {TABLE_PROPERTY: spec.table, SLOTS_PROPERTY: str(spec.slots)}
+        if part.plain:
+            wanted[ROWS_PROPERTY] = str(part.rows)
+        listed = ", ".join(f"'{n}' = '{value}'" for n, value in wanted.items())
+        return (
+            f"ALTER TABLE {sql_name(part.path)} SET TBLPROPERTIES ({listed}), "
+            f"then run `evenkeel repair {spec.table}`"
+        )
+    if part.plain:
+        return f"Run `evenkeel adopt {spec.table}`, then `evenkeel repair {spec.table}`"
+    return (
+        "Find in DESCRIBE HISTORY who took its columns away, RESTORE the table to the version "
+        f"before, then run `evenkeel repair {spec.table}`"
+    )
 
 
 def check_comparable(spark: SparkSession, spec: TableSpec) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -18,6 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from evenkeel.spec.table_spec import CHANNEL as CHANNEL
 from evenkeel.spec.table_spec import SLOT as SLOT
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
 
 TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
@@ -57,7 +56,7 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
     try:
         return log.getSnapshotAt(version, empty(), empty(), False)
-    except (Py4JJavaError, PySparkException) as error:
+    except SPARK_ERRORS as error:
         check_answers(spark, f"{path}/_delta_log")
         raise DamagedError(
             f"version {version} cannot be read any more",
@@ -113,6 +112,25 @@ def features(spark: SparkSession, path: str) -> set[str]:
     return set(detail["tableFeatures"] or ()) if detail else set()
 
 
+def names_in_files(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the name of each column in the table's files, by its name.
+
+    With column mapping the two differ: a column that is added gets an id, and one that is renamed
+    keeps its old name.
+    """
+    mapped = properties(spark, path).get("delta.columnMapping.mode", "none") != "none"
+    found = schema(spark, path)
+    if not mapped:
+        return {field.name: field.name for field in found}
+    return {f.name: f.metadata.get("delta.columnMapping.physicalName", f.name) for f in found}
+
+
+def partition_columns(spark: SparkSession, path: str) -> list[str]:
+    """Return the columns that partition the table, in order."""
+    detail = spark.sql(f"DESCRIBE DETAIL {sql_name(path)}").first()
+    return list(detail["partitionColumns"]) if detail else []
+
+
 def files(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
     """List the table's live files.
 
@@ -122,14 +140,17 @@ def files(spark: SparkSession, path: str, version: int | None = None) -> DataFra
 
     Returns
     -------
-    Columns: path, channel (int), size (bytes), rows (with those that a deletion vector hides),
-    deleted (rows that it hides).
+    Columns: path, channel (int), partition, size (bytes), rows (with those that a deletion vector
+    hides), deleted (rows that it hides). A partition is an array of structs: the name in files of
+    a partition column, and its value as text.
     """
     found = snapshot(spark, path) if version is None else snapshot_at(spark, path, version)
     table = DataFrame(found.allFiles().toDF(), spark)
+    values = F.col("partitionValues")
     return table.select(
         "path",
-        F.col(f"partitionValues.{CHANNEL}").cast("int").alias(CHANNEL),
+        values[names_in_files(spark, path).get(CHANNEL, CHANNEL)].cast("int").alias(CHANNEL),
+        F.array_sort(F.map_entries(values)).alias("partition"),
         "size",
         F.get_json_object("stats", "$.numRecords").cast("bigint").alias("rows"),
         F.coalesce(F.col("deletionVector.cardinality"), F.lit(0)).alias("deleted"),
@@ -168,5 +189,6 @@ def check_owner(spark: SparkSession, path: str, table: str) -> dict[str, str]:
 
 
 def python_dict(spark: SparkSession, scala_map: Any) -> dict[str, Any]:
+    """Convert a map of Scala's, through py4j."""
     jvm: Any = spark._jvm
     return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))

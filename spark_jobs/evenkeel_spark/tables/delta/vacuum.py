@@ -27,16 +27,30 @@ def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = Fa
     -------
     Days for which versions stay readable now.
     """
-    found = _retention(spark, path)
+    changed = retention(spark, path, days, at_least)
+    if changed:
+        changes = ", ".join(f"'{name}' = '{text}'" for name, text in changed.items())
+        with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+            own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES ({changes})")
+    return max(days, _days_kept(spark, path)[1]) if at_least else days
+
+
+def retention(spark: SparkSession, path: str, days: int, at_least: bool = False) -> dict[str, str]:
+    """Return the properties to set so that Delta keeps the log and removed files for these days.
+
+    Parameters
+    ----------
+    at_least : as in `keep_versions`
+    """
+    found = _days_kept(spark, path)
     # The log may not be kept for a shorter time than files.
     files = max(days, found[1]) if at_least else days
     wanted = (max(files, found[0]) if at_least else files, files)
-    if found != wanted:
-        texts = (f"interval {days} days" for days in wanted)
-        changes = ", ".join(f"'{n}' = '{t}'" for n, t in zip(state.RETENTION, texts, strict=True))
-        with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
-            own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES ({changes})")
-    return files
+    return {
+        name: f"interval {new} days"
+        for name, old, new in zip(state.RETENTION, found, wanted, strict=True)
+        if old != new
+    }
 
 
 def vacuum(spark: SparkSession, path: str) -> None:
@@ -50,7 +64,7 @@ def vacuum(spark: SparkSession, path: str) -> None:
     own_session(spark, listing).sql(f"VACUUM {state.sql_name(path)}")
 
 
-def _retention(spark: SparkSession, path: str) -> tuple[int, int]:
+def _days_kept(spark: SparkSession, path: str) -> tuple[int, int]:
     """Return the retention of the log and of removed files, in days, rounded up.
 
     A table without these properties has Delta's defaults.

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from delta.exceptions import MetadataChangedException
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.tables.delta.state import python_dict
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.function.sql import OURS
 
-PREFIX = "delta.constraints."
+CONSTRAINT_PREFIX = "delta.constraints."
 #: New constraints of ours, SQL by name, from those that stand; None: leave the table as it is.
 Change = Callable[[dict[str, str]], dict[str, str] | None]
 #: Settings that results depend on, so nothing overrides them. A day is a UTC day everywhere. A
@@ -127,9 +127,9 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     table = transaction.metadata()
     found = table.configuration()
     stand = {
-        n.removeprefix(PREFIX): sql
+        n.removeprefix(CONSTRAINT_PREFIX): sql
         for n, sql in python_dict(spark, found).items()
-        if n.startswith(PREFIX + OURS)
+        if n.startswith(CONSTRAINT_PREFIX + OURS)
     }
     wanted = change(dict(stand))
     if wanted is None or wanted == stand:
@@ -141,9 +141,9 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
         )
     operation = _operation(jvm, stand, wanted)
     for name in stand.keys() - wanted.keys():
-        found = found.removed(PREFIX + name)
+        found = found.removed(CONSTRAINT_PREFIX + name)
     for name, sql in wanted.items():
-        found = found.updated(PREFIX + name, sql)
+        found = found.updated(CONSTRAINT_PREFIX + name, sql)
     changed = table.copy(
         table.id(),
         table.name(),
@@ -158,7 +158,7 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
     try:
         transaction.commit(actions, operation)
-    except Py4JJavaError as error:
+    except JAVA_ERRORS as error:
         if "DELTA_METADATA_CHANGED" in str(error):
             raise MetadataChangedException(str(error)) from error
         raise
@@ -176,7 +176,7 @@ def _operation(jvm: Any, stand: dict[str, str], wanted: dict[str, str]) -> Any:
     properties = jvm.java.util.HashMap()
     for name, sql in wanted.items():
         if stand[name] != sql:
-            properties.put(PREFIX + name, sql)
+            properties.put(CONSTRAINT_PREFIX + name, sql)
     scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala(properties)
     maps = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$")
     return getattr(operations, "DeltaOperations$SetTableProperties")(getattr(maps, "from")(scala))

@@ -9,7 +9,7 @@ import evenkeel
 from evenkeel.cli import main
 from evenkeel.spec import allowed_roots
 from evenkeel.spec.catalog import load_catalog
-from evenkeel.spec.custom_merges import VARIABLE
+from evenkeel.spec.custom_merges import MERGES_VARIABLE
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import ChannelSpec, Input, Splitting, StateColumn, StateTable, Watching
 from evenkeel.spec.table_spec import TableSpec
@@ -94,14 +94,17 @@ def test_a_field_given_twice_is_refused(tmp_path):
 
 #: YAML that is none, or whose scalars are none of their tag; and what is said of it.
 NO_YAML = [
-    ("keep: 2026-02-30", "2026-02-30 is no timestamp: day is out of range.*line 1, column 7"),
-    ("keep: !!bool abc", "abc is no bool"),
-    ("keep: !!timestamp abc", "abc is no timestamp"),
-    ("keep: !!int ''", "is no int"),
+    (
+        "keep: 2026-02-30",
+        "expected type timestamp, got 2026-02-30: day is out of range.*line 1, column 7",
+    ),
+    ("keep: !!bool abc", "expected type bool, got abc"),
+    ("keep: !!timestamp abc", "expected type timestamp, got abc"),
+    ("keep: !!int ''", "expected type int, got"),
     ("keep: !!set [a]", "expected a mapping node"),
     ("!!map a", "expected a mapping node"),
     ("[" * 5000, "nested too deeply"),
-    ("keep: " + "9" * 5000, "is no int: Exceeds the limit"),
+    ("keep: " + "9" * 5000, "expected type int, got 9{40}: Exceeds the limit"),
     ("keep: !!python/name:os.system", "could not determine a constructor"),
     ("a: [", "while parsing"),
 ]
@@ -120,7 +123,7 @@ def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
     assert [*catalog.specs] == [good]
     assert [str(p) for p in catalog.problems] == [str(caught.value)]
     # A wrong file of merges is of all specs.
-    monkeypatch.setenv(VARIABLE, str(bad))
+    monkeypatch.setenv(MERGES_VARIABLE, str(bad))
     with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}"):
         load_spec(good)
 
@@ -188,8 +191,8 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         (
             {"state": {"s": {"path": "p", "columns": {"n": COPY, "m": {**COPY, "merge": "max"}}}}},
-            r"yaml: state.s.columns: 'm' is merged by max, and 'n' by copy: .*; allowed beside "
-            r"copy: copy; .* \(got \{'m'",
+            r"yaml: state.s.columns: 'm' is merged by max, and 'n' by copy\. .*, so all "
+            r"columns must be copy\. .* \(got \{'m'",
         ),
         (
             {"channels": [{"name": "a", "weight": 2}]},
@@ -287,6 +290,9 @@ def test_channels_by_name_and_capacity(tmp_path):
             },
             "yaml: state.s.columns.m: last needs `by`, or input.time",
         ),
+        ({"schedule": 5}, r"schedule: Input should be a valid string \(got 5\)"),
+        ({"schedule": []}, r"schedule: List should have at least 1 item .*\(got \[\]\)"),
+        ({"schedule": [7]}, r"schedule\.0: Input should be a valid string \(got 7\)"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(tmp_path, changes, message):
@@ -322,7 +328,7 @@ def test_a_table_is_found_by_name(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "file", sorted((Path(__file__).resolve().parents[2] / "tables").glob("*.yaml"))
+    "file", sorted((Path(__file__).resolve().parents[3] / "tables").glob("*.yaml"))
 )
 def test_the_examples_are_good(file):
     assert load_spec(file).table == file.stem
@@ -356,7 +362,7 @@ def test_the_teams_own_tables(tmp_path):
 
 
 def test_the_docs_say_what_each_field_means():
-    text = (Path(__file__).resolve().parents[2] / "docs" / "SPEC.md").read_text()
+    text = (Path(__file__).resolve().parents[3] / "docs" / "SPEC.md").read_text()
     for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting, Watching):
         for name, field in model.model_fields.items():
             assert f"| `{name}` |" in text and str(field.description) in text, name
@@ -373,7 +379,7 @@ def test_the_docs_say_what_each_field_means():
     ],
 )
 def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
-    monkeypatch.setenv(allowed_roots.VARIABLE, f" {allowed} ,{tmp_path},")
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, f" {allowed} ,{tmp_path},")
     file = write(tmp_path, input={"path": path, "time": "day"})
     assert load_spec(file).input.path == path
 
@@ -392,7 +398,7 @@ def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
     ],
 )
 def test_a_spec_outside_of_the_roots(tmp_path, monkeypatch, allowed, path):
-    monkeypatch.setenv(allowed_roots.VARIABLE, f"{allowed},{tmp_path}")
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, f"{allowed},{tmp_path}")
     file = write(tmp_path, input={"path": path, "time": "day"})
     with pytest.raises(InputError, match=r"flights.yaml: input.path: is outside .*EVENKEEL_ROOTS"):
         load_spec(file)
@@ -418,7 +424,7 @@ def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem
     asked = {"path": f"{lake}/{place}", "time": "day"}
     file = write(tmp_path, input=asked, registry=f"{lake}/r", state=state)
     assert load_spec(file).input.path == f"{lake}/{place}"
-    monkeypatch.setenv(allowed_roots.VARIABLE, str(lake))
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, str(lake))
     if problem is None:
         assert load_spec(file).input.path == f"{lake}/{place}"
         return
@@ -429,7 +435,7 @@ def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem
 def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "out").symlink_to("/")
-    monkeypatch.setenv(allowed_roots.VARIABLE, str(tmp_path / "lake"))
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, str(tmp_path / "lake"))
     with pytest.raises(InputError, match=r"input.path: is outside"):
         load_spec(write(tmp_path))
     inside = {"input": {"path": "lake/in", "time": "day"}, "registry": "lake/registry"}
@@ -440,5 +446,5 @@ def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
     assert load_spec(write(tmp_path, **inside, state=state)).table == "flights"
     with pytest.raises(InputError, match=r"registry: is outside"):
         load_spec(write(tmp_path, **{**inside, "registry": "registry"}, state=state))
-    monkeypatch.setenv(allowed_roots.VARIABLE, " ")
+    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, " ")
     assert load_spec(write(tmp_path)).table == "flights"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,9 +25,9 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import numbered_channels, successor
-from tests.evenkeel.pipeline.test_steps import KEY, Shop
 from tests.support.plugin_site import profile
 from tests.support.raw_json import table_moved
+from tests.support.worlds.shop import KEY, Shop
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_a_torn_epoch_is_told_in_its_row(shop: Shop) -> None:
 def test_an_edited_plan_is_not_taken_for_the_one_that_ran(shop: Shop) -> None:
     name = "epochs/00000001/plan.json"
     assert epoch_plan(shop.registry, 1) is not None
-    plan = shop.registry.store.read_json(name)
+    plan = json.loads(shop.registry.store.read(name))
     shop.registry.store.write_json(name, plan | {"state_bytes": 1.0})
     with pytest.raises(DamagedError, match="not the file that was kept"):
         epoch_plan(shop.registry, 1)

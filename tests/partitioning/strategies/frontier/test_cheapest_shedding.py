@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.planning.frontier_scale import problem
 from partitioning.function.function import numbered_channels
-from partitioning.strategies.frontier.cheapest_shedding import STEPS, cheaper_shedding
+from partitioning.strategies.frontier.cheapest_shedding import SHEDDING_STEPS, cheaper_shedding
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.bounds import least_bytes
 from partitioning.workload.metrics import channel_loads, imbalance
@@ -50,7 +50,7 @@ def test_one_channel_sheds_the_cheapest_that_suffices(seed):
     # Whole steps shed up to a step an item too much; saving a hundredth is not worth it.
     need = load.sum() - limit[0]
     found = charged[after != home].sum()
-    assert cost(limit[0]) <= found <= cost(limit[0] - 10 * need / STEPS) * 1.011
+    assert cost(limit[0]) <= found <= cost(limit[0] - 10 * need / SHEDDING_STEPS) * 1.011
 
 
 def test_bytes_for_a_target_are_near_what_whole_items_allow():

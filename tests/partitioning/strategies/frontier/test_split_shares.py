@@ -17,17 +17,18 @@ from partitioning.function.function import Channel, numbered_channels, successor
 from partitioning.function.hashing import slot_of
 from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES
+from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.split_keys import chooser
 from partitioning.strategies.frontier.split_keys.shares import largest, poured
 from partitioning.strategies.frontier.strategy import frontier
-from partitioning.strategies.frontier.tradeoff import CLOSE
+from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.bounds import least_copies
 from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
 from partitioning.workload.profile import profile_of_keys
-from tests.partitioning.strategies.test_frontier import Problem, problems
 from tests.support.reached import must_reach, reach
+from tests.support.worlds.problems import problems
 
 
 def reached(profile, function) -> float:
@@ -46,7 +47,7 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
     budget = part * float(problem.state.sum())
     split = frontier(p, previous, channels, max_imbalance=aim, splitting=True)
     whole = frontier(p, previous, channels, max_imbalance=aim)
-    assert reached(p, split) <= max(reached(p, whole), aim or 1.0) * (1 + 2 * CLOSE)
+    assert reached(p, split) <= max(reached(p, whole), aim or 1.0) * (1 + 2 * GOOD_ENOUGH_PART)
     if reached(p, whole) <= (aim or 0):
         reach("whole keys reach the aim")
         assert not len(split.split), "what whole keys reach, they reach"
@@ -87,8 +88,8 @@ def test_who_comes_first_is_decided_by_what_copies_leave():
         for held in (True, False)
     )
     assert (held, not_held) == (pytest.approx(4 / 3), pytest.approx(1.0))
-    # A plan takes the better of the two, whichever that is: 1.110 and 1.038 here.
-    random = np.random.default_rng(147)
+    # A plan takes the better of the two, whichever that is: 1.052 and 1.002 here.
+    random = np.random.default_rng(386)
     load = zipf(40, 1.5) * random.lognormal(0, 0.5, 40)
     drifted = load * random.lognormal(0, 0.7, 40)
     first, then = (
@@ -97,7 +98,7 @@ def test_who_comes_first_is_decided_by_what_copies_leave():
     )
     previous = frontier(first, None, numbered_channels(6), splitting=True)
     after = frontier(then, previous, numbered_channels(6), splitting=True, copies=2)
-    assert reached(then, after) < 1.05
+    assert reached(then, after) < 1.01
 
 
 @pytest.mark.parametrize("budget", [0.0, 8.0])
@@ -129,7 +130,7 @@ def test_half_of_all_load_on_one_key_comes_even():
     before = uniform(profile, None, channels)
     after = frontier(profile, before, channels, splitting=True)
     assert len(after.split) == 1
-    assert reached(profile, after) <= 1 + 2 * CLOSE
+    assert reached(profile, after) <= 1 + 2 * GOOD_ENOUGH_PART
     assert reached(profile, frontier(profile, before, channels)) > 1.4
     again = frontier(profile, after, channels, splitting=True)
     assert moved_shares(after, again, profile.heavy).max() < 1e-6  # shares are whole parts of 2^24
@@ -159,13 +160,13 @@ def test_no_more_channels_share_a_key_than_are_allowed(copies):
 
 @pytest.mark.parametrize("options", [{"copies": 1, "splitting": True}, {"copies": 3}])
 def test_copies_are_two_or_more_of_split_keys(options):
-    with pytest.raises(InputError, match="copies: .*Give 2 or more"):
+    with pytest.raises(InputError, match="copies: .*expected 2 or more"):
         frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), **options)
 
 
 @pytest.mark.parametrize("worth", [-1.0, float("nan"), float("inf")])
 def test_a_partial_has_a_price(worth):
-    with pytest.raises(InputError, match="worth: .*Give 0 or more"):
+    with pytest.raises(InputError, match="worth: .*expected 0 or more"):
         frontier(zipf_profile(20, 1.0, slots=64), None, numbered_channels(2), worth=worth)
 
 
@@ -356,7 +357,7 @@ def test_keys_that_do_not_pack_are_split_too():
     profile = profile_of_keys(KEY, hashed_keys(3), np.ones(3), 64, threshold=0.5)
     before = uniform(profile, None, numbered_channels(2))
     after = frontier(profile, before, numbered_channels(2), splitting=True)
-    assert reached(profile, after) <= 1 + 2 * CLOSE
+    assert reached(profile, after) <= 1 + 2 * GOOD_ENOUGH_PART
     assert len(after.split) == 1
 
 

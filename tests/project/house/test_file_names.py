@@ -9,7 +9,7 @@ from pathlib import Path
 from evenkeel.registry.files.run_files import EpochFiles, RegistryFiles, RunFiles
 from evenkeel.registry.files.stored_file import FileOf
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DOOR = "evenkeel/registry/files/run_files.py"
 #: Folders of the registry whose files are named by a digest, a day, a run or a job.
 FOLDERS = ("spec_channels", "windows", "errors")

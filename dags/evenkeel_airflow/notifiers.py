@@ -1,0 +1,42 @@
+"""Tell people of a plan that waits for approval, and of a gate that failed.
+
+Any notifier of Airflow will do. Its templates find `evenkeel.event` (`approval` or `gate`) and
+`evenkeel.text`, one line, beside Airflow's own `dag`, `run_id` and `ti`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel_airflow.operators import Approve, GateFailed
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseNotifier
+
+#: Event of a notification: a gate failed.
+GATE = "gate"
+
+
+class TellOfGate:
+    """A callback for a failed task: calls a notifier if a gate failed, and else does nothing."""
+
+    def __init__(self, notifier: BaseNotifier) -> None:
+        self.notifier = notifier
+
+    def __call__(self, context: Any) -> None:
+        """Call the notifier with the gate's message."""
+        error = context.get("exception")
+        if isinstance(error, GateFailed):
+            context["evenkeel"] = {"event": GATE, "text": str(error)}
+            self.notifier(context)
+
+
+def attach(notifiers: Sequence[BaseNotifier], tasks: Iterable[Any]) -> None:
+    """Let notifiers tell of these tasks' gates, and of plans that wait."""
+    for task in tasks:
+        if isinstance(task, Approve):
+            task.notifiers = [*task.notifiers, *notifiers]
+        else:
+            told = list(map(TellOfGate, notifiers))
+            task.on_failure_callback = [*(task.on_failure_callback or ()), *told]

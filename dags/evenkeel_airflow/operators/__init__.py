@@ -1,0 +1,16 @@
+"""Airflow operators of Evenkeel: a Spark job and its variants, and a person's approval.
+
+Every scheduler loop parses these modules. Heavy imports are therefore inside the functions.
+"""
+
+from evenkeel_airflow.operators.approve import Approve as Approve
+from evenkeel_airflow.operators.jobs import ApplyWindow as ApplyWindow
+from evenkeel_airflow.operators.jobs import Repair as Repair
+from evenkeel_airflow.operators.jobs import RollBack as RollBack
+from evenkeel_airflow.operators.jobs import Watch as Watch
+from evenkeel_airflow.operators.runs import RETRIES as RETRIES
+from evenkeel_airflow.operators.runs import GateFailed as GateFailed
+from evenkeel_airflow.operators.runs import one_line as one_line
+from evenkeel_airflow.operators.runs import run_name as run_name
+from evenkeel_airflow.operators.runs import task_states as task_states
+from evenkeel_airflow.operators.spark_job import SparkJob as SparkJob

@@ -1,0 +1,66 @@
+"""A plan passes if it is small; otherwise a person is asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+from evenkeel_airflow.airflow_versions import AirflowSkipException
+from evenkeel_airflow.operators.runs import RETRIES, one_line, run_name
+
+#: Event of a notification: a plan waits for a person's answer.
+APPROVAL = "approval"
+
+
+class Approve(ApprovalOperator):
+    """Let a plan pass if it moves less than the spec's limit; otherwise ask a person.
+
+    A retry asks again. An answer that was lost, by a scheduler or a store that was down, does not
+    count.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    """
+
+    def __init__(self, *, spec: str, **kwargs: Any) -> None:
+        super().__init__(subject="Move state?", **{**RETRIES, **kwargs})
+        self.spec = spec
+
+    def execute(self, context: Any) -> Any:
+        """Let the plan pass, ask a person, or skip; a dry run ends here."""
+        from evenkeel.pipeline import approval
+
+        if context["params"].get("dry_run"):
+            raise AirflowSkipException("dry run: nothing moves")
+        with one_line():
+            run = run_name(self.spec, self.dag_id, context["run_id"])
+            request = approval.request(self.spec, run)
+            if request is None:
+                self.log.info("The plan moves less than the spec's limit: no approval is needed")
+                self._record(context, True, "the spec's limit", datetime.now(UTC), asked=False)
+                return None
+            approval.ask(self.spec, run)
+        self.subject, self.body = request.subject, request.body
+        # For the templates of notifiers.
+        context["evenkeel"] = {"event": APPROVAL, "text": request.subject}
+        return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Record the answer; a refused plan skips the later tasks, and the run succeeds."""
+        if "error" not in event:
+            approved = event["chosen_options"] == [self.APPROVE]
+            user = event.get("responded_by_user") or {}
+            by = user.get("name") or user.get("id") or "unknown"
+            with one_line():
+                self._record(context, approved, by, event["responded_at"], asked=True)
+        return super().execute_complete(context, event)
+
+    def _record(self, context: Any, approved: bool, by: str, when: datetime, asked: bool) -> None:
+        from evenkeel.pipeline import approval
+
+        at = when.isoformat(timespec="seconds")
+        run = run_name(self.spec, self.dag_id, context["run_id"])
+        approval.record(self.spec, run, approved, by, at, asked)

@@ -1,0 +1,136 @@
+"""A Spark job of Evenkeel as a task: how it is submitted, found again, and how it fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.exceptions import AirflowException
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from evenkeel.submit import job_file
+from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.operators.runs import RETRIES, GateFailed, one_line, run_name
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from evenkeel.registry.job_error import JobError
+
+#: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
+_SUBMITTED_BY = "evenkeel_attempt"
+#: In the extra of a connection to YARN: where the resource manager answers.
+_RM_ADDRESS = "yarn_resourcemanager_webapp_address"
+
+
+class SparkJob(SparkSubmitOperator):
+    """Run `spark_jobs/<job>.py` by spark-submit, through the connection `spark_default`.
+
+    Parameters
+    ----------
+    job : name of the job
+    arguments : option -> value (a template); an option whose value renders empty is left out
+    """
+
+    def __init__(self, *, job: str, arguments: Mapping[str, str], **kwargs: Any) -> None:
+        # Airflow gives each try of a task an id of its own.
+        given = {**arguments, "--attempt": "{{ ti.id }}"}
+        super().__init__(
+            application=job_file(job),
+            application_args=[part for pair in given.items() for part in pair],
+            name=f"evenkeel {job}",
+            **{**RETRIES, **kwargs},
+        )
+        self.job = job
+
+    def execute(self, context: Any) -> None:
+        """Submit the job and wait for it.
+
+        A job that fails leaves `error.json`. If it says that a retry cannot help (wrong input, a
+        fence, a gate), the task fails at once with its message. Otherwise Airflow tries again: the
+        store or the cluster was unreachable, or the job was killed and left nothing.
+        """
+        given = {n: v for n, v in _pairs(self.application_args or []) if v not in ("", None)}
+        if "--run" in given:
+            with one_line():
+                first = self.job in ("learn", "watch")
+                given["--run"] = run_name(given["--spec"], self.dag_id, given["--run"], first)
+        self.application_args = [part for pair in given.items() for part in pair]
+        try:
+            super().execute(context)
+        except (AirflowException, RuntimeError):
+            # RuntimeError: the hook has seen the driver end badly on the cluster.
+            left = self._error_left(context)
+            if left is not None and not left.retry:
+                failed = GateFailed if left.kind == "GateError" else AirflowFailException
+                raise failed(left.message) from None
+            raise
+
+    def submit_job(self, context: Any) -> str | None:
+        """Submit a driver that later tries of the task find again, and note which try did so.
+
+        Airflow calls this in cluster mode alone, and only if no earlier driver is still at work.
+        """
+        if (store := context.get("task_state_store")) is not None:
+            store.set(_SUBMITTED_BY, dict(_pairs(self.application_args or []))["--attempt"])
+        return super().submit_job(context)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        """Return Airflow's hook, with what only the connection can tell."""
+        hook = super()._get_hook()
+        connection = hook._connection
+        if connection["deploy_mode"] != "cluster":
+            for setting, value in driver_python(connection["master"]).items():
+                hook._conf.setdefault(setting, value)
+        elif getattr(hook, "_is_yarn_cluster_mode", False):
+            self._track_on_yarn(hook)
+        return hook
+
+    def _track_on_yarn(self, hook: SparkSubmitHook) -> None:
+        """Let a retry find the driver again on YARN, if the connection says where to ask."""
+        if hook.get_connection(self._conn_id).extra_dejson.get(_RM_ADDRESS):
+            self._yarn_track_via_rm_api = hook._yarn_track_via_rm_api = True
+        else:
+            self.durable = False
+            self.log.warning(
+                "A retry cannot find this driver again: the connection %s has no %s in its extra",
+                self._conn_id,
+                _RM_ADDRESS,
+            )
+
+    def _error_left(self, context: Any) -> JobError | None:
+        from evenkeel.registry.epochs import Registry
+        from evenkeel.registry.job_error import error_left
+        from evenkeel.spec.loading import load_spec
+
+        given = dict(_pairs(self.application_args or []))
+        # The driver has the id of the try that submitted it, which may be an earlier one.
+        store = context.get("task_state_store")
+        attempt = (store and store.get(_SUBMITTED_BY)) or given["--attempt"]
+        with one_line():
+            # A spec that cannot be read fails the task here with the job's own message.
+            registry = Registry(load_spec(given["--spec"]).registry)
+            return error_left(registry, self.job, given.get("--run"), attempt)
+
+
+def driver_python(master: str) -> dict[str, str]:
+    """Return Spark settings that make a driver on this machine run this Python.
+
+    The driver imports this package. Workers on other machines keep the Python that they have, and a
+    Python that the user has chosen by a variable stays.
+
+    Parameters
+    ----------
+    master : Spark's master, such as `local[*]`
+    """
+    settings = {"spark.pyspark.driver.python": "PYSPARK_DRIVER_PYTHON"}
+    if master.startswith("local"):
+        settings["spark.pyspark.python"] = "PYSPARK_PYTHON"
+    return {s: sys.executable for s, variable in settings.items() if not os.environ.get(variable)}
+
+
+def _pairs(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (option, value) of each argument."""
+    return list(zip(arguments[::2], arguments[1::2], strict=True))

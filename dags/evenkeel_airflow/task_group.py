@@ -1,0 +1,48 @@
+"""A whole rebalance as a task group in a DAG of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import TaskGroup
+
+from evenkeel.spec.loading import load_spec
+from evenkeel_airflow.notifiers import attach
+from evenkeel_airflow.table_dags import whole_rebalance
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseNotifier
+
+
+class RebalanceTaskGroup(TaskGroup):
+    """The tasks of a rebalance, from learn to report, as one group of a DAG.
+
+    Give the DAG `max_active_runs=1`: of two runs at once, one is refused by the tables' fence. The
+    group takes the Params of `rebalance_TABLE` that the DAG has, such as `dry_run`, and the spec's
+    values for the others. The spec's schedule does not count: the DAG has its own.
+
+    Parameters
+    ----------
+    spec : path of the table's spec
+    group_id : default: `rebalance_TABLE`
+    notifiers : Airflow calls them if a plan waits for approval, and if a gate fails
+
+    Raises
+    ------
+    InputError : the spec is wrong; names every wrong field
+    """
+
+    def __init__(
+        self,
+        spec: str | Path,
+        group_id: str | None = None,
+        notifiers: Sequence[BaseNotifier] = (),
+        **kwargs: Any,
+    ) -> None:
+        found = load_spec(spec)
+        super().__init__(group_id=group_id or f"rebalance_{found.table}", **kwargs)
+        with self:
+            whole_rebalance(found, str(Path(spec).resolve()))
+        attach(notifiers, self.iter_tasks())

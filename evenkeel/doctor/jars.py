@@ -1,0 +1,71 @@
+"""The jars that Spark's own settings bring: Delta's, and the connector of S3."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from evenkeel.doctor.finding import Finding, Status
+from evenkeel.extras import delta_package
+
+
+def spark_defaults() -> dict[str, str]:
+    """Return the settings of spark-defaults.conf, from where Spark would read it."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    settings = {}
+    try:
+        lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines() if folder else []
+    except OSError:
+        lines = []
+    for line in lines:
+        if setting := re.match(r"\s*(spark\.[^\s=]+)[\s=]+(.*\S)", line):
+            settings[setting[1]] = setting[2]
+    return settings
+
+
+def jars(conf: Mapping[str, str]) -> str:
+    """Return the names of all jars and packages that Spark's settings bring, in one text.
+
+    The settings of an Airflow connection are not seen from here.
+    """
+    named = [conf.get(f"spark.{key}", "") for key in ("jars", "jars.packages")]
+    folders = [os.environ.get("SPARK_HOME", "") + "/jars/*"]
+    folders += conf.get("spark.driver.extraClassPath", "").split(":")
+    for folder in filter(None, folders):
+        named += map(str, Path(folder).parent.glob("*.jar"))
+    return " ".join(named)
+
+
+def delta_jars(spark: str) -> Finding:
+    """Judge whether Spark's own settings bring Delta's jars, built for this Spark."""
+    what = "Delta's jars"
+    series = ".".join(spark.split(".")[:2])
+    wanted = delta_package(spark)
+    found = re.findall(r"delta-spark_((?:\d\.\d_)?2\.1\d[-:][0-9.]+[0-9])", jars(spark_defaults()))
+    if not found:
+        fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"
+        return Finding(what, Status.warning, "none in spark-defaults.conf", fix)
+    built = re.match(r"(\d\.\d)_", found[0])
+    if built and built[1] != series:
+        said = f"for Spark {built[1]}, and this is Spark {spark}"
+        return Finding(what, Status.wrong, said, f"Use {wanted}")
+    return Finding(what, Status.ok, f"delta-spark_{found[0]}")
+
+
+def s3_connector(what: str, conf: Mapping[str, str]) -> Finding:
+    """Judge whether Spark can open s3a:// paths: hadoop-aws, of the version of Spark's Hadoop."""
+    brought = jars(conf)
+    hadoop = re.search(r"hadoop-client-api-([0-9.]+[0-9])\.jar", brought)
+    found = re.search(r"hadoop-aws[-:]([0-9.]+[0-9])", brought)
+    wanted = f"org.apache.hadoop:hadoop-aws:{hadoop[1] if hadoop else 'VERSION'}"
+    fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"
+    if found is None:
+        said = "no hadoop-aws in spark-defaults.conf: s3a:// cannot be opened"
+        return Finding(what, Status.warning, said, fix)
+    if hadoop and hadoop[1] != found[1]:
+        said = f"hadoop-aws {found[1]}, and this Spark's Hadoop is {hadoop[1]}"
+        return Finding(what, Status.wrong, said, fix)
+    return Finding(what, Status.ok, f"hadoop-aws {found[1]}")

@@ -1,0 +1,165 @@
+"""Say what stands in the way of adopting a table: one error each, before anything is changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel_spark.adoption.before import find
+from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.function.function import KeyColumn
+
+#: Seconds after the last commit of a streaming query for which it counts as running.
+STREAMING = 600
+_APPEND_ONLY = "delta.appendOnly"
+
+
+def table_in_errors(spec: TableSpec, name: str) -> str:
+    """Return a table as errors name it."""
+    return f"{name} ({spec.state[name].path})"
+
+
+def layout_problems(
+    spark: SparkSession, spec: TableSpec, name: str, schema: StructType, key: Sequence[KeyColumn]
+) -> Iterator[EvenkeelError]:
+    """Yield what stands in the way whatever rows there are.
+
+    Parameters
+    ----------
+    key : with the types that the input has
+    """
+    table, where = spec.state[name], table_in_errors(spec, name)
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    if missing := [c for c in (*spec.key, *table.partitions) if c not in kinds]:
+        yield InputError(
+            f"there is no column {', '.join(map(repr, missing))}",
+            where,
+            f"Its columns: {', '.join(list(kinds)[:40])}",
+        )
+        return
+    yield from _owner_problems(spark, spec, name)
+    for column in key:
+        if kinds[column.name] != column.type:
+            yield InputError(
+                f"key column {column.name!r}: expected {column.type}, as in the input, found "
+                f"{kinds[column.name]}",
+                where,
+                "Convert one of them: a key must hash alike in both",
+            )
+    yield from _column_problems(spark, spec, name, schema)
+    yield from _feature_problems(spark, spec, name)
+    yield from _writer_problems(spark, spec, name)
+
+
+def _owner_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
+    table, where = spec.state[name], table_in_errors(spec, name)
+    found = state.properties(spark, table.path)
+    owner = found.get(state.TABLE_PROPERTY)
+    if owner is not None:
+        yield InputError(
+            f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",
+            where,
+            "Release it there first (`evenkeel release`), or correct the spec. If that registry is "
+            "lost, bring it back, or `evenkeel release --registry-lost`",
+        )
+    if ours := sorted(constraints.our_constraints(spark, table.path)):
+        yield InputError(f"stands under {', '.join(ours)} of Evenkeel", where, "Release it first")
+
+
+def _column_problems(
+    spark: SparkSession, spec: TableSpec, name: str, schema: StructType
+) -> Iterator[EvenkeelError]:
+    table, where = spec.state[name], table_in_errors(spec, name)
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    # Those that a release has left are ours.
+    kept = find(state.properties(spark, table.path))
+    released = kept is not None and CHANNEL in state.partition_columns(spark, table.path)
+    left = {SLOT: "int", CHANNEL: "int"} if released else {}
+    if taken := [c for c in kinds if c.lower() in (SLOT, CHANNEL) and left.get(c) != kinds[c]]:
+        yield InputError(
+            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
+            where,
+            "Rename the column",
+        )
+    for field in schema:
+        if not state.comparable(field.dataType):
+            yield InputError(
+                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
+                "variant cannot be compared before and after they move",
+                where,
+                "Keep it in another table, or as an array of structs",
+            )
+
+
+def _feature_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
+    table, where = spec.state[name], table_in_errors(spec, name)
+    if state.properties(spark, table.path).get(_APPEND_ONLY) == "true":
+        yield InputError(
+            f"is append-only ({_APPEND_ONLY}): its rows could not move",
+            where,
+            f"ALTER TABLE {state.sql_name(table.path)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')",
+        )
+    if "clustering" in state.features(spark, table.path):
+        yield InputError(
+            "has liquid clustering, which cannot stand beside partitions",
+            where,
+            f"ALTER TABLE {state.sql_name(table.path)} CLUSTER BY NONE, then drop the feature",
+        )
+
+
+def _writer_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
+    for commit in commits.newest_first(spark, spec.state[name].path):
+        age = time.time() - commit.timestamp
+        if age > STREAMING:
+            return
+        if commit.operation == "STREAMING UPDATE":
+            yield InputError(
+                f"a streaming query wrote version {commit.version} {age:.0f} s ago: it would fail, "
+                "as it gives its rows no slot and channel",
+                table_in_errors(spec, name),
+                f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
+            )
+            return
+
+
+def row_problems(
+    spec: TableSpec, name: str, nulls: int, rows: int, keys: int | None
+) -> Iterator[EvenkeelError]:
+    """Yield what is wrong with the keys.
+
+    Parameters
+    ----------
+    nulls : rows with a null in the key
+    rows, keys : of the table; no keys: each may have several rows
+    """
+    if nulls and spec.null_keys != "keep":
+        yield InputError(
+            f"{nulls:,} rows have a null in the key ({', '.join(spec.key)})",
+            table_in_errors(spec, name),
+            "Correct them, or set null_keys: keep in the spec",
+        )
+    if keys is not None and keys < rows:
+        yield InputError(
+            f"expected one row a key, found {rows:,} rows of {keys:,} keys",
+            table_in_errors(spec, name),
+            "Remove the duplicates, or set rows: many in the spec",
+        )
+
+
+def space_problems(
+    spark: SparkSession, spec: TableSpec, name: str, size: int
+) -> Iterator[EvenkeelError]:
+    """Yield an error if the table's folder has no room for so many bytes more."""
+    free = filesystem.free_bytes(spark, spec.state[name].path)
+    if free is not None and free < size:
+        yield InputError(
+            f"a rewrite needs {size:,} bytes, and {free:,} are free",
+            table_in_errors(spec, name),
+            "Make room: the old files stay for as long as the table keeps versions",
+        )

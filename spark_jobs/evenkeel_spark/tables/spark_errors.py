@@ -1,0 +1,21 @@
+"""The errors by which Spark fails. A client of Spark Connect has no JVM, so it lacks py4j's."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:  # pyspark-client comes without py4j
+    JAVA_ERRORS: tuple[type[Exception], ...] = ()
+else:
+    #: Errors of Java that PySpark has no class for, such as those of file systems.
+    JAVA_ERRORS = (Py4JJavaError,)
+
+#: All errors of a statement that Spark could not carry out.
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS)
+
+
+def java_cause(error: BaseException) -> str:
+    """Return the first line of an error of Java."""
+    return str(getattr(error, "java_exception", error)).partition("\n")[0]

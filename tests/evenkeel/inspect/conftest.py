@@ -1,0 +1,3 @@
+"""Fixtures of the tests of inspect."""
+
+from tests.support.worlds.shop import shop  # noqa: F401

@@ -1,0 +1,75 @@
+"""Which run has left a table half moved, by its files alone: also if some came late or are torn."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenkeel.inspect.half_moved import HalfMoved, half_moved, mark_moving
+from evenkeel.inspect.status import table_status
+from evenkeel.pipeline import steps
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.profiles import run_names
+from evenkeel.registry.verdict import begin_attempt
+from evenkeel.table import open_table
+from partitioning.errors import DamagedError
+from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
+
+
+@pytest.fixture
+def begun(shop: Shop) -> RunFiles:
+    """A run that has begun to move rows."""
+    return begin(shop, "r")
+
+
+def begin(shop: Shop, name: str) -> RunFiles:
+    shop.learn(name)
+    shop.plan(name, force=True)
+    run = shop.registry.run(name)
+    plan = steps.read_plan(run)
+    write_json(run, "migration.json", {"digest": plan.digest, "epoch": 1, "tables": {}})
+    mark_moving(shop.registry, run)
+    return run
+
+
+def found(shop: Shop) -> HalfMoved | None:
+    return half_moved(shop.registry, run_names(shop.registry))
+
+
+def rolled_back(run: RunFiles, **said: object) -> None:
+    write_json(run, "rolled_back.json", {"digest": steps.read_plan(run).digest, **said})
+
+
+def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunFiles) -> None:
+    rolled_back(begun, attempt=1, done=True)
+    assert found(shop) is None
+    digest = steps.read_plan(begun).digest
+    assert begin_attempt(begun, digest, 2)
+    half = found(shop)
+    assert half is not None and half.run == "r" and not half.undoing
+    rolled_back(begun, attempt=2, done=False)
+    assert (half := found(shop)) is not None and half.undoing
+    rolled_back(begun, attempt=2, done=True)
+    assert found(shop) is None
+
+
+def test_a_torn_mark_leaves_the_table_half_moved_and_says_so(shop: Shop, begun: RunFiles) -> None:
+    begun.write("rolled_back.json", b"{")
+    half = found(shop)
+    assert half is not None and half.run == "r"
+    assert half.damaged is not None and "rolled_back.json" in half.damaged
+    # Another run that begins does not take its mark away.
+    begin(shop, "r2")
+    assert (half := found(shop)) is not None and half.damaged
+
+
+def test_a_torn_record_of_one_run_hides_no_other(shop: Shop, begun: RunFiles) -> None:
+    other = begin(shop, "r2")
+    begun.write("migration.json", b"{")
+    assert (half := found(shop)) is not None and half.run == "r2"
+    rolled_back(other, done=True)
+    with pytest.raises(DamagedError, match=r"migration\.json"):
+        found(shop)
+    now = table_status(open_table(shop.spec))
+    assert now.half is None and now.unreadable
+    assert any("migration.json" in problem for problem in now.problems)

@@ -1,0 +1,113 @@
+"""Adopted tables afterwards: mapped columns, partitions below channel, new columns, duplicates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.pipeline import steps
+from evenkeel.runs.params import Params
+from evenkeel_spark.adoption.adopt import adopt
+from evenkeel_spark.jobs import learn, maintain, migrate
+from evenkeel_spark.migration import table_migration
+from evenkeel_spark.tables.delta import state
+from tests.conftest import World
+from tests.support.worlds.team_tables import both, partitions, placed, run
+
+pytestmark = pytest.mark.spark
+
+
+def routed(rows, team: World):
+    epoch = team.table.epoch()
+    return rows.withColumn("slot", epoch.slot()).withColumn("channel", epoch.route())
+
+
+@pytest.fixture
+def by_day(team: World) -> World:
+    """Let orders keep their partitions by day."""
+    spec = yaml.safe_load(Path(team.spec_path).read_text())
+    spec["state"]["orders"]["partitions"] = ["day"]
+    return team.respec(state=spec["state"])
+
+
+def test_tables_with_mapped_columns_are_maintained_and_batched(
+    spark: SparkSession, by_day: World
+) -> None:
+    team, path = by_day, str(by_day.folder / "orders")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    adopt(spark, team.table)
+    channels = {r.channel for r in state.files(spark, path).collect()}
+    assert channels == {0, 1, 2, 3}
+    before = both(spark, team)
+    more = spark.read.format("delta").load(path).where("day = '2013-01-02'").limit(30)
+    for _ in range(4):
+        routed(more.limit(20), team).write.format("delta").mode("append").save(path)
+    before = both(spark, team)
+    assert maintain.optimize(spark, path) > 0
+    assert maintain.optimize(spark, path) == 0
+    run(spark, team, "r1", capacities=(1, 1, 1, 0.3), batch_files=100)
+    assert both(spark, team) == before and placed(spark, team)
+
+
+def test_partitions_below_channel_are_rewritten_only_where_needed(
+    spark: SparkSession, by_day: World
+) -> None:
+    team, path = by_day, str(by_day.folder / "orders")
+    adopt(spark, team.table)
+    assert partitions(spark, path) == ["channel", "day"]
+    assert maintain.optimize(spark, path) == 0
+    before = {r.path for r in state.files(spark, path).collect()}
+    day = spark.read.format("delta").load(path).where("day = '2013-01-02'")
+    null = day.limit(9).withColumn("day", F.lit(None).cast("date"))
+    for rows in (day.limit(9), day.limit(9), null, null):
+        routed(rows, team).coalesce(1).write.format("delta").mode("append").save(path)
+    content = both(spark, team)
+    assert maintain.optimize(spark, path) > 0
+    after = {r.path for r in state.files(spark, path).collect()}
+    gone = before - after
+    assert gone and all("day=2013-01-02" in file for file in gone)
+    assert maintain.optimize(spark, path) == 0
+    assert both(spark, team) == content
+
+
+def test_a_column_added_between_two_batches_is_verified(
+    spark: SparkSession, adopted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = adopted
+    path, real, times = str(team.folder / "orders"), table_migration.crash_point, []
+
+    def append(step: str) -> None:
+        if step == "batch moved" and not times:
+            times.append(step)
+            rows = spark.read.format("delta").load(path).where("channel = 0").limit(5)
+            stay = rows.withColumn("note", F.lit("new text"))
+            stay.write.format("delta").mode("append").option("mergeSchema", True).save(path)
+        real(step)
+
+    monkeypatch.setattr(table_migration, "crash_point", append)
+    run(spark, team, "r1", capacities=(1, 1, 1, 0.3), batch=12_000)
+    assert times and placed(spark, team)
+
+
+def test_duplicates_of_one_row_a_key_stop_a_rebalance_before_it_moves(
+    spark: SparkSession, adopted: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    team = adopted
+    path = str(team.folder / "profiles")
+    twice = spark.read.format("delta").load(path).limit(2)
+    twice.write.format("delta").mode("append").save(path)
+    arguments = ["--spec", team.spec_path, "--run", "r1"]
+    assert learn.main(arguments) == 0
+    steps.decide(team.spec_path, "r1", asked := Params(force=True, capacities=(1, 1, 1, 0.3)))
+    digest = steps.plan(team.spec_path, "r1", asked)
+    steps.validate_plan(team.spec_path, "r1")
+    versions = {n: state.table_version(spark, str(team.folder / n)) for n in ("orders", "profiles")}
+    capsys.readouterr()
+    assert migrate.main([*arguments, "--digest", digest]) == 2
+    assert "expected one row a key, found 2 keys with several" in capsys.readouterr().err
+    for name, version in versions.items():
+        assert state.table_version(spark, str(team.folder / name)) == version

@@ -1,0 +1,80 @@
+"""Adoption and release that are stopped at every point, or killed with their JVM, go on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.chaos.cases import Case
+from tests.chaos.home import copied, task
+from tests.chaos.leftovers import leftovers
+from tests.chaos.points import Fault, Stop, watched
+from tests.chaos.sessions import Victim
+from tests.conftest import World
+from tests.support.worlds.team_tables import both, check_done, make_team
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
+    """Return the team's tables as they are before each of the steps."""
+    folder = tmp_path_factory.mktemp("stages")
+    own = make_team(spark, folder / "own")
+    adopted = copied(own, folder / "adopted")
+    task(spark, adopted, "adopt")
+    return {"adopt": own, "release": adopted}
+
+
+def stop_in(spark: SparkSession, world: World, step: str, at: int | None) -> list[str]:
+    """Do a step up to its point `at`, or to its end; return the points that it passed."""
+
+    def stop() -> None:
+        raise Stop
+
+    fault = Fault(at, stop)
+    try:
+        with watched(fault):
+            task(spark, world, step)
+    except Stop:
+        assert len(fault.seen) == at + 1
+    return fault.seen
+
+
+@pytest.mark.parametrize("step", ["adopt", "release"])
+def test_a_step_that_is_stopped_at_any_point_goes_on(
+    spark: SparkSession, stages: dict[str, World], tmp_path: Path, step: str
+) -> None:
+    before = both(spark, stages[step])
+    points = stop_in(spark, copied(stages[step], tmp_path / "whole"), step, None)
+    assert {f"before REWRITE of {n}" for n in before} < set(points)
+    assert {"adopt": "named adopted", "release": "named released"}[step] in points
+    for at in range(len(points)):
+        world = copied(stages[step], tmp_path / str(at))
+        assert stop_in(spark, world, step, at) == points[: at + 1]
+        task(spark, world, step)
+        check_done(spark, world, step, before)
+        shutil.rmtree(world.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["adopt", "release"])
+def test_a_process_that_is_killed_leaves_tables_to_go_on_with(
+    spark: SparkSession, stages: dict[str, World], tmp_path: Path, step: str
+) -> None:
+    before = both(spark, stages[step])
+    points = stop_in(spark, copied(stages[step], tmp_path / "whole"), step, None)
+    wanted = [at for at, label in enumerate(points) if "REWRITE" in label or "named" in label]
+    cases = [Case(n, "kill", "team", "", step, at, "", "retry", 1) for n, at in enumerate(wanted)]
+    part = "a part is being written"
+    cases.append(Case(len(cases), "inside", "team", "", step, 1, part, "retry", 1))
+    worlds = [copied(stages[step], tmp_path / str(c.number)) for c in cases]
+    met = Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True)))
+    assert sum(met) >= len(cases) - 1
+    for world in worlds:
+        task(spark, world, step)
+        check_done(spark, world, step, before)
+    assert any(leftovers(world) for world in worlds)

@@ -1,0 +1,124 @@
+"""Rows of runs: what a run does now, which failure is history, and how often its log is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import insert, inspect
+
+from tests.evenkeel_ui.test_overview import lines
+from tests.evenkeel_ui.test_triage import ERROR, HOME, broken, failed_at, run_called  # noqa: F401
+from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.plugin_site import Site, end_runs, forget_runs, made_site  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.airflow
+
+
+def ended(dag: str, state: str, days_ago: float, **more: Any) -> str:
+    """Add a run of the DAG that ended so long ago; return its id."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    conf, publish = more.get("conf", {}), more.get("publish")
+    end = datetime.now(UTC) - timedelta(days=days_ago)
+    run_id = f"made__{days_ago}"
+    with create_session() as session:
+        ours = session.query(DagRun).filter(DagRun.dag_id == "rebalance_words")
+        known = ours.order_by(DagRun.id).first()  # of all of them, the one that has tasks
+        run = DagRun(dag_id=dag, run_id=run_id, run_type="manual", run_after=end, conf=conf)
+        run.created_dag_version_id = known.created_dag_version_id
+        run.state, run.start_date, run.end_date = state, end - timedelta(minutes=1), end
+        session.add(run)
+        session.flush()
+        if publish is not None:
+            task = next(t for t in known.task_instances if t.task_id == "publish")
+            own = {c.key: getattr(task, c.key) for c in inspect(TaskInstance).column_attrs}
+            own |= {"id": uuid4(), "dag_id": dag, "run_id": run_id, "state": publish}
+            session.execute(insert(TaskInstance).values(own))
+    return run_id
+
+
+@pytest.fixture
+def alone(site: Site) -> Iterator[None]:
+    """No run of any DAG is left from other tests."""
+    forget_runs()
+    yield
+    forget_runs()
+
+
+def test_a_task_that_is_tried_again_says_so_with_its_error(site: Site, broken: str) -> None:  # noqa: F811
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        run = run_called(session, broken)
+        run.state, run.end_date = "running", None
+        for task in run.task_instances:
+            if task.task_id == "migrate":
+                task.state = "up_for_retry"
+    for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
+        text = unescape(site.client("vic").get(path).text)
+        assert "retries migrate after an error" in text and ERROR in text, path
+        assert "/tasks/migrate" in text and "waits for its turn" not in text, path
+
+
+def test_a_failed_run_is_history_once_a_later_mover_succeeded(site: Site, alone: None) -> None:
+    from evenkeel_ui.airflow_runs.triage import pressing, recent
+
+    def state() -> str:
+        return lines(site.client("ada").get("/evenkeel/").text)["words"]
+
+    from airflow.utils.session import create_session
+
+    site.client("ada").post("/api/v2/dags/rebalance_words/dagRuns", json={"logical_date": None})
+    end_runs()
+    fine = state()
+    assert fine != "failed"
+    ended("roll_back_words", "failed", 365)
+    assert state() == "failed"
+    ended("repair_words", "success", 364, conf={"dry_run": True})
+    ended("maintain_words", "success", 363)
+    ended("watch_words", "success", 362, publish="skipped")
+    assert state() == "failed"
+    ended("rebalance_words", "failed", 361)
+    ended("rebalance_words", "success", 360, conf={"dry_run": False})
+    assert state() == fine
+    # Tonight's run goes on, and a newer rollback fails.
+    ended("roll_back_words", "failed", 0.1)
+    assert state() == "failed"
+    with create_session() as session:
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        user = SimpleAuthManagerUser(username="ada", role="admin")
+        rows = pressing(session, recent(session, user, ["words"], 1))
+        assert [r.dag for r in rows if r.state == "failed"] == ["roll_back_words"]
+    text = site.client("ada").get("/evenkeel/").text
+    assert "since <time" in text.split('aria-label="Tables"')[1]
+    ended("watch_words", "success", 0.05, publish="success")
+    assert state() == fine
+
+
+def test_a_log_is_read_once_for_each_try(
+    site: Site,
+    broken: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from evenkeel_ui.airflow_runs import task_error
+
+    read: list[int] = []
+    real = task_error._read_log
+    monkeypatch.setattr(
+        task_error, "_read_log", lambda task: (read.append(task.try_number), real(task))[1]
+    )
+    task_error._LINES.clear()
+    for _ in range(3):
+        assert ERROR in unescape(site.client("vic").get("/evenkeel/").text)
+    assert read == [1]
+    failed_at(broken, "migrate", "another error of the second try")
+    assert "another error" in site.client("vic").get("/evenkeel/").text
+    assert read == [1, 1]

@@ -1,0 +1,48 @@
+"""Plain English: sentences that are hard to read are found, wherever they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support import prose
+
+
+def test_prose_that_is_hard_to_read_is_told() -> None:
+    long = "one two three four five six " * 6 + "end."
+    found = [
+        prose.Sentence("a.md", s) for s in prose.sentences(f"Short one. {long} Of keys one is.")
+    ]
+    told = prose.problems(found, {"a.md: gone"})
+    assert [t.partition(": ")[0] for t in told] == ["a.md", "a.md", "prose_allowed.txt"]
+    for one, part in zip(told, ("37 words", "opens with 'Of'", "a.md: gone"), strict=True):
+        assert part in one
+    assert [
+        list(prose.sentences(p)) for p in prose.paragraphs("# Head\n- A b.\n\n```\nx\n```\nC d.")
+    ] == [
+        ["A b."],
+        ["C d."],
+    ]
+
+
+def test_prose_of_docstrings_and_pages_is_read(tmp_path: Path) -> None:
+    text = '''"""Say it; in short.
+
+    An example:
+
+        of: {x}
+
+    Parameters
+    ----------
+    one, two : of each
+        key
+    """
+#: Of all keys.
+KEYS = 1
+'''
+    (tmp_path / "evenkeel/templates").mkdir(parents=True)
+    (tmp_path / "evenkeel/one.py").write_text(text)
+    page = "<p>What {{ one }} in here holds, for {{ two.x }}.</p><td>two {{ words }}</td>"
+    (tmp_path / "evenkeel/templates/a.html.j2").write_text(page)
+    found = [s.text for s in prose.of_docstrings(tmp_path)]
+    assert found == ["Of all keys.", "Say it; in short.", "An example:", "of each key"]
+    assert [s.text for s in prose.of_pages(tmp_path)] == ["What x in here holds, for x."]

@@ -1,0 +1,62 @@
+"""The matrix of versions: its table keeps other cells, and a group over its time ends alone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.matrix import __main__ as matrix
+from tests.matrix.page import BEGIN, END, NOT_RUN, Result, results_of, with_results
+
+
+def result(spark: str, state: str, dags: str = NOT_RUN) -> Result:
+    versions = {"Python": "3.11.7", "Spark": spark, "Delta": "4.4.0", "Airflow": "3.1.8"}
+    return Result(versions, {"state": state, "DAGs": dags}, True)
+
+
+EMPTY = f"before\n{BEGIN}\n{END}\nafter\n"
+
+
+def test_a_cell_that_runs_again_leaves_the_rows_of_the_others() -> None:
+    page = with_results(EMPTY, [result("4.2.0", "7 passed"), result("4.0.4", "5 passed")])
+    page = with_results(page, [result("4.0.4", "6 passed")])
+    assert page.startswith("before\n") and page.endswith("\nafter\n")
+    assert [(r.versions["Spark"], r.outcomes["state"]) for r in results_of(page)] == [
+        ("4.0.4", "6 passed"), ("4.2.0", "7 passed"),
+    ]  # fmt: skip
+
+
+def test_one_group_alone_keeps_the_other_unless_a_version_has_changed() -> None:
+    page = with_results(EMPTY, [result("4.0.4", "5 passed", "3 passed")])
+    same = with_results(page, [result("4.0.4", "6 passed")])
+    assert results_of(same)[0].outcomes == {"state": "6 passed", "DAGs": "3 passed"}
+    newer = with_results(page, [result("4.0.5", "6 passed")])
+    assert [r.outcomes for r in results_of(newer)] == [{"state": "6 passed", "DAGs": NOT_RUN}]
+
+
+def test_the_page_has_a_table_that_can_be_read() -> None:
+    assert results_of(matrix.PAGE.read_text())
+
+
+def test_a_group_over_its_time_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / "test_long.py").write_text(
+        "import subprocess, time\n\n\ndef test_long():\n"
+        "    code = \"import time; time.sleep(9); open('late', 'w')\"\n"
+        "    subprocess.Popen(['python3', '-c', code])\n"
+        "    open('started', 'w').close()\n    time.sleep(60)\n"
+    )
+    program = tmp_path / ".venv/bin/python"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setitem(matrix.GROUPS, "state", ["test_long.py"])
+    code, said = matrix.pytest(tmp_path, "state", longest=6)
+    assert (code, said) == (1, "ended after 6 s")
+    assert (tmp_path / "started").exists(), (tmp_path / "state.log").read_text()
+    time.sleep(9)
+    assert not (tmp_path / "late").exists()

@@ -1,0 +1,77 @@
+"""Effects on the table, counted from its commits and epochs, not from the steps that were tried."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from evenkeel_spark.tables.delta import commits, state
+from partitioning.errors import EvenkeelError, GateError
+
+#: One epoch in so many days must be published, in the mean.
+DAYS_PER_EPOCH = 10
+#: Tasks of a run that works alone, and that may refuse: learn and plan say what cannot be planned,
+#: and the plan's own gate refuses a plan. Nothing that moves rows may fail then.
+_MAY_REFUSE = ("learn", "decide", "plan", "validate_plan")
+
+
+def add_effects(spark: SparkSession, table: Table, diary: dict[str, Any]) -> None:
+    """Count what the tables' commits and the registry have more than when this was last called.
+
+    Parameters
+    ----------
+    diary : "effects" has the counts, "versions" and "epochs" what was counted before
+    """
+    effects = Counter(diary.get("effects", {}))
+    versions, epochs = diary.setdefault("versions", {}), diary.setdefault("epochs", [])
+    for name, part in table.spec.state.items():
+        newest = state.table_version(spark, part.path)
+        # A table that was brought back from a backup begins again at an earlier version.
+        since = min(versions.get(name, -1), newest)
+        for commit in commits.history_since(spark, part.path, since):
+            step = commit.meta.get("step")
+            effects[f"commits of {step}" if step else f"commits by hand: {commit.operation}"] += 1
+            if step in ("migrate", "verify", "roll_back") and commit.operation in (
+                "UPDATE",
+                "MERGE",
+            ):
+                effects[f"rows moved by {step}"] += commit.rows
+        versions[name] = newest
+    for number in table.registry.numbers():
+        epoch = table.epoch(number)
+        mark = f"{number} {epoch.plan_digest}"
+        if mark not in epochs:
+            epochs.append(mark)
+            effects["epochs published"] += bool(number)
+            effects["epochs with split keys"] += bool(len(epoch.function.split.keys))
+    diary["effects"] = dict(effects)
+
+
+def reason(error: EvenkeelError) -> str:
+    """Return what an error says, without the names and numbers of the day."""
+    return f"{type(error).__name__}: {re.sub(r'[0-9a-f]*[0-9][0-9a-f]*', '#', error.what)[:100]}"
+
+
+def unexplained(task: str, error: EvenkeelError, alone: bool) -> bool:
+    """Return whether nothing that was done to the table can be the cause of an error.
+
+    Parameters
+    ----------
+    alone : no other run is under way, and the run's own process was not killed
+    """
+    if task in _MAY_REFUSE:
+        return False
+    # The gate of the tables fails where rows are lost, doubled or misplaced: that is never right.
+    return alone or isinstance(error, GateError)
+
+
+def too_few(diary: dict[str, Any], days: int) -> str | None:
+    """Say that the table has seen too little for its days; None: it has seen enough."""
+    published, least = diary.get("effects", {}).get("epochs published", 0), days // DAYS_PER_EPOCH
+    if published >= least:
+        return None
+    return f"{published} epochs were published in {days} days, expected {least} at least"

@@ -1,0 +1,17 @@
+"""The figures of docs/papers as tests read them: the lines of an experiment."""
+
+from __future__ import annotations
+
+from benchmarks.papers import pages
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of an experiment's figures."""
+    found = pages.figures(name, pages.text())
+    assert found
+    return found.splitlines()
+
+
+def after(lines: list[str], title: str) -> list[str]:
+    """The lines from the first one on that has this in it."""
+    return lines[next(i for i, line in enumerate(lines) if title in line) :]

@@ -1,0 +1,112 @@
+"""An Airflow project of a user's own, in a virtual environment that sees nothing of this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.wheel import Venv
+
+#: Seconds that Airflow's API server may take to start on a busy machine.
+STARTS = 180
+
+
+@dataclass(frozen=True)
+class Site:
+    """An Airflow project in a virtual environment that has the wheel."""
+
+    venv: Venv
+    project: Path
+    #: When `pip install` began, by a clock that only goes forward.
+    began: float = 0.0
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The user's own settings; none of them names a folder of specs."""
+        return {
+            "AIRFLOW_HOME": str(self.project / "home"),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.project}/airflow.db",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "SPARK_CONF_DIR": str(self.project / "conf"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": str(self.project),
+        }
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command with the project's settings."""
+        return self.venv.run(*command, **self.settings)
+
+    def right(self, *command: str) -> str:
+        """Run a command that must succeed; return what it prints."""
+        done = self.run(*command)
+        assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        return done.stdout
+
+    def rows(self, *command: str) -> list[dict[str, str]]:
+        """Run an Airflow command and return the rows that it prints as JSON."""
+        said = self.right("airflow", *command, "--output", "json")
+        # Log lines stand before the rows; without rows there may be a sentence instead.
+        found = re.search(r"^\[(?=\s*\{).*\]", said, re.M | re.S)
+        return json.loads(found[0]) if found else []
+
+    @contextmanager
+    def api_server(self) -> Iterator[str]:
+        """Start Airflow's API server on loopback; give its address."""
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = str(found.getsockname()[1])
+        log = (self.project / "api.log").open("w")
+        server = subprocess.Popen(
+            [str(self.venv.bin / "airflow"), "api-server", "--host", "127.0.0.1", "--port", port],
+            cwd=self.project,
+            env={**self.venv.environment(), **self.settings, "AIRFLOW__API__WORKERS": "1"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+            log.close()
+
+    def page(self, url: str) -> str:
+        """Log in as Airflow's administrator and get a page; wait for the server to start."""
+        until = time.monotonic() + STARTS
+        while (token := self._token(url)) is None:
+            if time.monotonic() > until:
+                raise AssertionError((self.project / "api.log").read_text()[-4000:])
+            time.sleep(0.5)
+        asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return answer.read().decode()
+
+    def _token(self, url: str) -> str | None:
+        """Return the administrator's token; None: the server does not answer yet."""
+        file = self.project / "home" / "simple_auth_manager_passwords.json.generated"
+        server = "/".join(url.split("/")[:3])
+        try:
+            body = {"username": "admin", "password": json.loads(file.read_text())["admin"]}
+            asked = urllib.request.Request(
+                f"{server}/auth/token",
+                json.dumps(body).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                return json.load(answer)["access_token"]
+        except (OSError, ValueError, KeyError):
+            return None
