@@ -65,10 +65,10 @@ def test_batches_are_resumed_paced_and_undone(
     ) in said[-1]
     told = read_run("bench", home.table.registry, migration.run).progress
     assert told is not None
-    assert (told["rows"], told["bytes"]) == (record.rows, record.bytes)
-    assert (told["planned"], told["left"]) == (planned_rows, 0)
+    assert (told.rows, told.bytes) == (record.rows, record.bytes)
+    assert (told.planned, told.left) == (planned_rows, 0)
 
-    assert told["back"] is False
+    assert told.back is False
     moved = roll_back(spark, migration)
     again = read_run("bench", home.table.registry, migration.run).progress
     assert again is not None and again.back is True

@@ -38,7 +38,7 @@ def test_events_without_a_time_are_refused_by_the_watch_too(
     assert since(spark, live.table, FIRST, ended(1)).count() == 205 - 3
     # The same batch again, of both files.
     stream(spark, live.table, live.spec_path, checkpoint, available_now=True)
-    assert f"batch 0: {2 * 205 - 3} events" in live.known.told
+    assert f"batch 0: {2 * 205 - 3} events" in live.known.outcome
 
 
 def test_a_stream_of_a_users_own_loses_no_rows(spark: SparkSession, live: Live) -> None:
