@@ -179,8 +179,9 @@ def whole_rebalance(spec: TableSpec, file: str) -> None:
 
 def learn(file: str) -> op.SparkJob:
     """Create the task that learns a profile; every plan starts from one."""
-    end = "{{ params.window_end or '' }}"
-    relearn = "{{ 'yes' if params.relearn else '' }}"
+    # By get: the DAG of a task group need not have these Params.
+    end = "{{ params.get('window_end') or '' }}"
+    relearn = "{{ 'yes' if params.get('relearn') else '' }}"
     arguments = {"--spec": file, "--run": THIS_RUN, "--end": end, "--relearn": relearn}
     return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
 

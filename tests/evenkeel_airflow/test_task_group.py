@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ def test_the_group_stands_between_the_users_tasks(
     assert f"{{{{ ti.xcom_pull(task_ids='{GROUP}.plan') }}}}" in arguments
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_group_rebalances_and_rolls_back_what_fails(
     ready: World,
@@ -60,6 +62,13 @@ def test_a_group_rebalances_and_rolls_back_what_fails(
     tmp_path: Path,
     airflow_db: None,  # noqa: F811
 ) -> None:
+    # A DAG runs only if a bundle of Airflow's holds its file.
+    bundle = {
+        "name": "own",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(tmp_path / "dags")},
+    }
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
     dag = own_dag(ready, tmp_path / "dags", {"window_end": "2013-01-08", "force": True})
     with monkeypatch.context() as patch:
         # verify dies between measuring and sealing, as if its machine went away.
