@@ -39,6 +39,8 @@ _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
 )
+#: A file that is made to see whether one may; its name is never the same.
+_PROBE = re.compile(r"\.probe\.[0-9a-f]+$")
 
 
 class Stop(BaseException):
@@ -118,6 +120,6 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         return "reading the input"
     if owner in (adopt, release):
         return f"REWRITE of {Path(args[0]).name}"
-    if owner is Store:
-        return f"{name} {args[0]}" if name != "_temporary" else Path(of).name
-    return of.name
+    # `_temporary` is given the path as its first argument, a Path is the file itself.
+    label = f"{name} {args[0]}" if owner is Store and name != "_temporary" else Path(of).name
+    return _PROBE.sub(".probe", label)

@@ -66,6 +66,7 @@ BORROWERS = {
     "tests/evenkeel_ui/airflow_runs/test_stuck.py",
     "tests/evenkeel_ui/airflow_runs/test_triage_rows.py",
     "tests/evenkeel_ui/airflow_runs/test_windows.py",
+    "tests/evenkeel_ui/pages/test_axe.py",
     "tests/evenkeel_ui/pages/test_native_look.py",
     "tests/evenkeel_ui/pages/test_refresh.py",
     "tests/evenkeel_ui/test_dangers.py",

@@ -195,8 +195,9 @@ def _commit(
             constraints.property_name(constraints.epoch_name(epoch)): constraints.rule(function),
         },
     )
-    with commits.commit_session(spark, None, None, {"step": "adopt", "epoch": epoch}) as own:
-        own.conf.set(_MAX_ROWS, str(rows_of_a_file(survey.rows, survey.size)))
+    meta = {"step": "adopt", "epoch": epoch}
+    files = {_MAX_ROWS: str(rows_of_a_file(survey.rows, survey.size))}
+    with commits.commit_session(spark, None, None, meta, files) as own:
         rows = None
         if not survey.fits:
             found = state.read_version(own, part.path, survey.version)

@@ -467,4 +467,4 @@ def test_with_a_decay_the_load_is_a_forecast(spark, ready: World):
     assert ahead.load.sum() == pytest.approx(plain.load.sum())
     assert ahead.heavy.tolist() == plain.heavy.tolist()
     assert (ahead.load != plain.load).any() and (ahead.bytes == plain.bytes).all()
-    assert plain.chance == 0 < ahead.chance < 1
+    assert 0 < plain.chance < 1 and 0 < ahead.chance < 1

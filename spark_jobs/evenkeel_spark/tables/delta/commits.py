@@ -118,7 +118,11 @@ def app_id(table: str, what: str = "") -> str:
 
 @contextmanager
 def commit_session(
-    spark: SparkSession, app: str | None, version: int | None, meta: Mapping[str, Any]
+    spark: SparkSession,
+    app: str | None,
+    version: int | None,
+    meta: Mapping[str, Any],
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Make a session for one commit, with our metadata and, if `app` is given, a transaction id.
 
@@ -132,8 +136,9 @@ def commit_session(
     spark : the session to take all other settings from
     app, version : see `app_id`; versions of one app must grow
     meta : goes into the commit's userMetadata as {"evenkeel": meta}
+    settings : further conf of the session
     """
-    own = own_session(spark)
+    own = own_session(spark, settings)
     own.conf.set(USER_METADATA, json.dumps({"evenkeel": dict(meta)}, sort_keys=True))
     if app is not None:
         own.conf.set(APP_ID, app)
