@@ -62,6 +62,7 @@ lint: .venv/.installed ## style, types, plain English and the arrows between pac
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check -q .
 	@.venv/bin/mypy
+	@.venv/bin/mypy --config-file tests/mypy.ini
 	@.venv/bin/lint-imports --no-cache --no-logo
 	@$(PY) -m tests.support.prose
 

@@ -41,10 +41,8 @@ def days(z: float = 0.8, drift: float = 0.2, seed: int = 1) -> list[Sketch]:
 
 def timed(sketches: list[Sketch], channels: int) -> tuple[float, Plan]:
     """Return the CPU seconds of forecast, decision and plan, and the plan."""
-    merged = Profile(
-        KEY, *3 * [sketches[-1].load], sketches[-1].heavy, *3 * [sketches[-1].heavy_load],
-        sketches[-1].heavy_names,
-    )  # fmt: skip
+    last, load, heavy = sketches[-1], sketches[-1].load, sketches[-1].heavy_load
+    merged = Profile(KEY, load, load, load, last.heavy, heavy, heavy, heavy, last.heavy_names)
     before = uniform(merged, None, numbered_channels(channels))
     began = time.process_time()
     profile = forecast(sketches).onto(merged, before)

@@ -189,7 +189,8 @@ def learn(file: str) -> op.SparkJob:
 def carry_out(spec: TableSpec, file: str, planned: XComArg) -> None:
     """Create the tasks that follow every plan, and connect them."""
     # In a task group, the id of the task `plan` has the group's name before it.
-    digest = f"{{{{ ti.xcom_pull(task_ids='{planned.operator.task_id}') }}}}"
+    (plan,) = planned.roots
+    digest = f"{{{{ ti.xcom_pull(task_ids='{plan.task_id}') }}}}"
     arguments = {"--spec": file, "--run": THIS_RUN, "--digest": digest}
     validated = tasks.validate_plan(file)
     approved = op.Approve(task_id="approve", spec=file)

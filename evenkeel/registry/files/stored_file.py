@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -90,9 +91,9 @@ class FileOf(Generic[T]):
 
 def parse(kind: type[T], data: bytes, where: str) -> T:
     """Return what the bytes of the file `where` hold; DamagedError if it is something else."""
-    if hasattr(kind, "from_bytes"):
-        made: T = kind.from_bytes(data, where)
-        return made
+    convert: Callable[[bytes, str], T] | None = getattr(kind, "from_bytes", None)
+    if convert is not None:
+        return convert(data, where)
     try:
         return _adapter(kind).validate_json(data, strict=True)
     except ValidationError as error:

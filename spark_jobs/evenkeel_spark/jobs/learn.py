@@ -133,10 +133,10 @@ def _window(
         sketched = sketch_days(part, spec, passes)
         # Only the watch needs loads by hour. Its input has times.
         hours = hour_loads(part, spec) if spec.watch else {}
-        for day, sketch in sketched.items():
+        for number, sketch in sketched.items():
             # Do not store a day without events: they may still come.
-            with_hours = replace(sketch, hours=hours.get(day, sketch.hours))
-            known[date(1970, 1, 1) + timedelta(days=day)] = with_hours
+            with_hours = replace(sketch, hours=hours.get(number, sketch.hours))
+            known[date(1970, 1, 1) + timedelta(days=number)] = with_hours
         for day in missing:
             if day in known and day < closed:
                 stored.write(day, known[day])

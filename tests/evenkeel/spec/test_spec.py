@@ -1,6 +1,7 @@
 """Specs: defaults, paths, and an error that names file, field, value and what is allowed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +17,7 @@ from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.strategies import PRODUCTION, STRATEGIES
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "table": "flights",
     "key": ["dest"],
     "input": {"path": "in.parquet", "time": "day"},

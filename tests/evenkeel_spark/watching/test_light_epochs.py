@@ -36,8 +36,8 @@ from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.micro_batch import measure_batch, since
 from evenkeel_spark.watching.streaming import carry_out, stream
 from partitioning.errors import DamagedError
-from partitioning.function.hashing import key_hash
-from partitioning.workload.profile import Sketch
+from partitioning.function.hashing import Hashes, key_hash
+from partitioning.workload.profile import Floats, Sketch
 from tests.conftest import FIRST_DAY
 from tests.support.placed import crashing_at
 from tests.support.raw_json import table_moved
@@ -47,7 +47,7 @@ from tests.support.worlds.live import CHANNELS, FAIR, FIRST, HOT, SPEC, Live, en
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: Of a sketch: none is listed.
-NO_KEYS: Any = (np.zeros(0, np.int64), np.zeros(0), ())
+NO_KEYS: tuple[Hashes, Floats, tuple[str, ...]] = (np.zeros(0, np.int64), np.zeros(0), ())
 
 
 def hashed(key: str) -> int:

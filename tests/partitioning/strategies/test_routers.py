@@ -14,6 +14,7 @@ from partitioning.strategies import ROUTERS, STRATEGIES
 from partitioning.strategies.hashing import in_turn, uniform
 from partitioning.strategies.published.choices import choices_needed
 from partitioning.strategies.published.flexd import flexd
+from partitioning.strategies.published.flexd_routers import DaltonRouter
 from partitioning.strategies.water_filling import candidates, fill, pour, settle
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.metrics import channel_loads, imbalance
@@ -158,7 +159,7 @@ def test_dalton_caps_a_keys_copies():
     """Two at first; one more each time that 70% of the hot keys have as many; at most six."""
     hashes, channels = hashed_keys(300, 3), numbered_channels(50)
     keys = stream(2.5, rows=60_000)
-    router = ROUTERS["dalton"](hashes, channels)
+    router = DaltonRouter(hashes, channels)
     routed = router.route(keys)
     assert router.most == 6
     assert np.unique(routed.key, return_counts=True)[1].max() == 6

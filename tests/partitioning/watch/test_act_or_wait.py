@@ -14,7 +14,13 @@ from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys
-from partitioning.watch.act_or_wait import DECAY, bytes_back, expected_load, weigh_waiting
+from partitioning.watch.act_or_wait import (
+    DECAY,
+    Waiting,
+    bytes_back,
+    expected_load,
+    weigh_waiting,
+)
 from partitioning.workload.profile import Floats, profile_of_keys
 
 #: A Thursday.
@@ -64,7 +70,7 @@ def test_an_hour_is_expected_to_be_like_the_same_hour_was() -> None:
 
 
 def test_waiting_is_weighed_against_moving_there_and_back() -> None:
-    def weighed(batches: float = 10.0, **more: float) -> object:
+    def weighed(batches: float = 10.0, **more: float) -> Waiting:
         asked = {
             "usual": 800.0,
             "load": None,

@@ -200,8 +200,8 @@ def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: s
         return F.col(quoted(f"b {of}")), F.col(quoted(f"a {of}"))
 
     on, same = F.lit(True), F.lit(True)
-    for c in spec.key:
-        on &= Column.eqNullSafe(*pair(f"key {c}"))
+    for name in spec.key:
+        on &= Column.eqNullSafe(*pair(f"key {name}"))
     for column, c in columns.items():
         one, other = pair(column)
         equal = one.eqNullSafe(other)

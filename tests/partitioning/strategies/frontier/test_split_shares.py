@@ -17,7 +17,6 @@ from partitioning.function.function import Channel, numbered_channels, successor
 from partitioning.function.hashing import slot_of
 from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES
-from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.split_keys import chooser
 from partitioning.strategies.frontier.split_keys.shares import largest, poured
 from partitioning.strategies.frontier.strategy import frontier
@@ -28,14 +27,14 @@ from partitioning.workload.bounds import least_copies
 from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
 from partitioning.workload.profile import profile_of_keys
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import problems
+from tests.support.worlds.problems import Instance, problems
 
 
 def reached(profile, function) -> float:
     return imbalance(channel_loads(function, profile), function.capacities)
 
 
-def moved(problem: Problem, before, after) -> float:
+def moved(problem: Instance, before, after) -> float:
     return float(moved_shares(before, after, problem.hashes) @ problem.state)
 
 
