@@ -64,7 +64,7 @@ lint: .venv/.installed ## style, types, plain English and the arrows between pac
 	@.venv/bin/mypy
 	@.venv/bin/mypy --config-file tests/mypy.ini
 	@.venv/bin/lint-imports --no-cache --no-logo
-	@$(PY) -m tests.support.prose
+	@$(PY) -m tests.support.docs.prose
 
 audit: .venv/.installed ## ask OSV for known vulnerabilities of what is pinned
 	@setup/audit.sh

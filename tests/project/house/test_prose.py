@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support import prose
+from tests.support.docs import prose
 
 
 def test_prose_that_is_hard_to_read_is_told() -> None:

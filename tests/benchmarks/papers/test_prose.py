@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.papers import pages
-from tests.support.prose import paragraphs
+from tests.support.docs.prose import paragraphs
 
 #: Figures in sentences that no table of the page has, and why: a line each, "page: figure: why".
 LISTED = Path(__file__).with_name("prose_figures.txt")

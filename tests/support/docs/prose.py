@@ -1,9 +1,9 @@
-"""Check that texts for people are plain English: `python -m tests.support.prose`, in make lint.
+"""Check that texts for people are plain: `python -m tests.support.docs.prose`, in make lint.
 
 It reads docs, messages, pages, docstrings and comments on constants. A sentence is too long over 30
 words, and wrong if it opens with a word that turns it around ("Of 16 airlines one ..."). Known ones
 are listed in prose_allowed.txt. That list only shrinks: a line that nothing needs is an error, and
-`python -m tests.support.prose --shrink` removes it.
+`python -m tests.support.docs.prose --shrink` removes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ALLOWED = Path(__file__).with_name("prose_allowed.txt")
 #: Words of the longest sentence.
 LONGEST = 30
