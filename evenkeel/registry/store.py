@@ -19,8 +19,8 @@ from typing import Any
 
 import fsspec
 
-from evenkeel.registry.store_errors import reached
-from partitioning.errors import DamagedError, InputError, SetupError
+from evenkeel.registry.store_errors import cannot_open, reached
+from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import canonical_json
 
 #: Names of the files that `Store._temporary` makes.
@@ -60,10 +60,8 @@ class Store:
         self.url = url
         try:
             self._fs, self._root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            s3 = url.startswith(("s3:", "s3a:"))
-            fix = "pip install 'evenkeel[s3]'" if s3 else "pip install what fsspec needs for it"
-            raise SetupError(f"cannot be reached ({error})", url, f"Try: {fix}") from error
+        except (ImportError, OSError, ValueError) as error:
+            raise cannot_open(url, error) from error
         self._local = isinstance(self._fs, fsspec.implementations.local.LocalFileSystem)
 
     def path(self, name: str) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from partitioning.errors import DOCTOR, EvenkeelError, UnreachableError
+from fsspec.registry import known_implementations
+from fsspec.utils import get_protocol
+
+from partitioning.errors import DOCTOR, EvenkeelError, SetupError, UnreachableError
 
 #: Base classes of what clients of remote stores raise, beside OSError. They are named, because a
 #: client is imported only where it is used.
@@ -47,6 +50,27 @@ class DeniedError(StoreError):
             where,
             f"Give the account that runs this the rights to read, write and delete there; {DOCTOR}",
         )
+
+
+def cannot_open(url: str, why: Exception) -> SetupError:
+    """Return the error for a place that fsspec cannot open, with what to install or to give.
+
+    Parameters
+    ----------
+    url : of the place
+    why : what fsspec raised: ImportError if a package is missing
+    """
+    protocol = get_protocol(url)
+    needs = known_implementations.get(protocol, {}).get("err", "").replace("Please i", "I")
+    if protocol in ("s3", "s3a"):
+        needs = "Run: pip install 'evenkeel[s3]'"
+    if isinstance(why, ImportError) and needs:
+        return SetupError(f"{protocol}:// needs a package that is not installed", url, needs)
+    if isinstance(why, ValueError):
+        needs = "Give a path, or a URL that fsspec knows, such as s3://, gs:// or abfs://"
+    # The client of hdfs:// names in a line each every place where it looked for Java's libraries.
+    (first, *_) = str(why).splitlines() or [type(why).__name__]
+    return SetupError(f"cannot be reached ({first})", url, needs)
 
 
 def _is_store_error(error: Exception) -> bool:

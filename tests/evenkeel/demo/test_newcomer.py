@@ -123,8 +123,8 @@ def test_a_place_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     spec.write_text(block("yaml").replace("s3://", "nowhere://"))
     assert run("evenkeel", "epochs", str(spec), code=2).strip().splitlines() == [
         "evenkeel: error: nowhere://lake/evenkeel/sales: cannot be reached (Protocol not known: "
-        "nowhere). Try: pip install what fsspec needs for it; `evenkeel doctor` looks at the whole "
-        "set-up"
+        "nowhere). Give a path, or a URL that fsspec knows, such as s3://, gs:// or abfs://; "
+        "`evenkeel doctor` looks at the whole set-up"
     ]
 
 
