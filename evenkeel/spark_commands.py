@@ -9,6 +9,7 @@ import typer
 from evenkeel.local_env import environment
 from evenkeel.submit import submit
 from evenkeel.table import open_table
+from partitioning.function.key_text import key_columns
 
 TableName = Annotated[
     str, typer.Argument(help="a table's name (spec in $EVENKEEL_TABLES or ./tables) or spec file")
@@ -70,6 +71,29 @@ def release(
     }
     asked = ["--spec", table, "--release", *(name for name, given in flags.items() if given)]
     raise typer.Exit(submit("adopt", asked, environment()))
+
+
+def forget(
+    table: TableName,
+    keys: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY...", help="keys; the columns of a composite key separated by commas"
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="count the rows that would be deleted, and end there")
+    ] = False,
+) -> None:
+    """Delete keys for good: their rows in all state tables, and their names in the registry.
+
+    Starts Spark. Delete their events from the input first, because events bring the rows back.
+    """
+    function = open_table(table).epoch().function
+    key_columns(keys, [column.type for column in function.key])
+    flags = ["--dry-run"] if dry_run else []
+    asked = ["--spec", table, *(f"--forget={key}" for key in keys), *flags]
+    raise typer.Exit(submit("maintain", asked, environment()))
 
 
 def job(

@@ -40,7 +40,7 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
         return {}
     current, newest = registry.current(), set(run_names(registry)[:NEWEST_RUNS])
     for name in store.unchanged("runs", since):
-        if name not in newest and not _may_move(registry, name, current.number):
+        if name not in newest and not may_move(registry, name, current.number):
             store.remove_folder(f"runs/{name}")
             gone["runs"] += 1
     for number in registry.numbers()[:-1]:
@@ -59,8 +59,17 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     return {kind: count for kind, count in gone.items() if count}
 
 
-def _may_move(registry: Registry, name: str, current: int) -> bool:
-    """Return whether a run has a plan from the current epoch, or one that cannot be read."""
+def may_move(registry: Registry, name: str, current: int) -> bool:
+    """Return whether a run may still move state.
+
+    It has a plan from the current epoch that was neither refused nor rolled back to the end, or one
+    that cannot be read.
+
+    Parameters
+    ----------
+    name : of the run
+    current : number of the current epoch
+    """
     run = registry.run(name)
     try:
         plan = run.plan.find()

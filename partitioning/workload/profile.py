@@ -7,9 +7,9 @@ only where they are heavy. A profile is sketches merged, plus what the state wei
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ Packed = bytes  # `bytes` is a field's name below
 #: Least load of a heavy key, as a share of one channel's fair load. Lower: more keys can be placed
 #: by name, and sketches and profiles grow.
 HEAVY_SHARE = 0.01
+
+Record = TypeVar("Record", "Sketch", "Profile")
 
 
 def sums_by(index: npt.NDArray[Any], values: Floats, count: int) -> Floats:
@@ -56,6 +58,10 @@ class Sketch:
 
     def __post_init__(self) -> None:
         freeze(self)
+
+    def without(self, hashes: Hashes) -> Sketch:
+        """Return the sketch without listing these keys: their load stays with their slot."""
+        return _without(self, hashes)
 
     def by_hour(self) -> Floats:
         """Return the load of each hour of the day, float64 (24,); unknown: equal parts."""
@@ -163,18 +169,7 @@ class Profile:
 
     def without(self, hashes: Hashes) -> Profile:
         """Return the profile without listing these keys: their load stays with their slot."""
-        kept = ~np.isin(self.heavy, hashes)
-        return replace(
-            self,
-            heavy=self.heavy[kept],
-            heavy_load=self.heavy_load[kept],
-            heavy_bytes=self.heavy_bytes[kept],
-            heavy_rows=self.heavy_rows[kept],
-            heavy_copy_bytes=self.heavy_copy_bytes[kept],
-            heavy_copy_rows=self.heavy_copy_rows[kept],
-            heavy_names=tuple(n for n, k in zip(self.heavy_names, kept.tolist(), strict=True) if k),
-            error=max(self.error, float(self.heavy_load[~kept].max(initial=0.0))),
-        )
+        return _without(self, hashes)
 
     def sketch(self) -> Sketch:
         """Return its load alone."""
@@ -200,6 +195,18 @@ class Profile:
             raise DamagedError(
                 f"not a profile ({error})", where, "Learn again: start a new run"
             ) from error
+
+
+def _without(record: Record, hashes: Hashes) -> Record:
+    kept = ~np.isin(record.heavy, hashes)
+    names = zip(record.heavy_names, kept.tolist(), strict=True)
+    arrays = [f.name for f in fields(record) if f.name.startswith("heavy")]
+    return replace(
+        record,
+        error=max(record.error, float(record.heavy_load[~kept].max(initial=0.0))),
+        **{n: getattr(record, n)[kept] for n in arrays if n != "heavy_names"},
+        heavy_names=tuple(name for name, k in names if k),
+    )
 
 
 def sketch_to_bytes(sketch: Sketch) -> bytes:

@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+from evenkeel import spark_commands
+from evenkeel.cli import main
+from tests.support.worlds.old_registry import spec_path  # noqa: F401  a fixture
+
 #: The console, in an installation without the package `evenkeel_spark`.
 CODE = """
 from evenkeel import submit
@@ -27,3 +31,16 @@ def test_without_the_jobs_the_console_starts_and_says_what_to_do(
     if code:
         (line,) = done.stderr.splitlines()
         assert "expected the package evenkeel_spark" in line and "evenkeel doctor" in line
+
+
+def test_forget_hands_every_key_to_the_job(
+    spec_path: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(spark_commands, "submit", lambda job, args, env: asked.append(args) or 2)
+    monkeypatch.setattr(sys, "argv", ["evenkeel", "forget", spec_path, "D008", "a b", "--dry-run"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert asked == [["--spec", spec_path, "--forget=D008", "--forget=a b", "--dry-run"]]

@@ -21,6 +21,7 @@ from evenkeel.registry.pruning import prune
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.parts import StateTable
 from evenkeel.table import Table
+from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -29,7 +30,7 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows.applied_windows import renew
-from partitioning.errors import EvenkeelError, FenceError
+from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.sql import quoted
 
 #: Part of a channel's rows that are deleted, above which its files are rewritten. Higher: fewer
@@ -202,12 +203,25 @@ def _report(failed: Mapping[str, Exception]) -> None:
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    maintain(spark, table)
+    if options.forget:
+        forget(spark, table, options.forget, options.dry_run)
+    elif options.dry_run:
+        raise InputError("goes with --forget alone", "--dry-run", "Leave it out")
+    else:
+        maintain(spark, table)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    return run_job(parser(__doc__ or ""), _body, argv)
+    made = parser(__doc__ or "")
+    made.add_argument(
+        "--forget",
+        action="append",
+        metavar="KEY",
+        help="delete this key's rows and its name, and do nothing else; may be given several times",
+    )
+    made.add_argument("--dry-run", action="store_true", help="with --forget: count rows alone")
+    return run_job(made, _body, argv)
 
 
 if __name__ == "__main__":

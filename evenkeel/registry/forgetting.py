@@ -1,0 +1,142 @@
+"""Removal of the names of keys from the registry, for people who ask that their data be deleted.
+
+Sketches and profiles stay, and no longer list the keys: their load stays with their slots. Plans
+and reports that name a key go as whole files. The functions of epochs hold no names: they know a
+key by its hash, and keep that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.run_files import EpochFiles, KeptFiles, RunFiles
+from evenkeel.registry.pruning import may_move
+from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
+from partitioning.errors import FenceError
+from partitioning.function.hashing import Hashes
+from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
+
+
+def check_at_rest(registry: Registry, keys: Hashes) -> None:
+    """Refuse keys that the plan of a run names which may move state by now.
+
+    Parameters
+    ----------
+    keys : int64 (n,), hashes
+
+    Raises
+    ------
+    FenceError : names the run
+    DamagedError : a file is torn, so nobody knows which keys it names
+    """
+    current = registry.current().number
+    for run in _naming(registry, keys):
+        if may_move(registry, run.name, current) and run.migration.exists():
+            raise _moving(run)
+
+
+def forget_names(registry: Registry, keys: Hashes) -> dict[str, int]:
+    """Remove the names of keys from all files; return how many files or folders of each kind.
+
+    A run whose plan is not carried out yet is withdrawn, as if it were rolled back. Another call
+    goes on where one was killed.
+
+    Parameters
+    ----------
+    keys : int64 (n,), hashes
+
+    Raises
+    ------
+    FenceError : a run has begun to move state meanwhile
+    DamagedError : a file is torn, so nobody knows which keys it names
+    """
+    gone = Counter[str]()
+    gone["sketches"] = _forget_in_sketches(registry, keys)
+    current = registry.current().number
+    for run in list(_naming(registry, keys)):
+        plan = run.plan.find()
+        if plan is not None and plan.parent_epoch >= current:
+            _withdraw(run, plan.digest)
+            gone["withdrawn plans"] += 1
+        else:
+            registry.store.remove_folder(f"runs/{run.name}")
+            gone["runs"] += 1
+    for number in registry.numbers():
+        gone["files of epochs"] += _forget_in_epoch(registry.archive(number), keys)
+    return {kind: count for kind, count in gone.items() if count}
+
+
+def _naming(registry: Registry, keys: Hashes) -> Iterator[RunFiles]:
+    """Yield the runs that name one of the keys."""
+    for name in registry.store.names("runs"):
+        run = registry.run(name)
+        if _profile_lists(run, keys) or _plan_names(run, keys):
+            yield run
+
+
+def _profile_lists(folder: KeptFiles, keys: Hashes) -> bool:
+    profile = folder.profile.find()
+    return profile is not None and bool(np.isin(profile.heavy, keys).any())
+
+
+def _plan_names(folder: KeptFiles, keys: Hashes) -> bool:
+    plan, wanted = folder.plan.find(), set(keys.tolist())
+    return plan is not None and any(m.kind != "slot" and m.item in wanted for m in plan.moves)
+
+
+def _withdraw(run: RunFiles, digest: str) -> None:
+    """Take back a plan that may still be carried out, and remove the files that name its keys.
+
+    Its verdict stays, so that a job of the run that still sleeps stops at its next fence. migrate
+    leaves its file first and then looks at the verdict. Here the verdict comes first. So one of two
+    sees the other.
+    """
+    attempt = newest_attempt(run, digest)
+    if not (attempt.verdict == ROLL_BACK and attempt.ended):
+        verdict = settle(run, digest, attempt.number, ROLL_BACK)
+        if verdict == PUBLISH or run.migration.exists():
+            raise _moving(run)
+        mark(run, digest, attempt.number, done=True)
+    # The plan goes last: by it a second call knows that the run may not be removed as a whole.
+    for file in (run.report, run.profile, run.learned, run.plan):
+        file.remove()
+
+
+def _forget_in_epoch(kept: EpochFiles, keys: Hashes) -> int:
+    """Remove the names from an epoch's files; return how many files were changed or removed."""
+    changed = 0
+    if _plan_names(kept, keys):
+        kept.forget_digests(kept.plan.name)
+        kept.report.remove()
+        kept.plan.remove()
+        changed += 2
+    if _profile_lists(kept, keys):
+        kept.forget_digests(kept.profile.name)
+        kept.report.remove()
+        kept.profile.write(kept.profile.read().without(keys))
+        changed += 1
+    return changed
+
+
+def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
+    store, changed = registry.store, 0
+    for made in store.names("sketches"):
+        for day in store.names(f"sketches/{made}"):
+            name = f"sketches/{made}/{day}"
+            sketch = sketch_from_bytes(store.read(name), store.path(name))
+            if np.isin(sketch.heavy, keys).any():
+                store.write(name, sketch_to_bytes(sketch.without(keys)))
+                changed += 1
+    return changed
+
+
+def _moving(run: RunFiles) -> FenceError:
+    return FenceError(
+        "its plan names a key to forget, and it has begun to move state",
+        run.url,
+        "Let it end, or roll it back; then forget again",
+    )

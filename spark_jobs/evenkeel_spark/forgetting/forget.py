@@ -1,0 +1,111 @@
+"""Forget keys: delete their rows from every state table, and their names from the registry.
+
+No statement has a key in its text, because Delta's history keeps the text. Files with deletion
+vectors are rewritten, because such files still hold the deleted rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.forgetting import check_at_rest, forget_names
+from evenkeel.table import Table
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.retry import retry_on_conflict
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta.preflight import check_tables
+from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.key_text import key_columns
+from partitioning.function.sql import quoted
+
+#: Setting with which a MERGE rewrites files in place of hiding their rows.
+_REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_META = {"step": "forget"}
+
+
+def forget(
+    spark: SparkSession, table: Table, keys: Sequence[str], dry_run: bool = False
+) -> dict[str, int]:
+    """Delete the rows and the names of keys. A second call finds nothing left.
+
+    Older versions of the tables hold the rows until maintain removes them. The input is not
+    touched: events of the keys that stay there bring them back.
+
+    Parameters
+    ----------
+    keys : as a person writes them; the columns of a composite key are separated by commas
+    dry_run : count the rows, and change nothing
+
+    Returns
+    -------
+    Rows deleted, or that would be, by state table.
+
+    Raises
+    ------
+    InputError : a text is no key of the table, or a state table is not ours
+    FenceError : a run is moving state of one of the keys, or writers never let us commit
+    """
+    spec, registry = table.spec, table.registry
+    function = table.epoch().function
+    types = [column.type for column in function.key]
+    typed = key_columns(keys, types)
+    hashes = key_hash(typed, types)
+    check_tables(spark, spec)
+    check_at_rest(registry, hashes)
+    ddl = ", ".join(f"{quoted(c.name)} {c.type}" for c in function.key)
+    values = zip(*(column.to_pylist() for column in typed), strict=True)
+    wanted = spark.createDataFrame(list(values), ddl).distinct()
+    same = _same_key(function.key, sorted(set(slot_of(hashes, len(function.slots)).tolist())))
+    deleted = {}
+    for name, part in spec.state.items():
+        if dry_run:
+            deleted[name] = _count(spark, part.path, wanted, same)
+            say(f"{name}: {deleted[name]:,} rows would be deleted")
+            continue
+        step = partial(_delete, spark, part.path, wanted, same)
+        deleted[name] = retry_on_conflict(spark, step, name)
+        retry_on_conflict(spark, partial(_purge, spark, part.path), name)
+        say(f"{name}: {deleted[name]:,} rows deleted")
+    if not dry_run:
+        gone = forget_names(registry, hashes)
+        say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
+        until = (datetime.now(UTC) + timedelta(days=spec.keep)).date()
+        say(f"older versions hold the rows until maintain runs after {until}")
+    return deleted
+
+
+def _same_key(key: Sequence[KeyColumn], slots: Sequence[int]) -> str:
+    """Write the condition that a row `t` has a wanted key `s`; the slots let files be skipped."""
+    columns = [quoted(column.name) for column in key]
+    equal = " AND ".join(f"t.{c} = s.{c}" for c in columns)
+    return f"t.{state.SLOT} IN ({', '.join(map(str, slots))}) AND {equal}"
+
+
+def _count(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
+    rows = DeltaTable.forPath(spark, path).toDF().alias("t")
+    return rows.join(wanted.alias("s"), on=F.expr(same), how="left_semi").count()
+
+
+def _delete(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
+    """Delete the rows of the wanted keys in one commit; return how many."""
+    found = _count(spark, path, wanted, same)
+    if found:
+        with commits.commit_session(spark, None, None, _META, _REWRITE) as own:
+            target = DeltaTable.forPath(own, path).alias("t")
+            target.merge(wanted.alias("s"), same).whenMatchedDelete().execute()
+    return found
+
+
+def _purge(spark: SparkSession, path: str) -> None:
+    """Rewrite the files that still hold rows which a deletion vector hides."""
+    if state.files(spark, path).where("deleted > 0").isEmpty():
+        return
+    with commits.commit_session(spark, None, None, _META) as own:
+        own.sql(f"REORG TABLE {state.sql_name(path)} APPLY (PURGE)")

@@ -1,0 +1,146 @@
+"""Forgetting: after it no file of the registry names the key, and everything else still reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenkeel.inspect.past_plan import past_plan
+from evenkeel.inspect.status import table_status
+from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel.registry.forgetting import check_at_rest, forget_names
+from evenkeel.registry.profiles import newest_profile
+from evenkeel.registry.store import Store
+from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, Attempt, newest_attempt, settle
+from evenkeel.table import Table
+from partitioning.errors import FenceError
+from partitioning.function.hashing import Hashes
+
+
+class Stop(BaseException):
+    """The abrupt end of a process."""
+
+
+def naming(table: Table, name: str) -> set[str]:
+    """Return the files that hold a key's name."""
+    root, word = Path(table.registry.url), re.compile(rf"\b{re.escape(name)}\b")
+    found = set()
+    for file in root.rglob("*"):
+        if file.suffix == ".npz":
+            with np.load(file) as arrays:
+                text = " ".join(arrays["heavy_names"].tolist())
+        else:
+            text = file.read_text() if file.is_file() else ""
+        if word.search(text):
+            found.add(str(file.relative_to(root)))
+    return found
+
+
+@pytest.fixture
+def waiting(old: Table) -> Table:
+    """The old registry; the plan of its fourth run is not carried out yet."""
+    old.registry.run("fourth").migration.remove()
+    return old
+
+
+def moved_key(table: Table) -> tuple[str, Hashes]:
+    """Return the name and hash of a key that the current epoch's plan moved."""
+    plan = table.registry.archive(table.registry.current().number).plan.read()
+    return next((m.name, np.array([m.item])) for m in plan.moves if m.kind == "key")
+
+
+def before_each(patch: pytest.MonkeyPatch, method: str, what: Callable[[], None]) -> None:
+    """Do something before each call of a method of the store."""
+    real: Callable[..., Any] = getattr(Store, method)
+
+    def call(self: Store, *args: Any) -> Any:
+        what()
+        return real(self, *args)
+
+    patch.setattr(Store, method, call)
+
+
+def read_all(table: Table) -> None:
+    """Read what pages and jobs read."""
+    table_status(table)
+    for number in table.registry.numbers():
+        past_plan(table.registry, table.registry.epoch(number))
+    newest_profile(table.registry)
+
+
+def test_no_file_names_the_key_and_the_rest_reads_as_before(waiting: Table) -> None:
+    name, key = moved_key(waiting)
+    waiting.registry.archive(2).write("report.html", f"<td>{name}</td>".encode())
+    kinds = {Path(f).name for f in naming(waiting, name)}
+    assert {"plan.json", "profile.npz", "report.html"} <= kinds
+    before = {n: waiting.registry.archive(n).profile.find() for n in waiting.registry.numbers()}
+    epochs = {f: f.read_bytes() for f in Path(waiting.registry.url).rglob("epoch.json")}
+    (other,) = [n for n in newest_profile(waiting.registry).profile.heavy_names if n != name][:1]
+
+    gone = forget_names(waiting.registry, key)
+    assert naming(waiting, name) == set()
+    assert gone["withdrawn plans"] >= 1 and gone["files of epochs"] >= 3 and gone["sketches"] >= 1
+    read_all(waiting)
+    assert epochs == {file: file.read_bytes() for file in epochs}
+    for number, profile in before.items():
+        left = waiting.registry.archive(number).profile.find()
+        if profile is not None and left is not None:
+            assert (left.load == profile.load).all() and (left.bytes == profile.bytes).all()
+            assert left.error >= profile.heavy_load[profile.heavy == key].max(initial=0.0)
+    assert naming(waiting, other)
+    assert forget_names(waiting.registry, key) == {}
+
+
+def test_a_waiting_plan_is_withdrawn(waiting: Table) -> None:
+    _, key = moved_key(waiting)
+    run = waiting.registry.run("fourth")
+    digest = run.plan.read().digest
+    forget_names(waiting.registry, key)
+    assert newest_attempt(run, digest) == Attempt(1, ROLL_BACK, ended=True)
+    assert not run.plan.exists()
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_plan_that_moves_state_is_left_alone(waiting: Table, decided: bool) -> None:
+    name, key = moved_key(waiting)
+    run = waiting.registry.run("fourth")
+    digest = run.plan.read().digest
+    if decided:
+        settle(run, digest, 1, PUBLISH)
+    else:
+        run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
+        with pytest.raises(FenceError, match="begun to move state"):
+            check_at_rest(waiting.registry, key)
+    with pytest.raises(FenceError, match="begun to move state"):
+        forget_names(waiting.registry, key)
+    assert run.plan.read().digest == digest and "runs/fourth/profile.npz" in naming(waiting, name)
+
+
+def test_a_process_that_is_stopped_anywhere_leaves_what_reads_and_goes_on(
+    waiting: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, key = moved_key(waiting)
+    for at in range(100):
+        done = 0
+
+        def step(last: int = at) -> None:
+            nonlocal done
+            if done == last:
+                raise Stop
+            done += 1
+
+        with monkeypatch.context() as patch:
+            for method in ("write", "create", "remove", "remove_folder"):
+                before_each(patch, method, step)
+            try:
+                forget_names(waiting.registry, key)
+                break
+            except Stop:
+                pass
+        read_all(waiting)
+    assert at > 3 and naming(waiting, name) == set()

@@ -1,0 +1,82 @@
+"""Forgetting keys: no row, no live file and no line of the history has them; other rows stay."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.jobs import maintain as job
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.learn import learn
+from evenkeel_spark.tables.delta import state
+from tests.conftest import World
+
+pytestmark = pytest.mark.spark
+
+KEYS = ["D000", "D007"]
+
+
+def rows(spark: SparkSession, world: World) -> dict[str, tuple[object, ...]]:
+    path = world.table.spec.state["totals"].path
+    return {r["dest"]: tuple(r) for r in spark.read.format("delta").load(path).collect()}
+
+
+def physical_keys(spark: SparkSession, world: World) -> set[str]:
+    """Return the keys of all rows in live files, with those that deletion vectors hide."""
+    path = world.table.spec.state["totals"].path
+    files = [Path(path) / r.path for r in state.files(spark, path).collect()]
+    return {k for f in files for k in pq.ParquetFile(f).read(columns=["dest"])["dest"].to_pylist()}
+
+
+def test_the_rows_go_with_the_files_that_hid_them(
+    spark: SparkSession, ready: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, path = ready.table, ready.table.spec.state["totals"].path
+    learn(spark, table, date(2013, 1, 8))
+    apply_window(spark, table, date(2013, 1, 8), date(2013, 1, 9))
+    # One of the keys is deleted by hand: a deletion vector hides its row in a live file.
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE dest = 'D007'")
+    assert "D007" in physical_keys(spark, ready) and "D007" not in rows(spark, ready)
+    before, version = rows(spark, ready), state.table_version(spark, path)
+    names = {n for s in Path(table.registry.url).rglob("sketches/*/*.npz") for n in named(s)}
+    assert set(KEYS) <= names
+
+    assert forget(spark, table, KEYS, dry_run=True) == {"totals": 1}
+    assert state.table_version(spark, path) == version and rows(spark, ready) == before
+    capsys.readouterr()
+    asked = [f"--forget={key}" for key in KEYS]
+    assert job.main(["--spec", ready.spec_path, *asked]) == 0
+    said = capsys.readouterr().out
+    assert "totals: 1 rows deleted" in said and "sketches" in said
+
+    assert rows(spark, ready) == {k: v for k, v in before.items() if k not in KEYS}
+    assert physical_keys(spark, ready).isdisjoint(KEYS)
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where(f"version > {version}")
+    commits = [str(row) for row in history.collect()]
+    assert len(commits) >= 2 and not any(key in line for key in KEYS for line in commits)
+    names = {n for s in Path(table.registry.url).rglob("sketches/*/*.npz") for n in named(s)}
+    assert names and names.isdisjoint(KEYS)
+    done = state.table_version(spark, path)
+    assert forget(spark, table, KEYS) == {"totals": 0}
+    assert state.table_version(spark, path) == done
+    # The next window folds as always.
+    apply_window(spark, table, date(2013, 1, 9), date(2013, 1, 10))
+
+
+def named(sketch: Path) -> list[str]:
+    from evenkeel.registry.store import Store
+    from partitioning.workload.profile import sketch_from_bytes
+
+    return list(sketch_from_bytes(Store(str(sketch.parent)).read(sketch.name)).heavy_names)
+
+
+def test_maintain_has_no_dry_run(
+    spark: SparkSession, ready: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job.main(["--spec", ready.spec_path, "--dry-run"]) == 2
+    assert "--dry-run: goes with --forget alone" in capsys.readouterr().err
