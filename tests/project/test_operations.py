@@ -1,4 +1,4 @@
-"""docs/OPERATIONS.md: its example runs, and what it quotes is what the code says."""
+"""docs/OPERATIONS.md and docs/how-to/cluster.md: the example runs, and what they quote is said."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pytest
 from tests.support.airflow_env import HOME
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs/OPERATIONS.md").read_text()
+PAGES = (ROOT / "docs/how-to/cluster.md", ROOT / "docs/OPERATIONS.md")
+TEXT = "\n".join(page.read_text() for page in PAGES)
 SOURCE = "\n".join(
     file.read_text()
     for package in ("partitioning", "evenkeel", "spark_jobs", "dags")
@@ -117,7 +118,7 @@ def test_jobs_by_hand_get_the_secret_of_the_composed_cluster() -> None:
     assert "deploy/entry.sh" in (ROOT / "deploy/Dockerfile").read_text()
     inside = re.findall(r"docker compose exec (\S+ \S+) spark-submit --master (\S+)", TEXT)
     assert inside == [("scheduler deploy/entry.sh", "spark://spark-master:7077")]
-    assert TEXT.index("spark_jobs/bootstrap.py") < TEXT.index("### Stores")
+    assert TEXT.index("spark_jobs/bootstrap.py") < TEXT.index("## Stores")
 
 
 def test_what_cannot_be_made_again_is_backed_up() -> None:
@@ -128,8 +129,12 @@ def test_what_cannot_be_made_again_is_backed_up() -> None:
 
 def test_files_and_settings_that_it_names_are_there() -> None:
     files = re.findall(r"`((?:deploy|tests|partitioning|spark_jobs|docs)/[\w./]+)`", TEXT)
-    pages = re.findall(r"\]\((\w+\.md)\)", TEXT)
-    assert len(files) > 5 and len(pages) > 3
+    linked = [
+        page.parent / name
+        for page in PAGES
+        for name in re.findall(r"\]\(([\w/.-]+\.md)", page.read_text())
+    ]
+    assert len(files) > 5 and len(linked) > 3
     assert [name for name in files if not (ROOT / name).exists()] == []
-    assert [name for name in pages if not (ROOT / "docs" / name).exists()] == []
+    assert [page for page in linked if not page.exists()] == []
     assert "spark.evenkeel.oneDriver" in SOURCE
