@@ -1,14 +1,10 @@
 """Specs: defaults, paths, and an error that names file, field, value and what is allowed."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 import evenkeel
-from evenkeel.cli import main
-from evenkeel.spec import allowed_roots
 from evenkeel.spec.catalog import load_catalog
 from evenkeel.spec.custom_merges import MERGES_VARIABLE
 from evenkeel.spec.loading import find_spec, load_spec
@@ -16,26 +12,11 @@ from evenkeel.spec.parts import ChannelSpec, Input, Splitting, StateColumn, Stat
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.strategies import PRODUCTION, STRATEGIES
-
-GOOD: dict[str, Any] = {
-    "table": "flights",
-    "key": ["dest"],
-    "input": {"path": "in.parquet", "time": "day"},
-    "state": {"flights": {"path": "state", "columns": {"n": {"merge": "count"}}}},
-    "registry": "registry",
-    "channels": 4,
-}
-
+from tests.support.cases.specs import GOOD, write
 
 COPY = {"merge": "copy", "of": "city"}
 #: One folder, written in two ways.
 TWICE = {"a": "state", "b": "./x/../state/"}
-
-
-def write(folder, **changes):
-    file = folder / "flights.yaml"
-    file.write_text(yaml.safe_dump({**GOOD, **changes}))
-    return file
 
 
 def test_defaults_and_paths(tmp_path):
@@ -127,50 +108,6 @@ def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
     monkeypatch.setenv(MERGES_VARIABLE, str(bad))
     with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}"):
         load_spec(good)
-
-
-def test_the_registry_has_a_folder_of_its_own(tmp_path):
-    with pytest.raises(InputError, match=r"state\.flights\.path: is that of registry"):
-        load_spec(write(tmp_path, registry="./state/"))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "registry: s3://{}@bucket/r",
-        "registry: s3://{}/with/slashes@bucket",
-        'registry: "s3://AKIA\\x3aS3CRET@bucket"',
-        "registry: hdfs://S3CRET@host/r",
-        "registry: abfss://{}@account.dfs.core.windows.net/r",
-        "input: s3://{}@bucket/in",
-        "inptu: {{path: https://{}@host/in}}",
-        "keep: [s3://{}@bucket",
-        "# was s3://{}@bucket",
-    ],
-)
-def test_a_key_in_a_url_is_refused_and_not_repeated(tmp_path, change, capsys, monkeypatch):
-    file = write(tmp_path)
-    lines = [x for x in file.read_text().splitlines() if not x.startswith(change.split(":")[0])]
-    file.write_text("\n".join([change.format("AKIA:S3CRET"), *lines]))
-    with pytest.raises(InputError, match="line 1: a URL holds a user or .* environment") as caught:
-        load_spec(file)
-    problems = [str(p) for p in load_catalog(tmp_path).problems]
-    monkeypatch.setattr("sys.argv", ["evenkeel", "check", str(file)])
-    with pytest.raises(SystemExit):
-        main()
-    said = "".join(capsys.readouterr())
-    assert "a URL holds a user" in said
-    assert not [x for x in (str(caught.value), said, *problems) if "S3CRET" in x or "AKIA" in x]
-
-
-def test_a_container_and_a_port_are_no_keys(tmp_path):
-    azure = "abfss://lake@account.dfs.core.windows.net/r"
-    for url in (azure, "hdfs://host:8020/user@a", "s3://b/a@b"):
-        assert load_spec(write(tmp_path, registry=url)).registry == url
-
-
-def test_urls_stay_as_they_are(tmp_path):
-    assert load_spec(write(tmp_path, registry="s3://bucket/r")).registry == "s3://bucket/r"
 
 
 def test_channels_by_name_and_capacity(tmp_path):
@@ -335,117 +272,8 @@ def test_the_examples_are_good(file):
     assert load_spec(file).table == file.stem
 
 
-TOTALS = {"path": "s", "columns": {"n": {"merge": "count"}}}
-OWN = {"path": "o", "rows": "many"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"state": {"s": {**TOTALS, "rows": "one"}}}, "state.s: expected either .*; got both"),
-        ({"state": {"s": {"path": "s"}}}, "state.s: expected either .*; got neither"),
-        ({"state": {"s": {**TOTALS, "partitions": ["d"]}}}, "partitions: allowed with `rows` only"),
-        ({"state": {"s": TOTALS, "o": OWN}}, "expected `columns` in all tables or `rows` in all"),
-        ({"state": {"o": OWN}, "split": {"by": "id"}}, "split: shares keys, which needs .*merges"),
-        ({"state": {"o": OWN}, "watch": {}}, "watch: shares keys, which needs .*merges"),
-        ({"state": {"o": {**OWN, "partitions": ["Slot"]}}}, "state.o: .*'Slot'.* are names of"),
-    ],
-)
-def test_a_table_is_ours_or_the_teams(tmp_path, changes, message):
-    with pytest.raises(InputError, match=message):
-        load_spec(write(tmp_path, **changes))
-
-
-def test_the_teams_own_tables(tmp_path):
-    spec = load_spec(write(tmp_path, state={"o": {**OWN, "partitions": ["d"]}}))
-    assert spec.plain and spec.state["o"].plain and not spec.state["o"].copied
-    assert not load_spec(write(tmp_path)).plain
-
-
 def test_the_docs_say_what_each_field_means():
     text = (Path(__file__).resolve().parents[3] / "docs" / "SPEC.md").read_text()
     for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting, Watching):
         for name, field in model.model_fields.items():
             assert f"| `{name}` |" in text and str(field.description) in text, name
-
-
-@pytest.mark.parametrize(
-    ("allowed", "path"),
-    [
-        ("/data/lake", "/data/lake/in.parquet"),
-        ("/data/lake/", "file:///data/lake/in.parquet"),
-        ("file:///data/lake", "/data/x/../lake/*.parquet"),
-        ("s3://lake/in", "s3a://lake/in/day"),
-        ("abfs://c@account/", "abfss://c@account/in"),
-    ],
-)
-def test_a_spec_inside_of_the_roots(tmp_path, monkeypatch, allowed, path):
-    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, f" {allowed} ,{tmp_path},")
-    file = write(tmp_path, input={"path": path, "time": "day"})
-    assert load_spec(file).input.path == path
-
-
-@pytest.mark.parametrize(
-    ("allowed", "path"),
-    [
-        ("/data/lake", "/data/lakes/in.parquet"),
-        ("/data/lake", "/data/lake/../other/in.parquet"),
-        ("/data/lake", "s3://data/lake/in"),
-        ("s3://lake/in", "s3://lake/in/../out"),
-        ("s3://lake/in", "s3://lake/inner"),
-        ("s3://lake", "s3://lakes/in"),
-        ("s3://lake", "gs://lake/in"),
-        ("s3://lake", "simplecache::s3://lake/in"),
-    ],
-)
-def test_a_spec_outside_of_the_roots(tmp_path, monkeypatch, allowed, path):
-    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, f"{allowed},{tmp_path}")
-    file = write(tmp_path, input={"path": path, "time": "day"})
-    with pytest.raises(InputError, match=r"flights.yaml: input.path: is outside .*EVENKEEL_ROOTS"):
-        load_spec(file)
-
-
-@pytest.mark.parametrize(
-    ("place", "problem"),
-    [
-        ("{a,../../etc}/x", "a pattern"),
-        ("o*t/etc", "a pattern"),
-        ("o\\ut", "a pattern"),
-        ("o[ut]t", "outside"),
-        ("o?t", "outside"),
-        ("*.parquet", None),
-    ],
-)
-def test_no_pattern_leads_out_of_the_roots(tmp_path, monkeypatch, place, problem):
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    (lake / "out").symlink_to("/")
-    (lake / "a.parquet").touch()
-    state = {"flights": {"path": f"{lake}/s", "columns": {"n": {"merge": "count"}}}}
-    asked = {"path": f"{lake}/{place}", "time": "day"}
-    file = write(tmp_path, input=asked, registry=f"{lake}/r", state=state)
-    assert load_spec(file).input.path == f"{lake}/{place}"
-    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, str(lake))
-    if problem is None:
-        assert load_spec(file).input.path == f"{lake}/{place}"
-        return
-    with pytest.raises(InputError, match=f"input.path: .*{problem}"):
-        load_spec(file)
-
-
-def test_roots_hold_for_state_registry_and_links(tmp_path, monkeypatch):
-    (tmp_path / "lake").mkdir()
-    (tmp_path / "lake" / "out").symlink_to("/")
-    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, str(tmp_path / "lake"))
-    with pytest.raises(InputError, match=r"input.path: is outside"):
-        load_spec(write(tmp_path))
-    inside = {"input": {"path": "lake/in", "time": "day"}, "registry": "lake/registry"}
-    state = {"flights": {"path": "lake/out/state", "columns": {"n": {"merge": "count"}}}}
-    with pytest.raises(InputError, match=r"state.flights.path: is outside"):
-        load_spec(write(tmp_path, **inside, state=state))
-    state["flights"]["path"] = "lake/state"
-    assert load_spec(write(tmp_path, **inside, state=state)).table == "flights"
-    with pytest.raises(InputError, match=r"registry: is outside"):
-        load_spec(write(tmp_path, **{**inside, "registry": "registry"}, state=state))
-    monkeypatch.setenv(allowed_roots.ROOTS_VARIABLE, " ")
-    assert load_spec(write(tmp_path)).table == "flights"

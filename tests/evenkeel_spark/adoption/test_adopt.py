@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,23 +11,16 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
 from evenkeel_spark.adoption import adopt as adopting
-from evenkeel_spark.adoption import release as releasing
 from evenkeel_spark.adoption import rewrite
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import adopt as job
-from evenkeel_spark.jobs import learn, maintain, migrate
-from evenkeel_spark.jobs.apply_window import apply_window
-from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import approved_migration
+from evenkeel_spark.jobs import maintain
 from evenkeel_spark.migration.repair import repair
-from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.tables.delta import constraints, state
-from partitioning.errors import EvenkeelError, FenceError, InputError
-from tests.conftest import DAYS, FIRST_DAY, World
+from evenkeel_spark.tables.delta import state
+from partitioning.errors import EvenkeelError, FenceError
+from tests.conftest import DAYS, World
 from tests.support.worlds.team_tables import both, content, placed, run
 
 pytestmark = pytest.mark.spark
@@ -179,250 +171,6 @@ def test_what_was_half_adopted_can_be_released(
     assert len(content(spark, team, "orders")) == len(before["orders"]) + 1
     assert release(spark, team.table, drop_columns=True) == ["orders"]
     assert "slot" not in state.schema(spark, str(team.folder / "orders")).fieldNames()
-
-
-def test_a_writer_that_does_not_route_is_refused_and_one_that_does_gets_in(
-    spark: SparkSession, team: World
-) -> None:
-    adopt(spark, team.table)
-    path, epoch = str(team.folder / "profiles"), team.table.epoch()
-    new = spark.createDataFrame([("NEW", 7)], "dest string, most int")
-    wrong = new.withColumn("slot", epoch.slot()).withColumn("channel", epoch.route() + 1)
-    for rows, why in ((new, "channel"), (wrong, constraints.epoch_name(0))):
-        with pytest.raises(Exception, match=why):
-            rows.write.format("delta").mode("append").save(path)
-    routed = new.withColumn("slot", epoch.slot()).withColumn("channel", epoch.route())
-    routed.write.format("delta").mode("append").save(path)
-    assert placed(spark, team)
-
-
-def test_release_waits_for_a_migration(spark: SparkSession, team: World) -> None:
-    adopt(spark, team.table)
-    path = str(team.folder / "orders")
-    constraints.add(
-        spark, path, "evenkeel_moving_1_abc", constraints.rule(team.table.epoch().function)
-    )
-    with pytest.raises(FenceError, match="evenkeel_moving_1_abc: state is moving"):
-        release(spark, team.table)
-    repair(spark, team.table)
-    assert release(spark, team.table, dry_run=True) == ["orders", "profiles"]
-    assert release(spark, team.table) == ["orders", "profiles"]
-
-
-def test_a_migrate_that_wakes_after_release_leaves_no_constraint(
-    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adopt(spark, team.table)
-    path = next(iter(team.table.spec.state.values())).path
-    real = constraints.add
-
-    def late(own: SparkSession, at: str, name: str, rule: str) -> None:
-        monkeypatch.setattr(constraints, "add", real)
-        release(spark, team.table)
-        real(own, at, name, rule)
-
-    arguments = ["--spec", team.spec_path, "--run", "one"]
-    assert learn.main(arguments) == 0
-    steps.decide(team.spec_path, "one", asked := Params(force=True))
-    digest = steps.plan(team.spec_path, "one", asked)
-    steps.validate_plan(team.spec_path, "one")
-    monkeypatch.setattr(constraints, "add", late)
-    assert migrate.main([*arguments, "--digest", digest]) != 0
-    assert constraints.our_constraints(spark, path) == set()
-
-
-def test_state_of_our_own_is_not_released(spark: SparkSession, ready: World) -> None:
-    before = {n: state.table_version(spark, p.path) for n, p in ready.table.spec.state.items()}
-    for drop in (True, False):
-        with pytest.raises(InputError, match="a split key counts several times"):
-            release(spark, ready.table, drop_columns=drop)
-    assert job.main(["--spec", ready.spec_path, "--release", "--drop-columns"]) == 2
-    for name, part in ready.table.spec.state.items():
-        assert state.table_version(spark, part.path) == before[name]
-
-
-@pytest.mark.parametrize("drop", [False, True])
-def test_a_migration_that_begins_before_the_release_keeps_its_fence(
-    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch, drop: bool
-) -> None:
-    adopt(spark, team.table)
-    path, name = str(team.folder / "orders"), "evenkeel_moving_1_abc"
-    real = releasing.say
-
-    def late(line: str) -> None:
-        """The tables were found at rest, and nothing is released yet."""
-        if line.startswith("orders: loses"):
-            rule = constraints.rule(team.table.epoch().function)
-            constraints.add(spark, path, name, rule)
-        real(line)
-
-    monkeypatch.setattr(releasing, "say", late)
-    with pytest.raises(FenceError, match=f"{name}: state is moving"):
-        release(spark, team.table, drop_columns=drop)
-    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0", name}
-    assert state.properties(spark, path)[state.TABLE_PROPERTY] == "trips"
-
-
-def advice(error: pytest.ExceptionInfo[InputError]) -> list[str]:
-    """The commands that an error names."""
-    return re.findall(r"ALTER TABLE .*?\)|`evenkeel [^`]+`", str(error.value))
-
-
-def test_a_table_brought_back_to_before_its_adoption_is_adopted_again(
-    spark: SparkSession, team: World
-) -> None:
-    before = both(spark, team)
-    adopt(spark, team.table)
-    run(spark, team, "r1", capacities=(1, 1, 1, 0.3))
-    spark.sql(f"RESTORE TABLE delta.`{team.folder / 'orders'}` TO VERSION AS OF 0")
-    version = state.table_version(spark, str(team.folder / "profiles"))
-    with pytest.raises(InputError, match="brought back to before Evenkeel took it") as error:
-        repair(spark, team.table)
-    assert advice(error) == ["`evenkeel adopt trips`", "`evenkeel repair trips`"]
-    assert learn.main(["--spec", team.spec_path, "--run", "r2"]) == 2
-    (survey,) = adopt(spark, team.table, dry_run=True)
-    assert survey.name == "orders"
-    assert [s.name for s in adopt(spark, team.table)] == ["orders"]
-    assert adopt(spark, team.table) == []
-    assert state.table_version(spark, str(team.folder / "profiles")) == version
-    assert repair(spark, team.table) == []
-    assert both(spark, team) == before and placed(spark, team)
-    run(spark, team, "r3")
-    assert team.table.registry.numbers() == [0, 1, 2]
-    assert both(spark, team) == before and placed(spark, team)
-    # So are tables that were released: their registry goes on.
-    release(spark, team.table, drop_columns=True)
-    assert len(adopt(spark, team.table)) == 2
-    assert both(spark, team) == before and placed(spark, team)
-
-
-def test_a_table_brought_back_while_rows_move_leads_to_rest(
-    spark: SparkSession, team: World
-) -> None:
-    before = both(spark, team)
-    adopt(spark, team.table)
-    arguments = ["--spec", team.spec_path, "--run", "one"]
-    assert learn.main(arguments) == 0
-    steps.decide(team.spec_path, "one", asked := Params(force=True, capacities=(1, 1, 1, 0.3)))
-    digest = steps.plan(team.spec_path, "one", asked)
-    steps.validate_plan(team.spec_path, "one")
-    assert migrate.main([*arguments, "--digest", digest]) == 0
-    spark.sql(f"RESTORE TABLE delta.`{team.folder / 'orders'}` TO VERSION AS OF 0")
-    with pytest.raises(InputError, match="evenkeel adopt trips"):
-        roll_back(spark, approved_migration(team.table, "one", digest))
-    adopt(spark, team.table)
-    repair(spark, team.table)
-    assert team.table.registry.numbers() == [0]
-    assert both(spark, team) == before and placed(spark, team)
-
-
-def test_a_table_that_lost_its_property_by_hand_gets_it_back(
-    spark: SparkSession, team: World
-) -> None:
-    adopt(spark, team.table)
-    path = str(team.folder / "profiles")
-    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{state.TABLE_PROPERTY}')")
-    spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT evenkeel_epoch_0")
-    with pytest.raises(InputError, match="has lost the properties of Evenkeel") as error:
-        repair(spark, team.table)
-    statement, command = advice(error)
-    assert command == "`evenkeel repair trips`"
-    spark.sql(statement)
-    assert len(repair(spark, team.table)) == 1
-    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"} and placed(spark, team)
-
-
-def sql(text: str):
-    return lambda spark, team: spark.sql(text.format(team.folder))
-
-
-def spec_change(**changes: Any):
-    return lambda spark, team: team.respec(**changes)
-
-
-def other_registry(spark: SparkSession, team: World) -> None:
-    adopt(spark, team.table)
-    team.respec(registry="elsewhere")
-
-
-WRONG = {
-    "null keys": (
-        sql("INSERT INTO delta.`{}/profiles` VALUES (NULL, 1)"),
-        r"profiles .*: 1 rows have a null in the key \(dest\)",
-    ),
-    "duplicates": (
-        sql("INSERT INTO delta.`{0}/profiles` SELECT * FROM delta.`{0}/profiles` LIMIT 2"),
-        r"expected one row a key, found \d+ rows of \d+ keys.*rows: many",
-    ),
-    "taken": (
-        sql("ALTER TABLE delta.`{}/orders` ADD COLUMN Channel INT"),
-        "has a column 'Channel', which Evenkeel would add",
-    ),
-    "a map": (
-        sql("ALTER TABLE delta.`{}/orders` ADD COLUMN m MAP<STRING, INT>"),
-        "column 'm' is map<string,int>",
-    ),
-    "append-only": (
-        sql("ALTER TABLE delta.`{}/orders` SET TBLPROPERTIES ('delta.appendOnly' = 'true')"),
-        "is append-only",
-    ),
-    "no such column": (
-        spec_change(
-            state={"orders": {"path": "orders", "rows": "many", "partitions": ["nothing"]}}
-        ),
-        "there is no column 'nothing'",
-    ),
-    "no table": (
-        spec_change(state={"orders": {"path": "nowhere", "rows": "many"}}),
-        "expected a Delta table, found nothing",
-    ),
-    "another registry": (other_registry, "is adopted as a table of 'trips' with registry"),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_what_cannot_be_adopted_is_one_error_and_nothing_is_changed(
-    spark: SparkSession, team: World, capsys: pytest.CaptureFixture[str], what: str
-) -> None:
-    change, message = WRONG[what]
-    change(spark, team)
-    before = {p: state.table_version(spark, str(team.folder / p)) for p in ("orders", "profiles")}
-    for arguments in ([], ["--dry-run"]):
-        with pytest.raises(EvenkeelError, match=message):
-            adopt(spark, team.table, dry_run=bool(arguments))
-        assert job.main(["--spec", team.spec_path, *arguments]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 2
-    for name, version in before.items():
-        assert state.table_version(spark, str(team.folder / name)) == version
-    assert team.table.registry.numbers() == []
-
-
-def test_a_stream_that_still_writes_is_refused(spark: SparkSession, team: World) -> None:
-    path, folder = str(team.folder / "orders"), team.folder
-    source = str(folder / "source")
-    spark.read.format("delta").load(path).limit(2).write.format("delta").save(source)
-    query = (
-        spark.readStream.format("delta").load(source).writeStream.format("delta")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True).start(path)
-    )  # fmt: skip
-    query.awaitTermination()
-    with pytest.raises(InputError, match="a streaming query wrote version 1"):
-        adopt(spark, team.table)
-
-
-def test_jobs_for_state_of_our_own_refuse(spark: SparkSession, team: World) -> None:
-    for act in (
-        lambda: bootstrap(spark, team.table),
-        lambda: apply_window(spark, team.table, FIRST_DAY.date(), FIRST_DAY.date()),
-    ):
-        with pytest.raises(InputError, match=r"the team's own \(`rows`\)"):
-            act()
-
-
-def test_state_of_our_own_is_not_adopted(spark: SparkSession, ready: World) -> None:
-    with pytest.raises(InputError, match="Run bootstrap; or give `rows`"):
-        adopt(spark, ready.table)
 
 
 def test_tables_with_mapped_columns_and_comments_keep_them(

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import kinds, one_row_a_key
 from evenkeel.spec.parts import StateColumn, StateTable
 from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.jobs.bootstrap import main as bootstrap_main
-from evenkeel_spark.runtime import retry
-from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
-from evenkeel_spark.windows import applied_windows, window_merge
-from partitioning.errors import FenceError, InputError
+from evenkeel_spark.windows import applied_windows
+from partitioning.errors import InputError
 from partitioning.function.function import (
     KeyColumn,
     numbered_channels,
     successor,
 )
 from partitioning.function.hashing import key_hash
-from tests.conftest import SPEC, World, compiled
-from tests.support.state_tables import drop_constraint
+from tests.conftest import World, compiled
 from tests.support.worlds.windows import (
-    WHENS,
     day,
-    hooked,
-    owners,
-    put,
     rows,
     split,
-    turned,
     versions,
 )
 
@@ -224,263 +212,6 @@ def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, read
     assert whole["trips"].tolist() == trips.tolist()
     with pytest.raises(InputError, match="no state table 'total'. Known: totals"):
         ready.table.state("total")
-
-
-def test_a_row_column_of_another_type_is_refused(spark, ready: World):
-    """It would split a window that is applied again in another way."""
-    split(spark, ready, {"D000": 2})
-    before = versions(spark, ready)
-    for change, message in (
-        (lambda e: e.assign(miles=e["miles"].astype("int64")), "is bigint, keys are split by it"),
-        (lambda e: e.drop(columns="miles"), "no column 'miles'"),
-    ):
-        ready.write_events(change(ready.events))
-        with pytest.raises(InputError, match=message):
-            apply_window(spark, ready.table, day(8), day(10))
-    assert versions(spark, ready) == before
-
-
-def with_columns(**columns) -> dict:
-    return {"totals": {**SPEC["state"]["totals"], "columns": columns}}
-
-
-COLUMNS = SPEC["state"]["totals"]["columns"]
-MAXIMA = {**COLUMNS, "miles": {"merge": "max", "of": "miles"}}
-RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}
-LESS = {name: c for name, c in COLUMNS.items() if name != "miles"}
-
-
-@pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (MAXIMA, "column 'miles' was made by merge sum, the spec says max"),
-        (RENAMED, "there is no state column 'flown', which the spec makes by sum"),
-        (LESS, "column 'miles' was made by merge sum, the spec has no such column"),
-    ],
-)
-def test_state_columns_are_those_of_bootstrap(spark, ready: World, columns, message, kept):
-    path = ready.table.spec.state["totals"].path
-    if not kept:
-        spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
-    before = versions(spark, ready)
-    ready.respec(state=with_columns(**columns))
-    # A table that was made before the property is known by the names of its columns.
-    if not kept and columns is not RENAMED:
-        check_tables(spark, ready.table.spec)
-        return
-    with pytest.raises(InputError, match=message) as error:
-        apply_window(spark, ready.table, day(8), day(10))
-    assert f"totals ({path})" in str(error.value)
-    assert "State columns are fixed at bootstrap" in str(error.value)
-    assert versions(spark, ready) == before
-    ready.respec(state=with_columns(**COLUMNS))
-    apply_window(spark, ready.table, day(8), day(10))
-
-
-def test_a_state_table_added_after_bootstrap_is_told_what_to_do(spark, ready: World, capsys):
-    """Not to bootstrap, which would say the same."""
-    before, wrong = versions(spark, ready), ready.with_seen().table.spec.state["seen"].path
-    for main, given in (
-        (job.main, ["--start", "2013-01-08", "--end", "2013-01-10"]),
-        (bootstrap_main, ["--end", "2013-01-08"]),
-    ):
-        assert main(["--spec", ready.spec_path, *given]) == 2
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        assert f"{wrong}: epoch 0 knows no state table 'seen': they are fixed at bootstrap" in line
-        assert "Take it out of the spec; or bootstrap under another `table`" in line
-    moved = {**SPEC["state"]["totals"], "path": "state/elsewhere"}
-    with pytest.raises(InputError, match=r"elsewhere: holds no state .* epoch 0 has 'totals' at"):
-        check_tables(spark, ready.respec(state={"totals": moved}).table.spec)
-    assert versions(spark, ready.respec(state=SPEC["state"])) == before
-    assert not Path(wrong).exists()
-
-
-def test_a_table_without_deletion_vectors_is_refused_before_anything(spark, ready: World, capsys):
-    path = ready.table.spec.state["totals"].path
-    off = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
-    spark.sql(off)
-    before = versions(spark, ready)
-    arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
-    assert job.main(arguments) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert f"totals ({path}): its deletion vectors are off" in line
-    assert versions(spark, ready) == before
-    # What to do is told as SQL.
-    spark.sql(line[line.index("ALTER TABLE") :])
-    assert job.main(arguments) == 0
-
-
-def no_new_events(world: World) -> None:
-    world.write_events(world.events[world.events["at"] < "2013-01-08"])
-
-
-def null_keys(world: World) -> None:
-    events = world.events
-    events.loc[events.index[-2:], "dest"] = None
-    world.write_events(events)
-
-
-def null_times(world: World) -> None:
-    events = world.events
-    events.loc[events.index[:3], "at"] = None
-    world.write_events(events)
-
-
-def edited_epoch(world: World) -> None:
-    file = world.folder / "registry/epochs/00000000/epoch.json"
-    file.write_text(file.read_text().replace("consistent", "uniform"))
-
-
-@pytest.mark.parametrize(
-    ("change", "end", "message"),
-    [
-        (edited_epoch, "2013-01-20", "epoch.json"),
-        (no_new_events, "2013-02-01", "no events in the window from 2013-01-08 to 2013-02-01"),
-        (null_keys, "2013-02-01", "2 events have a null in the key (dest)"),
-        (null_times, "2013-02-01", "3 events have a null for their time (at)"),
-        (
-            lambda w: w.respec(input={"path": "events.parquet"}),
-            "2013-01-20",
-            "input.time is not set",
-        ),
-        (
-            lambda w: w.write_events(w.events.drop(columns="miles")),
-            "2013-01-20",
-            "no column 'miles'",
-        ),
-    ],
-)
-def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change, end, message):
-    change(ready)
-    before = versions(spark, ready)
-    assert job.main(["--spec", ready.spec_path, "--start", "2013-01-08", "--end", end]) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert [line.startswith("evenkeel: error: ") for line in lines] == [True]
-    assert message in lines[0]
-    assert versions(spark, ready) == before
-    assert not (ready.folder / "registry" / "windows").exists()
-
-
-def test_refused_while_a_migration_is_under_way(spark, ready: World):
-    function = ready.table.epoch().function
-    path = ready.table.spec.state["totals"].path
-    rule = constraints.rule(function, function)
-    constraints.add(spark, path, constraints.moving_name(1), rule)
-    before = versions(spark, ready)
-    with pytest.raises(FenceError, match="stands under evenkeel_epoch_0, evenkeel_moving_1"):
-        apply_window(spark, ready.table, day(8), day(10))
-    assert versions(spark, ready) == before
-    drop_constraint(spark, path, constraints.epoch_name(0))
-    with pytest.raises(FenceError, match="A migration .*is under way"):
-        apply_window(spark, ready.table, day(8), day(10))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("when", WHENS)
-@pytest.mark.parametrize("after", [0, 1], ids=["first table", "second table"])
-def test_a_migration_from_fold_to_merge_is_one_line(
-    spark, world: World, capsys, monkeypatch, after: int, when: str
-):
-    world.with_seen()
-    bootstrap(spark, world.table, day(8))
-    events = world.events
-    new = events["at"].between("2013-01-08", "2013-01-09") & (events.index % 9 == 0)
-    events.loc[new, "dest"] = [f"NEW{i}" for i in range(new.sum())]
-    world.write_events(events)
-    with monkeypatch.context() as patch:
-        # By another session: this one writes under the transaction id of the window.
-        hooked(patch, when, after, lambda: turned(spark.newSession(), world))
-        arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
-        assert job.main(arguments) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert {
-        WHENS[0]: "stands under evenkeel_epoch_1 by now, no longer under epoch 0 alone",
-        WHENS[1]: "epoch 0 was replaced meanwhile: evenkeel_epoch_1 refuses what it routed",
-    }[when] in line
-    assert line.endswith("Run it again: it goes by the current epoch, and counts nothing twice")
-    assert not (world.folder / "registry/windows").exists()
-    assert job.main(arguments) == 0
-    totals, until = rows(spark, world, "totals"), events[events["at"] < "2013-01-10"]
-    assert totals["trips"].to_dict() == until.groupby("dest").size().to_dict()
-    for name in ("totals", "seen"):
-        found = rows(spark, world, name)
-        assert (found["channel"] == world.table.epoch().lookup(found.index)).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("when", "after", "new"),
-    [
-        (WHENS[0], 0, "D001"),
-        (WHENS[1], 0, "D001"),
-        (WHENS[0], 1, "D001"),
-        (WHENS[1], 1, "D001"),
-        (WHENS[1], 1, None),
-    ],
-    ids=["partials", "partials after the check", "copies", "copies after", "an owner after"],
-)
-def test_what_is_split_from_fold_to_merge_is_counted_once_and_copied_to_all(
-    spark, world: World, capsys, monkeypatch, when: str, after: int, new: str | None
-):
-    """The constraint admits a split key's row on any owner, whoever wrote it."""
-    events = world.events
-    events["city"] = ("City of " + events["dest"]).where(events["at"] >= "2013-01-08", None)
-    dims = {"path": "state/dims", "columns": {"city": {"merge": "copy", "of": "city"}}}
-    world.write_events(events)
-    world.respec(state={**SPEC["state"], "dims": dims}, split={"by": "miles"})
-    bootstrap(spark, world.table, day(8))
-    split(spark, world, {"D000": 2})
-    path = world.table.spec.state["totals"].path
-    left = {}
-
-    def theirs() -> None:
-        other = spark.newSession()
-        split(other, world, {"D000": 3} | ({new: 2} if new else {}))
-        if new:
-            put(other, path, new, owners(world, new, 2)[1:], trips=1000)
-        left.update(versions(other, world))
-
-    with monkeypatch.context() as patch:
-        hooked(patch, when, after, theirs)
-        arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
-        assert job.main(arguments) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "evenkeel_epoch_2" in line and line.endswith("and counts nothing twice")
-    assert versions(spark, world) == left
-    assert job.main(arguments) == 0
-    whole = world.table.state("totals", spark=spark).toPandas().set_index("dest")["trips"]
-    counts = events[events["at"] < "2013-01-10"].groupby("dest").size()
-    assert whole.to_dict() == (counts + 1000 * (counts.index == new)).to_dict()
-    cities = rows(spark, world, "dims").loc["D000"].set_index("channel")["city"].to_dict()
-    assert cities == dict.fromkeys(owners(world, "D000", 3), "City of D000")
-
-
-def test_a_concurrent_write_is_one_line(spark, ready: World, capsys, monkeypatch):
-    path = ready.table.spec.state["totals"].path
-
-    def meddle(*args):
-        # Between Delta's snapshot and its commit there is no hook: its own exception is raised.
-        from delta.exceptions.captured import ConcurrentAppendException
-
-        raise ConcurrentAppendException(f"Files were added to {path}\nmore", "", None)
-
-    monkeypatch.setattr(window_merge, "of_table", meddle)
-    monkeypatch.setattr(retry, "PATIENCE_SECONDS", 0.0)
-    arguments = ["--spec", ready.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
-    assert job.main(arguments) == 2
-    error = capsys.readouterr().err.strip().splitlines()
-    assert len(error) == 1
-    assert "other writers were first 1 times" in error[0]
-    assert "Run this step again when they are quieter" in error[0]
-
-
-def test_no_window_before_bootstrap(spark, world: World, capsys):
-    arguments = ["--spec", world.spec_path, "--start", "2013-01-08", "--end", "2013-01-10"]
-    assert job.main(arguments) == 2
-    assert "holds no state table. Run bootstrap" in capsys.readouterr().err
-    assert Registry(str(world.folder / "registry")).numbers() == []
-    assert not Path(world.folder / "state").exists()
 
 
 def test_one_row_a_key_whatever_a_struct_names_its_fields(spark):

@@ -1,4 +1,4 @@
-"""Learn: exact loads, bounded error, incremental sketches, the weight of the state, bad input."""
+"""Learn: exact loads, bounded error, incremental sketches, and the weight of the state."""
 
 from __future__ import annotations
 
@@ -9,28 +9,22 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
-from evenkeel_spark.events import daily_sketches
-from evenkeel_spark.events.daily_sketches import Passes, heavy_keys, sketch_days
-from evenkeel_spark.events.heavy_hitters import entries
+from evenkeel_spark.events.daily_sketches import sketch_days
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.jobs import learn as job
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.tables.delta import state
-from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import KeyColumn
+from partitioning.errors import InputError
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.workload.profile import Profile
 from tests.conftest import World
 from tests.support.raw_json import read_json
 
 pytestmark = pytest.mark.spark
-STRING = (KeyColumn("dest", "string"),)
 
 
 def in_window(events: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
@@ -232,219 +226,6 @@ def test_without_time_the_whole_input_is_learned_every_time(spark, ready: World)
     assert not list(ready.folder.glob("registry/sketches/*/*"))
     with pytest.raises(InputError, match=r"input\.time is not set"):
         learn(spark, ready.table, date(2013, 1, 8))
-
-
-@pytest.mark.parametrize("policy", ["drop", "keep"])
-def test_composite_keys_with_nulls(spark, world: World, policy: str):
-    events = world.events.assign(carrier=pd.array([1, None, 2] * 1000, dtype="Int64"))
-    frame = spark.createDataFrame(
-        [
-            (d, None if pd.isna(c) else int(c))
-            for d, c in zip(events["dest"], events["carrier"], strict=True)
-        ],
-        "dest string, carrier int",
-    )
-    spec = world.respec(key=["dest", "carrier"], null_keys=policy, input={"path": "x"}).table.spec
-    key = (*STRING, KeyColumn("carrier", "int"))
-    # A number of slots that is no power of two, and a share that makes every key heavy.
-    sketch = sketch_days(frame, spec, Passes(key, 100, 1e-9, np.empty(0, np.int64)))[0]
-    kept = events if policy == "keep" else events[events["carrier"].notna()]
-    counts = kept.groupby(["dest", "carrier"], dropna=False).size().reset_index(name="n")
-    hashes = key_hash([counts["dest"], pa.array(counts["carrier"])], ["string", "int"])
-    np.testing.assert_array_equal(
-        sketch.load, np.bincount(slot_of(hashes, 100), counts["n"], minlength=100)
-    )
-    found = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
-    assert found == dict(zip(hashes.tolist(), counts["n"].tolist(), strict=True))
-    assert any(" | null" in n for n in sketch.heavy_names) == (policy == "keep")
-
-
-@pytest.mark.parametrize(
-    ("seed", "share", "kind", "load"),
-    [
-        (0, 0.02, "space_saving", "n"),
-        (1, 0.0005, "lossy_counting", None),
-        *(
-            pytest.param(*drawn, *sketch, marks=pytest.mark.slow)
-            for drawn in ((0, 0.25), (0, 0.0005), (1, 0.02))
-            for sketch in (("approx_top_k", None), ("space_saving", "n"), ("lossy_counting", None))
-        ),
-    ],
-)
-def test_sketches_list_what_exact_passes_list(
-    spark, world: World, seed: int, share: float, kind: str, load: str | None
-):
-    """More keys than they hold (at the larger shares), over days and partitions."""
-    random = np.random.default_rng(seed)
-    days = random.integers(0, 3, 60_000)
-    keys = np.where(random.random(60_000) < 0.5, random.zipf(1.5, 60_000) % 500, 10**6 + days)
-    keys = np.where(random.random(60_000) < 0.4, random.integers(0, 20_000, 60_000), keys)
-    rows = pd.DataFrame({"dest": keys.astype(str), "d": days, "n": random.integers(0, 8, 60_000)})
-    frame = spark.createDataFrame(rows)
-    frame = frame.selectExpr("dest", "n", "date_add(DATE'2013-01-01', int(d)) AS at").repartition(5)
-    spec = world.respec(input={"path": "x", "time": "at"}, load=load).table.spec
-    light = np.sort(key_hash([["19999"]], ["string"]))
-    exact, found = (
-        sketch_days(frame, spec, Passes(STRING, 4, share, light, name)) for name in ("exact", kind)
-    )
-    assert exact.keys() == found.keys() and len(exact) == 3
-    for day, sketch in exact.items():
-        assert len(sketch.heavy) >= (1 if share > 0.1 else 2)
-        np.testing.assert_array_equal(found[day].load, sketch.load)
-        np.testing.assert_array_equal(found[day].heavy, sketch.heavy)
-        np.testing.assert_array_equal(found[day].heavy_load, sketch.heavy_load)
-        assert (found[day].heavy_names, found[day].error) == (sketch.heavy_names, sketch.error)
-
-
-def test_executors_without_our_python(spark, world: World, monkeypatch):
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python")
-    frame = spark.range(9).selectExpr("string(id) AS dest")
-    spec = world.respec(input={"path": "x"}).table.spec
-    with pytest.raises(
-        InputError, match=r"space_saving needs Python on every executor.*\"/no/python\".*exact"
-    ):
-        sketch_days(frame, spec, Passes(STRING, 64, 0.01, np.empty(0, np.int64), "space_saving"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["approx_top_k", "space_saving", "lossy_counting"])
-def test_sketches_leave_few_keys_to_group(spark, ready: World, monkeypatch, kind: str):
-    grouped = []
-
-    def counted(*given):
-        grouped.append(given[-1])
-        return heavy_keys(*given)
-
-    monkeypatch.setattr(daily_sketches, "heavy_keys", counted)
-    plain = learn(spark, ready.table, date(2013, 1, 8))[0]
-    ready.respec(sketch=kind)
-    monkeypatch.setattr(job, "HEAVY_SHARE", 0.4)  # a tenth of a day's load
-    profile = learn(spark, ready.table, date(2013, 1, 8), relearn=True)[0]
-    assert grouped[0] is None
-    # No more than twice ten a day, of all the keys that there are.
-    assert 0 < grouped[1].distinct().count() < ready.events["dest"].nunique() / 2
-    np.testing.assert_array_equal(profile.load, plain.load)
-    listed = np.isin(plain.heavy, profile.heavy)
-    assert 0 < listed.sum() < len(listed)
-
-
-def test_where_spark_tracks_too_few_items_the_error_says_so():
-    sure = Passes(STRING, 64, 1e-4, np.empty(0, np.int64), "approx_top_k")
-    assert entries(sure.share) == 2**17 and sure.found == 1e-4
-    over = Passes(STRING, 64, 1e-7, np.empty(0, np.int64), "approx_top_k")
-    assert entries(over.share) * 0.75 <= 1_000_000
-    assert over.found == 7 / entries(over.share) > over.share
-    for kind in ("exact", "space_saving", "lossy_counting"):
-        assert Passes(STRING, 64, 1e-7, np.empty(0, np.int64), kind).found == 1e-7
-
-
-def test_member_sql_is_set_membership(spark):
-    for members in ([], [0], [63, 64, 127], [5, 999, 1000, 65535]):
-        values = sorted({0, 1, 5, 62, 63, 64, 65, 127, 128, 999, 1000, 65534, 65535})
-        frame = spark.createDataFrame([(v,) for v in values], "v int")
-        found = frame.where(
-            F.expr(daily_sketches._member_sql("v", np.array(members, dtype=np.int64)))
-        )
-        assert [r.v for r in found.collect()] == members
-
-
-@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), None])
-def test_a_load_that_is_no_load(spark, world: World, bad):
-    spec = world.respec(load="weight", input={"path": "x"}).table.spec
-    frame = spark.createDataFrame([("a", 1.0), ("b", bad)], "dest string, weight double")
-    with pytest.raises(InputError, match=r"1 events have a load \(weight\) that is null, negative"):
-        sketch_days(frame, spec, Passes(STRING, 64, 0.01, np.empty(0, np.int64)))
-
-
-def break_file(world: World) -> None:
-    (world.folder / "events.parquet").write_bytes(b"PAR1 this was a table once PAR1")
-
-
-def break_middle(world: World) -> None:
-    # A footer that reads well over pages that do not.
-    path = world.folder / "events.parquet"
-    data = bytearray(path.read_bytes())
-    data[4 : len(data) // 2] = b"\7" * (len(data) // 2 - 4)
-    path.write_bytes(data)
-
-
-def null_keys(world: World) -> None:
-    events = world.events
-    events.loc[3, "dest"] = None
-    world.write_events(events)
-
-
-def null_times(world: World) -> None:
-    events = world.events
-    events.loc[3, "at"] = None
-    world.write_events(events)
-
-
-@pytest.mark.parametrize(
-    ("change", "end", "message"),
-    [
-        (
-            None,
-            "2014-01-01",
-            "no events in the window from 2013-12-25 to 2014-01-01. Its days end before 2013-01-15",
-        ),
-        (
-            lambda w: w.write_events(w.events.iloc[:0].astype({"dest": "string"})),
-            None,
-            "the input is empty",
-        ),
-        (lambda w: w.respec(key=["destination"]), None, "there is no column 'destination'"),
-        (lambda w: w.respec(load="wait"), None, "there is no column 'wait'"),
-        (
-            lambda w: w.respec(input={"path": "gone.parquet", "time": "at"}),
-            None,
-            "there is no parquet input",
-        ),
-        (
-            lambda w: w.respec(input={"path": "events.parquet", "format": "delta", "time": "at"}),
-            None,
-            "there is no delta input",
-        ),
-        (break_file, None, "not readable as parquet. Replace or remove the file"),
-        (break_middle, "2013-01-08", "not readable as parquet. Replace or remove the file"),
-        (null_times, "2013-01-08", "1 events have a null for their time (at)"),
-        (null_keys, "2013-01-08", "1 events have a null in the key (dest)"),
-        (
-            lambda w: w.write_events(w.events.assign(dest=1)),
-            None,
-            "its key is (dest bigint), the current epoch's is (dest string)",
-        ),
-        (
-            lambda w: w.respec(slots=128),
-            "2013-01-08",
-            "state was made with slots = 64, the spec says 128",
-        ),
-    ],
-)
-def test_bad_input_is_one_line_and_changes_nothing(spark, ready, capsys, change, end, message):
-    if change:
-        change(ready)
-    arguments = ["--spec", ready.spec_path, "--run", "r1", *(["--end", end] if end else [])]
-    assert job.main(arguments) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert [line.startswith("evenkeel: error: ") for line in lines] == [True]
-    assert message in lines[0]
-    assert str(ready.folder) in lines[0]
-    registry = ready.table.registry
-    assert registry.store.names("runs/r1") == ["error.json"]
-    left = read_json(registry.run("r1"), "error.json")
-    assert (left["job"], left["exit_code"], left["retry"]) == ("learn", 2, False)
-    assert lines[0] == f"evenkeel: error: {left['message']}"
-    assert registry.numbers() == [0]
-
-
-def test_a_torn_sketch_is_named(spark, ready: World):
-    learn(spark, ready.table, date(2013, 1, 8))
-    torn = next(ready.folder.glob("registry/sketches/*/2013-01-03.npz"))
-    torn.write_bytes(torn.read_bytes()[:200])
-    with pytest.raises(DamagedError, match=r"2013-01-03\.npz: cannot be read.*learn again"):
-        learn(spark, ready.table, date(2013, 1, 8))
-    learn(spark, ready.table, date(2013, 1, 8), relearn=True)
 
 
 def test_main_leaves_profile_and_what_was_weighed(spark, ready: World, capsys):

@@ -1,9 +1,8 @@
-"""forecast: what it must find in made-up pasts, and that planning for it pays the next time."""
+"""forecast: what it must find in made-up pasts."""
 
 import tracemalloc
 from dataclasses import replace
 from io import BytesIO
-from itertools import product
 
 import numpy as np
 import pytest
@@ -11,26 +10,12 @@ import pytest
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, numbered_channels
 from partitioning.function.hashing import slot_of
-from partitioning.planning.decide import aim_by_chance
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import DECAYS, NEAR, forecast
-from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, Sketch, merge, profile_of_keys
-
-SLOTS, N = 64, 4
-
-
-def sketch(load, threshold=np.inf, listed=None) -> Sketch:
-    hashes = hashed_keys(len(load))
-    return profile_of_keys(KEY, hashes, load, SLOTS, threshold=threshold, listed=listed).sketch()
-
-
-def steady(windows: int, seed: int = 0) -> list[Sketch]:
-    """One truth, drawn from again and again."""
-    random = np.random.default_rng(seed)
-    return [sketch(random.poisson(2000 * zipf(300, 0.8)).astype(float), 60) for _ in range(windows)]
+from tests.support.planning.pasts import SLOTS, N, profile_for, sketch, steady
 
 
 def wandering(windows: int) -> list[Sketch]:
@@ -264,55 +249,6 @@ def test_keys_that_are_all_listed_are_foretold_whether_they_return_or_not(keys):
     for ahead in (forecast(past), forecast(past, 0.7)):
         assert ahead.sketch.load.sum() == pytest.approx(merge(past).load.sum())
         assert np.isfinite(list(ahead.errors())).all() and (ahead.sketch.heavy_load >= 0).all()
-
-
-def profile_for(ahead) -> Profile:
-    s = ahead.sketch
-    none = np.zeros(len(s.heavy))
-    bare = Profile(
-        KEY, s.load, s.load, s.load, s.heavy, none, s.heavy_load, none, s.heavy_names, s.error
-    )
-    return ahead.onto(bare)
-
-
-def test_planning_for_it_is_more_even_next_time_and_moves_no_more():
-    scores = []
-    for told, seed in product((False, True), range(8)):
-        function, score = None, []
-        past = steady(13, seed)
-        for t in range(12):
-            ahead = forecast(past[: t + 1] if told else past[t : t + 1])
-            profile = profile_for(ahead)
-            before, function = function, frontier(profile, function, numbered_channels(N))
-            after = profile_for(forecast(past[t + 1 : t + 2]))
-            kept = before is None or (before.slots == function.slots).mean()
-            even = imbalance(channel_loads(function, after), function.capacities)
-            score.append((even - 1, 1 - kept))
-        scores.append(np.mean(score[3:], axis=0))
-    last, ahead = np.reshape(scores, (2, 8, 2)).mean(axis=1)
-    assert ahead[0] < 0.85 * last[0] and ahead[1] < 1.1 * last[1], (last, ahead)
-
-
-def test_planning_again_on_a_forecast_moves_nothing():
-    profile = profile_for(forecast(steady(8)))
-    once = frontier(profile, None, numbered_channels(N))
-    again = frontier(profile, once, numbered_channels(N))
-    assert (again.slots == once.slots).all()
-    assert again.explicit_keys.tolist() == once.explicit_keys.tolist()
-
-
-def test_nothing_moves_for_chance():
-    """Windows of one truth: after the first plan the aim by chance is kept without a move."""
-    past, function, moved = steady(30, seed=9), None, []
-    for count in range(4, len(past)):
-        ahead = forecast(past[:count])
-        profile = ahead.onto(profile_for(ahead), function)
-        before = function
-        aim = aim_by_chance(profile)
-        function = frontier(profile, before, numbered_channels(N), max_imbalance=aim)
-        if before is not None:
-            moved.append((before.slots != function.slots).mean())
-    assert np.mean(moved[10:]) < 0.01  # a slot of 64 in every second plan
 
 
 def test_profiles_keep_chance():

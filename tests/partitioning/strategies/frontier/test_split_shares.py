@@ -1,7 +1,5 @@
 """frontier with splitting: keys too heavy to stay whole fill the room that the others leave."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,18 +22,11 @@ from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.bounds import least_copies
-from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
+from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import profile_of_keys
+from tests.support.planning.reached import reached
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import Instance, problems
-
-
-def reached(profile, function) -> float:
-    return imbalance(channel_loads(function, profile), function.capacities)
-
-
-def moved(problem: Instance, before, after) -> float:
-    return float(moved_shares(before, after, problem.hashes) @ problem.state)
+from tests.support.worlds.problems import problems
 
 
 @must_reach("whole keys reach the aim")
@@ -226,129 +217,6 @@ def test_copies_needed_by_hand():
     assert [least_copies(profile, five, level) for level in (1.0, 1.25, 1.5, 3.0)] == [3, 2, 1, 0]
     wide = (Channel("a", 5.0), Channel("b", 4.0), Channel("c", 1.0), Channel("d", 0.0))
     assert least_copies(profile, wide) == 1
-
-
-@must_reach("as many keys are split")
-@settings(deadline=None, max_examples=100)
-@given(problems(same_channels=True), st.sampled_from([None, 1.05, 1.5]))
-def test_planning_again_on_unchanged_input_moves_nothing(problem, aim):
-    p, channels = problem.profile, problem.channels
-    once = frontier(p, problem.previous, channels, max_imbalance=aim, splitting=True)
-    again = frontier(p, once, channels, max_imbalance=aim, splitting=True)
-    if len(again.split) == len(once.split):  # whole keys may do by now
-        reach("as many keys are split")
-        assert moved(problem, once, again) == 0
-
-
-@pytest.mark.parametrize("seed", [274, 281, 319])
-def test_rounding_of_the_last_plan_does_not_move_again(seed):
-    rng, count = np.random.default_rng(seed), 6 if seed % 2 else 24
-    channels = tuple(Channel(str(i), 3.0 if i == 5 else 1.0) for i in range(count))
-    load = np.append(rng.uniform(0.5, 0.9), rng.uniform(0.05, 0.45))
-    profile = profile_of_keys(KEY, hashed_keys(2), load, 32, threshold=0.5, state=np.ones(2))
-    once = frontier(profile, uniform(profile, None, channels), channels, splitting=True)
-    again = frontier(profile, once, channels, splitting=True)
-    assert moved_shares(once, again, profile.heavy).sum() == 0
-
-
-def one_hot(share: float):
-    """A key of that share, and 2,000 of a row each."""
-    load = np.append(share, zipf(2000, 0.5) * (1 - share))
-    return profile_of_keys(KEY, hashed_keys(2001), load, 512, threshold=0.05, state=np.ones(2001))
-
-
-def planned(profile, before, channels, **options):
-    """Owners of the split key, slots that moved, and the function."""
-    after = frontier(profile, before, channels, splitting=True, **options)
-    return len(after.split.channels), int((after.slots != before.slots).sum()), after
-
-
-def test_slots_make_room_for_what_it_is_worth():
-    profile, channels = one_hot(0.5), numbered_channels(8)
-    before = uniform(profile, None, channels)
-    found = [
-        planned(profile, before, channels, max_imbalance=1.02, worth=worth)[:2]
-        for worth in (0.0, 2.0, 10.0)
-    ]
-    assert found[0] == (8, 0) and found[1] == found[2] and found[1][0] == 4 and found[1][1] > 100
-    # Of a budget, as much as it makes room for.
-    owners, slots = zip(
-        *(
-            planned(profile, before, channels, max_imbalance=1.02, budget=budget)[:2]
-            for budget in (200, 400, 1500)
-        ),
-        strict=True,
-    )
-    assert owners == (8, 6, 4) and slots[0] == 0 < slots[1] < slots[2]
-
-
-@pytest.mark.parametrize("worth", [0.0, 0.1, 2.0, 4.0])
-@pytest.mark.parametrize("copied", [0.0, 1.0])
-def test_partials_that_are_gathered_and_copies_that_come_count_against_worth(worth, copied):
-    """A key of 1.4 channels' load and most of the state is on 6 of 20 channels."""
-    hashes, channels = hashed_keys(4000), numbered_channels(20)
-    load, state = np.append(300.0, np.ones(3999)), np.append(40_000.0, np.ones(3999))
-    profile = profile_of_keys(KEY, hashes, load, 1024, state=state, threshold=30.0)
-    one = profile.heavy_load == 300.0
-    mean, key = float(profile.bytes.sum()) / 20, int(profile.heavy[one][0])
-    aims = {"max_imbalance": 1.02, "splitting": True, "worth": worth}
-    # Its state is partials, or a build side's row, that each owner has all of.
-    weighed = replace(profile, heavy_copy_bytes=np.where(one, copied * 40_000.0 / 6, 0.0))
-    other = replace(weighed, load=profile.tail(profile.load, profile.heavy_load))
-    light = replace(other, heavy_load=np.where(one, 0.0, profile.heavy_load))
-    even = frontier(light, uniform(profile, None, channels), channels, max_imbalance=1.01)
-    shares = {key: dict.fromkeys(range(6), 1.0)}
-    now = successor(KEY, even, channels, even.slots, "x", None, {}, shares)
-    after = frontier(weighed, now, channels, **aims)
-    assert reached(weighed, after) <= 1.02
-    size = sum(m.bytes for m in moves_between(now, after, weighed))
-    # No more than over all channels, where no slot moves, but copies come to 14.
-    fewer = 20 - len(after.split.channels)
-    assert size <= fewer * worth * mean + copied * 14 * 40_000.0 / 6
-    if not copied:
-        # Nor than as it is now, where slots make some room.
-        few = (6 - len(after.split.channels)) * worth * mean
-        assert worth == 0 or size <= few + 0.2 * mean
-        assert (len(after.split.channels) < 6) == (worth == 4)
-
-
-def test_what_must_move_anyway_is_not_weighed_against_copies():
-    profile = one_hot(0.5)
-    before = uniform(profile, None, numbered_channels(16))
-    channels = numbered_channels(8)
-    spread, forced, _ = planned(profile, before, channels, max_imbalance=1.02, worth=0.0)
-    owners, slots, _ = planned(profile, before, channels, max_imbalance=1.02)
-    assert spread == 8 and owners < 8 and slots > forced > 0
-
-
-def test_a_load_about_a_whole_number_of_channels_changes_no_owners():
-    channels = numbered_channels(8)
-    function = uniform(one_hot(0.5), None, channels)
-    owners, moved = [], []
-    for share in (0.499, 0.505, 0.499, 0.505):
-        count, slots, function = planned(one_hot(share), function, channels, max_imbalance=1.001)
-        owners.append(count)
-        moved.append(slots)
-    assert owners == [4, 5, 5, 5] and moved[0] > 20 * max(moved[1:])
-
-
-def test_a_window_like_the_last_one_moves_little():
-    rng, channels = np.random.default_rng(1), numbered_channels(50)
-    hashes, shares = hashed_keys(20_000), zipf(20_000, 1.0)
-    function, moved = uniform(zipf_profile(20, 1.0), None, channels), []
-    for _ in range(2):
-        profile = profile_of_keys(
-            KEY,
-            hashes,
-            rng.poisson(shares * 1e7).astype(float),
-            4096,
-            state=np.ones(20_000),
-            threshold=2e4,
-            listed=function.explicit_keys,
-        )
-        _, slots, function = planned(profile, function, channels, max_imbalance=1.02)
-        moved.append(slots)
-    assert moved[0] > 400 and moved[1] <= 5
 
 
 def test_keys_that_do_not_pack_are_split_too():

@@ -1,4 +1,4 @@
-"""The gates: every expectation fails when what it is about is doctored, and is named."""
+"""The gate on a plan: each expectation fails when what it is about is doctored, and is named."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 
-from evenkeel.quality.budgets import plan_budget, write_budget
-from evenkeel.quality.data_docs import leave_docs, pages
-from evenkeel.quality.expectations import GateResult, check, validate
-from evenkeel.quality.gates import plan_gate, tables_gate
+from evenkeel.quality.data_docs import leave_docs
+from evenkeel.quality.expectations import check, validate
+from evenkeel.quality.gates import plan_gate
 from evenkeel.quality.plan_suite import balance_limit
-from evenkeel.quality.tables_suite import FILE_OVERHEAD
 from evenkeel.registry.store import Store
-from partitioning.errors import GateError, InputError
+from partitioning.errors import GateError
 from partitioning.function.function import Channel, KeyColumn, numbered_channels
-from partitioning.function.hashing import key_hash
 from partitioning.planning.decide import aim_by_chance
 from partitioning.planning.plan import CurvePoint, Plan, make_plan, plan_for
 from partitioning.strategies.frontier.strategy import frontier
@@ -32,32 +29,16 @@ from partitioning.strategies.hashing import consistent
 from partitioning.streams.zipf_stream import KEY, hashed_keys
 from partitioning.workload.forecast import forecast
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
-
-SLOTS = 128
-CHANNELS = numbered_channels(4)
-
-
-def profile_of(loads: list[float]) -> Profile:
-    keys = [f"key {i}" for i in range(len(loads))]
-    load = np.array(loads, dtype=np.float64)
-    return profile_of_keys(
-        (KeyColumn("word", "string"),),
-        key_hash([keys], ["string"]),
-        load,
-        SLOTS,
-        state=np.full(len(keys), 100.0),
-        threshold=float(load.sum()) / 50,
-        names=keys,
-    )
-
-
-PROFILE = profile_of([1000.0 / (1 + i) for i in range(400)])
-PREVIOUS = consistent(PROFILE, None, CHANNELS)
-PLAN = make_plan("words", PROFILE, PREVIOUS, CHANNELS, max_imbalance=1.05, tables={"words": 3})
-
-
-def failing(gate: GateResult) -> set[str]:
-    return {r.what for r in gate.results if not r.success}
+from tests.support.cases.gates import (
+    CHANNELS,
+    HOT,
+    PLAN,
+    PREVIOUS,
+    PROFILE,
+    SLOTS,
+    failing,
+    profile_of,
+)
 
 
 def test_good_plan_passes_quietly_and_calls_nobody(
@@ -77,7 +58,6 @@ def test_good_plan_passes_quietly_and_calls_nobody(
     assert "Calculating" not in told.out + told.err
 
 
-HOT = profile_of([4000.0, *(1000.0 / (1 + i) for i in range(1, 400))])
 SHARED = make_plan(
     "words",
     HOT,
@@ -199,7 +179,6 @@ def swapped(loads: tuple[float, ...]) -> tuple[float, ...]:
 
 
 LAZY = plan_for("words", PROFILE, PREVIOUS, PREVIOUS, max_imbalance=1.05)
-
 DOCTORED: dict[str, Callable[[], Plan]] = {
     "The channels are as even as asked, or as they can be": lambda: LAZY,
     "The channels are not less even than before": lopsided,
@@ -317,108 +296,3 @@ def test_a_plan_that_does_nothing_is_blocked_where_more_can_be_had() -> None:
     assert "The channels are as even as asked, or as they can be" in failing(
         plan_gate(idle, uneven, profile=profile)
     )
-
-
-MEASURE: dict[str, Any] = {
-    "table": "words",
-    "rows_before": 400,
-    "rows_after": 400,
-    "checksum_before": "-98765432109876543210",
-    "checksum_after": "-98765432109876543210",
-    "misplaced": 0,
-    "duplicates": 0,
-    "bytes_predicted": 1e6,
-    "bytes_written": 1_015_000,
-    "files_written": 4,
-}
-COUNTS: list[dict[str, Any]] = [
-    {"table": "words", "channel": c, "rows_predicted": 99.6, "rows": 100} for c in range(4)
-]
-
-
-def measured(**changes: Any) -> list[dict[str, Any]]:
-    return [{**MEASURE, **changes}]
-
-
-AFTER: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
-    "Every state table was measured": ([MEASURE, MEASURE], COUNTS),
-    "Only the plan's state tables were measured": (measured(table="birds"), COUNTS),
-    "No row is lost and none appears": (measured(rows_after=399), COUNTS),
-    "No value changes but the channel": (measured(checksum_after="-98765432109876543211"), COUNTS),
-    "Every row is where the function says": (measured(misplaced=1), COUNTS),
-    "No key stands in two rows": (measured(duplicates=2), COUNTS),
-    "Only what was to move was written": (measured(bytes_written=10_000_000), COUNTS),
-    "The bytes written are as predicted": (measured(bytes_written=1_100_000), COUNTS),
-    "Each channel holds the rows that were predicted": (
-        [MEASURE],
-        [{**COUNTS[0], "rows": 110}, *COUNTS[1:]],
-    ),
-}
-WARNINGS = {
-    "The bytes written are as predicted",
-    "Each channel holds the rows that were predicted",
-}
-
-
-def test_the_budget_is_asked_of_what_all_tables_have_written() -> None:
-    what = "No more was written than the budget"
-    two = [MEASURE, {**MEASURE, "table": "birds"}]
-    counts = [*COUNTS, *({**c, "table": "birds"} for c in COUNTS)]
-    footers = sum(m["files_written"] for m in two) * FILE_OVERHEAD
-    exact = 2 * MEASURE["bytes_written"] - footers
-    for most, over in ((exact, set()), (exact - 1, {what})):
-        plan = replace(PLAN, tables={"words": 1, "birds": 1}, budget=plan_budget(most))
-        assert write_budget(plan) == pytest.approx(most)
-        assert failing(tables_gate(two, counts, plan)) == over
-
-
-def test_good_tables_pass() -> None:
-    gate = tables_gate([MEASURE], COUNTS, PLAN)
-    assert failing(gate) == set()
-    assert {r.what for r in gate.results} == set(AFTER)
-    assert json.dumps(gate.to_dict(), allow_nan=False)
-
-
-@pytest.mark.parametrize("what", AFTER)
-def test_each_expectation_on_the_tables_can_fail_and_is_named(what: str) -> None:
-    gate = tables_gate(*AFTER[what], PLAN)
-    assert what in failing(gate)
-    assert gate.to_dict()["warnings"] == len(failing(gate) & WARNINGS)
-    if what in WARNINGS:
-        assert gate.success
-        gate.check()
-    else:
-        with pytest.raises(GateError, match=re.escape(what)):
-            gate.check()
-
-
-def test_small_tables_may_write_footers_and_growth_may_stand_anywhere() -> None:
-    small = measured(bytes_predicted=300.0, bytes_written=300 + 4 * FILE_OVERHEAD, rows_weighed=350)
-    counts = [{**c, "rows_predicted": 87.5} for c in COUNTS]
-    assert failing(tables_gate(small, counts, PLAN)) == set()
-
-
-def test_what_was_not_measured_does_not_pass() -> None:
-    with pytest.raises(InputError, match="nothing was measured"):
-        tables_gate([], COUNTS, PLAN)
-    with pytest.raises(InputError, match="duplicates missing for table 'words'"):
-        tables_gate(measured(duplicates=None), COUNTS, PLAN)
-
-
-def test_docs_keep_the_history_on_any_store() -> None:
-    store = Store("memory://gates-registry")
-    passed = plan_gate(PLAN, PREVIOUS, store, "manual__2013-01-29")
-    failed = tables_gate(measured(misplaced=7), COUNTS, PLAN, store, "manual__2013-01-29")
-    found = pages(store)
-    assert {(p.suite, p.passed, p.run) for p in found} == {
-        ("before", True, "manual__2013-01-29"),
-        ("after", False, "manual__2013-01-29"),
-    }
-    index = store.read("data_docs/index.html").decode()
-    for gate in (passed, failed):
-        assert gate.docs is not None
-        assert gate.docs.removeprefix("data_docs/") in index
-        page = store.read(gate.docs).decode()
-        assert "<script" not in page
-        assert not re.search(r"(src|href|url|@import)\W{1,3}(https?:)?//", page)
-    assert "Every row is where the function says" in store.read(str(failed.docs)).decode()

@@ -1,0 +1,232 @@
+"""Bootstrap a second time: after a crash, two at once, and into a folder that is not empty."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from evenkeel.registry.files.records import BootstrapRecord
+from evenkeel_spark.jobs import bootstrap as job
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.tables.delta import commits, constraints, state
+from partitioning.errors import DamagedError, FenceError, InputError
+from tests.conftest import World
+from tests.support.cases.bootstrapped import END, expected, rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("broken", ["writing", "constraining", "publishing"])
+def test_a_crash_is_completed_by_the_next_run(spark, world: World, monkeypatch, broken: str):
+    real_create, real_add = job._create, constraints.add
+
+    def create_first(spark, spec, frame, names, *rest):
+        real_create(spark, spec, frame, names[:1], *rest)
+        raise KeyboardInterrupt
+
+    def add_first(*args):
+        real_add(*args)
+        raise KeyboardInterrupt
+
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    table = (world.with_seen() if broken == "writing" else world).table
+    with monkeypatch.context() as patch:
+        if broken == "writing":
+            patch.setattr(job, "_create", create_first)
+        elif broken == "constraining":
+            patch.setattr(constraints, "add", add_first)
+        else:
+            patch.setattr(type(table.registry), "publish", fail)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, table, END)
+    assert table.registry.numbers() == []
+    assert bootstrap(spark, table, END) is True
+    want = expected(world.events[world.events["at"].dt.date < END])
+    for name, part in table.spec.state.items():
+        found = rows(spark, part.path)
+        assert len(found) == len(want)
+        assert name == "seen" or found["trips"].sum() == want["trips"].sum()
+        assert list(constraints.of(spark, part.path)) == ["evenkeel_epoch_0"]
+
+
+def test_a_crash_inside_the_write_is_completed(spark, world: World, monkeypatch):
+    """Parts without a commit: what a process that ends in the middle of a write leaves."""
+    table, real = world.table, job._create
+    log = world.folder / "state/totals/_delta_log"
+
+    def uncommitted(*args):
+        real(*args)
+        for file in (f for f in log.iterdir() if f.is_file()):
+            file.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_create", uncommitted)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, table, END)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    left = {p.name for p in log.parent.glob("channel=*/*.parquet")}
+    assert len(left) == 4
+    marker = world.folder / "registry/bootstrap.json"
+    kept = marker.read_bytes()
+    # Not without the marker, nor where something else lies with them.
+    marker.unlink()
+    with pytest.raises(InputError, match="not a Delta table"):
+        bootstrap(spark, table, END)
+    assert not marker.exists()
+    marker.write_bytes(kept)
+    (log.parent / "channel=0" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not a Delta table"):
+        bootstrap(spark, table, END)
+    (log.parent / "channel=0" / "notes.txt").unlink()
+
+    # Another one may still be writing them.
+    with pytest.raises(FenceError, match=r"another bootstrap is writing here, .* again in \d+ sec"):
+        bootstrap(spark, table, END)
+    assert left == {p.name for p in log.parent.glob("channel=*/*.parquet")}
+
+    monkeypatch.setattr(job, "QUIET", 0)
+    assert bootstrap(spark, table, END) is True
+    want = expected(world.events[world.events["at"].dt.date < END])
+    found = rows(spark, table.spec.state["totals"].path)
+    assert (len(found), found["trips"].sum()) == (len(want), want["trips"].sum())
+    assert not left & {p.name for p in log.parent.glob("channel=*/*.parquet")}
+
+
+@pytest.mark.parametrize("at", ["creating", "writing", "constraining", "publishing"])
+def test_the_second_of_two_at_once_ends_well(spark, world: World, monkeypatch, at: str):
+    """The first one completes while the second is about to do the very same."""
+    table, waiting = world.table, [True]
+
+    def after_the_other(real):
+        def meet(*args, **kwargs):
+            if waiting:
+                waiting.clear()
+                assert bootstrap(spark, world.table, END) is True
+            return real(*args, **kwargs)
+
+        return meet
+
+    where, name = {
+        "creating": (job, "_create"),
+        "writing": (job, "of_table"),
+        "constraining": (constraints, "add"),
+        "publishing": (type(table.registry), "publish"),
+    }[at]
+    monkeypatch.setattr(where, name, after_the_other(getattr(where, name)))
+    bootstrap(spark, table, END)
+    assert not waiting
+    assert table.registry.numbers() == [0]
+    want = expected(world.events[world.events["at"].dt.date < END])
+    assert rows(spark, table.spec.state["totals"].path)["trips"].sum() == want["trips"].sum()
+
+
+def test_of_two_different_at_once_one_ends_in_one_line(spark, world, monkeypatch, capsys):
+    real, waiting = job._create, [True]
+
+    def meet(*args):
+        if waiting:
+            waiting.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(type(world.table.registry), "publish", lambda *_: None)
+                bootstrap(spark, world.table, None)
+        return real(*args)
+
+    monkeypatch.setattr(job, "_create", meet)
+    assert job.main(["--spec", world.spec_path, "--end", "2013-01-08"]) != 0
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("evenkeel: error: ")
+    assert "holds state of another bootstrap" in line
+    assert rows(spark, world.table.spec.state["totals"].path).empty
+
+
+def test_two_threads_at_once(spark, world: World):
+    with ThreadPoolExecutor(2) as pool:
+        done = [pool.submit(bootstrap, spark.newSession(), world.table, END) for _ in range(2)]
+    errors = [d.exception() for d in done if d.exception() is not None]
+    assert len(errors) < 2
+    assert all(isinstance(e, FenceError) for e in errors)
+    assert world.table.registry.numbers() == [0]
+    want = expected(world.events[world.events["at"].dt.date < END])
+    found = rows(spark, world.table.spec.state["totals"].path)
+    assert found["trips"].sum() == want["trips"].sum()
+
+
+def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(constraints, "add", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, world.table)
+    with pytest.raises(DamagedError, match=r"state/totals: holds state of another bootstrap"):
+        bootstrap(spark, world.respec(channels=5).table)
+    assert world.table.registry.numbers() == []
+
+
+@pytest.mark.parametrize("lost", ["mistyped", "epochs lost"])
+def test_a_table_in_use_is_not_taken_for_a_half_made_one(spark, ready: World, lost: str):
+    """Under a registry without epochs: its name is wrong, or its epochs are gone."""
+    path, registry = ready.table.spec.state["totals"].path, ready.table.registry
+    if lost == "mistyped":
+        ready.respec(registry="regisrty")
+        wrong = "a bootstrap of another registry made it"
+    else:
+        shutil.rmtree(ready.folder / "registry" / "epochs")
+        registry.files.bootstrap.write(BootstrapRecord(state=[path]))
+        apply = commits.app_id("trips", commits.WINDOWS)
+        with commits.commit_session(spark, apply, 99_999, {"step": "apply_window"}) as own:
+            own.sql(f"DELETE FROM {state.sql_name(path)} WHERE dest = 'D001'")
+        wrong = "windows have been applied to it"
+    before = state.table_version(spark, path)
+    with pytest.raises(DamagedError, match=wrong) as error:
+        bootstrap(spark, ready.table, END)
+    assert "Correct `registry` in the spec (it was made with" in str(error.value)
+    assert state.table_version(spark, path) == before
+    assert ready.table.registry.numbers() == []
+
+
+def test_tables_that_disagree_on_slots(spark, ready: World):
+    spec = ready.with_seen().table.spec
+    spark.sql(
+        f"CREATE TABLE delta.`{spec.state['seen'].path}` (x INT) USING delta "
+        "TBLPROPERTIES ('evenkeel.table' = 'trips', 'evenkeel.slots' = '128')"
+    )
+    with pytest.raises(InputError) as error:
+        bootstrap(spark, ready.table, END)
+    assert "disagree on the number of slots" in str(error.value)
+    for name, count in (("totals", 64), ("seen", 128)):
+        assert f"{name} ({spec.state[name].path}) {count}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fill", "message"),
+    [
+        (
+            lambda s, p: (p.mkdir(parents=True), (p / "notes.txt").write_text("mine")),
+            "holds something that is not a Delta table",
+        ),
+        (
+            lambda s, p: s.range(1).write.format("delta").save(str(p)),
+            "holds a Delta table that is not Evenkeel's",
+        ),
+        (
+            lambda s, p: s.sql(
+                f"CREATE TABLE delta.`{p}` (x INT) USING delta "
+                "TBLPROPERTIES ('evenkeel.table' = 'other')"
+            ),
+            "holds state of table 'other', not 'trips'",
+        ),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_left_alone(spark, world, fill, message):
+    path = world.folder / "state" / "totals"
+    fill(spark, path)
+    before = sorted(p.name for p in path.rglob("*"))
+    with pytest.raises(InputError, match=message) as error:
+        bootstrap(spark, world.table, END)
+    assert str(path) in str(error.value)
+    assert sorted(p.name for p in path.rglob("*")) == before
+    assert world.table.registry.numbers() == []
