@@ -16,7 +16,7 @@ from partitioning.planning.plan import Plan
 
 
 class Most(NamedTuple):
-    """What a batch may be at most: bytes and rows of state that move, and files written."""
+    """The most that a batch may be: bytes and rows of state that move, and files written."""
 
     bytes: float = np.inf
     rows: float = np.inf
@@ -131,7 +131,7 @@ def _after(
     moves: Sequence[Move],
     made: Sequence[Move],
 ) -> PartitioningFunction:
-    """Where every key stands when only the moves `made` are made."""
+    """Return the function under which only the moves `made` are made."""
     slots = previous.slots.copy()
     moved = [m.item for m in made if m.kind == "slot"]
     slots[moved] = function.slots[moved]

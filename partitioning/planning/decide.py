@@ -32,7 +32,7 @@ SURE = 0.95
 def aim_by_chance(profile: Profile) -> float:
     """Return the imbalance that a plan aims at where nobody asks for one.
 
-    What is less even than this by chance alone will not last, so no state moves for it.
+    A load that is less even than this by chance alone will not last, so no state moves for it.
 
     Examples
     --------
@@ -74,20 +74,25 @@ class Pace:
     least_seconds: float = 0.0
 
     def seconds(self, size: float) -> float:
-        """That moving `size` bytes takes."""
+        """Return the seconds that moving `size` bytes takes."""
         return max(size / self.bytes_per_second, self.least_seconds)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """When to act.
+    """When to rebalance.
 
-    trigger is the imbalance from which a rebalance is considered, max_imbalance what it aims at
-    (between the two nothing happens: hysteresis; None: as even as it gets), horizon the number of
-    windows over which the straggler time saved must exceed the time of moving. seconds_per_load
-    (measured when windows are applied) and pace (measured by earlier migrations) may be unknown:
-    then saving and cost are not compared. budget, options, splitting, copies and worth are as in
-    `make_plan` for frontier.
+    Without `seconds_per_load` or `pace`, saving and cost are not compared.
+
+    Parameters
+    ----------
+    trigger : imbalance from which a rebalance is considered
+    max_imbalance : imbalance that it aims at; None: as even as it gets. Between this and the
+        trigger nothing happens (hysteresis)
+    horizon : number of windows over which the straggler time saved must exceed the time of moving
+    seconds_per_load : as measured when windows are applied; None: not known
+    pace : as measured by earlier migrations; None: not known
+    splitting, copies, worth, budget, options : as in `make_plan` for frontier
     """
 
     trigger: float
@@ -145,10 +150,10 @@ def decide(
     *,
     force: bool = False,
 ) -> Decision:
-    """Whether to rebalance `function` on this profile, with the reason in words.
+    """Decide whether to rebalance `function` on this profile, with the reason in words.
 
-    Where slots that make room for a hot key cost more than balance saves, it may be shared without
-    them, by more channels.
+    Moving slots to make room for a hot key may cost more than balance saves. Then more channels may
+    share the key without that room.
     """
     found = _decided(profile, function, channels, policy, force)
     if found.rebalance or found.pays or found.imbalance <= policy.trigger or not policy.splitting:

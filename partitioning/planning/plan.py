@@ -1,7 +1,7 @@
 """Plans: everything it takes to go from one epoch to the next, as data with a digest.
 
-A plan is made here, shown to people, and carried out elsewhere; whoever carries it out has the
-digest and refuses anything else.
+A plan is made here, shown to people, and carried out elsewhere. Jobs that carry it out have its
+digest, and refuse any other plan.
 """
 
 from __future__ import annotations
@@ -43,15 +43,19 @@ class CurvePoint:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is decided, why, and what it was decided from. All loads in the window's unit.
+    """A decision, its reasons, and the data that it was made from.
 
-    `loads_*` have one entry for each channel of the longer of the two channel lists; `bound` is
-    the least bytes that any function could move for the imbalance (LP relaxation), `floor` the
-    least imbalance that any function can reach, without splitting where none of the plan's is
-    allowed to split. `tables` maps each state table's name to the version that was weighed. `run`
-    names the run that carries the plan out, so that no two runs have plans of one digest; empty
-    while the plan is in no run's folder, and in plans that earlier versions of Evenkeel wrote.
-    `uncertain` says why the load may be far from what comes; empty: it is not known to be.
+    Parameters
+    ----------
+    loads_* : one entry for each channel of the longer of the two channel lists, in the window's
+        unit
+    bound : least bytes that any function could move for the imbalance (LP relaxation)
+    floor : least imbalance that any function can reach; without split keys, if the plan may split
+        none
+    tables : name of each state table -> version that was weighed
+    run : run that carries the plan out, so that no two runs have plans of one digest. It is empty
+        while the plan is in no run's folder, and in plans that earlier versions of Evenkeel wrote
+    uncertain : why the load may be far from what comes; empty: nothing is known against it
     """
 
     table: str
@@ -207,7 +211,7 @@ def plan_for(
     copies: int | None = None,
     worth: float = WORTH,
 ) -> Plan:
-    """Build the plan that leads from `previous` to `function`, whoever built that.
+    """Build the plan that leads from `previous` to a function that is given.
 
     Parameters
     ----------

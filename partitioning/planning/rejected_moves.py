@@ -39,9 +39,12 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ..
 
     Returns
     -------
-    each with the first of these reasons that holds: moving it would only make another channel as
-    full; its channel is even enough after the plan; it would exceed the budget; the strategy
-    found better ones.
+    each with the first of these reasons that holds:
+
+    - moving it would only make another channel as full
+    - its channel is even enough after the plan
+    - it would exceed the budget
+    - the strategy found better ones
     """
     function = plan.function
     profile = profile.listing(np.union1d(function.explicit_keys, function.split.keys))

@@ -1,4 +1,4 @@
-"""What balance costs where keys may be split: a curve of functions that split, and its bound."""
+"""The cost of balance if keys may be split: a curve of functions that split, and its bound."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def _doubt(past: Sequence[Sketch], whole: Sketch, new: float) -> str:
 def _shares(sketches: Sequence[Sketch], heavy: Hashes) -> Iterator[Floats]:
     """Yield the share of each window of each slot's tail and of each of `heavy`, (S + K).
 
-    Where a window does not list a key, the key had its mean of the other windows, as far as that
+    A key that a window does not list had its mean of the other windows there, as far as that
     window's error and slot allow. Else it would seem to come from nothing when it is listed.
     """
     if not sketches:
