@@ -23,10 +23,23 @@ CHANGES = {
     "change the watch's threshold": "class Threshold",
     "support another store": "class Store:",
 }
-#: Files in a folder, beside its sub-folders, and lines of a module.
+#: Files in a folder, beside its sub-folders, and lines of a file.
 FILES, LINES = 12, 300
-#: Modules that are still to be split; this list only shrinks.
-TO_SPLIT: set[str] = set()
+#: Files that are still to be split; this list only shrinks.
+TO_SPLIT = {
+    "tests/evenkeel_spark/migration/test_copies.py",
+    "tests/evenkeel_spark/migration/test_migrate.py",
+    "tests/evenkeel_spark/migration/test_repair.py",
+    "tests/evenkeel_spark/migration/test_roll_back.py",
+    "tests/evenkeel_spark/migration/test_split_state.py",
+    "tests/evenkeel_spark/migration/test_verify.py",
+    "tests/evenkeel_ui/test_actions.py",
+    "tests/evenkeel_ui/test_pages.py",
+    "tests/model/protocols/repair.py",
+    "tests/soak/life.py",
+}
+#: Texts that people write. Each client of another language is one file, so that it can be copied.
+WRITTEN = {".css", ".html", ".j2", ".js", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
 
 
 @pytest.mark.parametrize(("change", "holds"), CHANGES.items())
@@ -43,14 +56,14 @@ def test_every_link_of_the_page_leads_somewhere() -> None:
     assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
 
 
-def test_no_folder_and_no_module_is_crowded() -> None:
+def test_no_folder_is_crowded_and_no_file_is_long() -> None:
     folders: dict[Path, int] = {}
     for file in tracked():
         folders[file.parent] = folders.get(file.parent, 0) + 1
     assert {str(f): n for f, n in folders.items() if n > FILES} == {}
-    product = [f for f in tracked() if f.suffix == ".py" and f.parts[0] not in ("tests",)]
-    lines = {str(f): len((ROOT / f).read_text().splitlines()) for f in product}
-    assert len(lines) > 150
+    written = [f for f in tracked() if f.suffix in WRITTEN]
+    lines = {str(f): len((ROOT / f).read_text().splitlines()) for f in written}
+    assert len(lines) > 500
     assert {f for f, n in lines.items() if n > LINES} == TO_SPLIT
 
 
