@@ -59,10 +59,13 @@ FILL = {
 def routes() -> list[tuple[str, str]]:
     """Method and path of every route of the app, its places filled; of the last, which answers
     whatever else is asked for in every way, as a browser asks."""
+    from fastapi.routing import APIRoute
+
     from evenkeel_ui.app import app
 
     found = []
     for route in app.routes:
+        assert isinstance(route, APIRoute)
         path = re.sub(r"{(\w+)(:path)?}", lambda m: FILL[m[1]], route.path)
         methods = {"GET"} if path == "/nowhere" else route.methods - {"HEAD"}
         found += [(method, f"/evenkeel{path}") for method in sorted(methods)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
 
 
-def press(site: Site, user: str, dry_run: str = "") -> object:
+def press(site: Site, user: str, dry_run: str = "") -> Any:
     data = {"csrf": token(user), "dry_run": dry_run}
     return site.client(user).post(f"{HOME}/repair", data=data)
 

@@ -34,9 +34,8 @@ def test_a_preview_whose_search_the_clock_ends_can_be_started(
     def other_each_time(*given: Any) -> Any:
         """As a slow machine's: the search ended sooner or later than the time before."""
         aim = (1.005, 1.3)[len(made) % 2]
-        made.append(
-            real(*given[:4], given[4].model_copy(update={"max_imbalance": aim}), *given[5:])
-        )
+        params = given[4].model_copy(update={"max_imbalance": aim})
+        made.append(real(*(*given[:4], params, *given[5:])))
         return made[-1]
 
     def respec(**options: Any) -> None:
