@@ -12,7 +12,7 @@ from evenkeel.registry.files.records import Approval, Asked
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.render.formatting import fair_share_text
 from evenkeel.runs.figures import figures
-from evenkeel.runs.report import channel_names
+from evenkeel.runs.report import channel_names, floor_note
 from partitioning.errors import FenceError
 from partitioning.workload.metrics import fair_shares
 
@@ -39,14 +39,13 @@ def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     names, weights = channel_names(made)
     shares = fair_shares(np.array(made.loads_before), np.array(weights))
     hottest = max(range(len(shares)), key=shares.__getitem__)
-    least = "the least possible" if spec.split else "the least possible without splitting keys"
     price = {f.title: f.texts[0] for f in figures(made, run.prediction(made.digest).find(), None)}
     rows = [
         ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
         *((name, f"{price[name]} predicted") for name in ("bytes of files", "commits", "time")),
         ("limit", f"{spec.approve_over:,} bytes move without asking"),
         ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
-        ("floor", f"{made.floor:.3f}: {least}"),
+        ("floor", f"{made.floor:.3f}: {floor_note(made.floor, spec.split is not None)}"),
         ("hottest channel now", f"{names[hottest]}, {fair_share_text(shares[hottest])}"),
         ("moves", f"{len(made.moves):,}"),
         ("strategy", made.function.strategy),

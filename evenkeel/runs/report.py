@@ -42,7 +42,7 @@ def render(spec: TableSpec, registry: Registry, run: RunFiles) -> str:
 def page(parts: RunParts, spec: TableSpec | None = None) -> str:
     """Render the page of these parts as HTML. The same parts give the same page."""
     title, sentence, tone = headline(parts)
-    plan = parts.plan
+    plan, split = parts.plan, spec is not None and spec.split is not None
     return template("report.html.j2").render(
         parts=parts,
         plan=plan,
@@ -56,9 +56,9 @@ def page(parts: RunParts, spec: TableSpec | None = None) -> str:
             for r in gate.results
             if r.fails_gate
         ],
-        facts=plan_facts(plan) if plan else [],
+        facts=plan_facts(plan, split) if plan else [],
         break_even=break_even(parts.prediction, spec.horizon)[0] if spec else None,
-        floor_note=floor_note(spec is not None and spec.split is not None),
+        floor_note=floor_note(parts.decision and parts.decision.floor, split),
         pictures=pictures(plan) if plan else {},
         channels=_channels(plan) if plan else [],
         moves=_moves(plan) if plan else [],
@@ -69,13 +69,21 @@ def page(parts: RunParts, spec: TableSpec | None = None) -> str:
     )
 
 
-def floor_note(split: bool) -> str:
-    """Say what the floor of a table is; `split`: its spec allows splitting keys."""
-    return "the least possible" if split else "the least possible without splitting keys"
+def floor_note(floor: float | None, split: bool) -> str:
+    """Say what the floor of a table or a plan is.
+
+    Parameters
+    ----------
+    floor : imbalance; None: not known
+    split : the spec allows splitting keys. With split keys the floor is 1; a way back to whole keys
+        may have a higher one all the same
+    """
+    allowed = split and (floor is None or floor <= 1)
+    return "the least possible" if allowed else "the least possible without splitting keys"
 
 
-def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
-    """Return name, value and note of each figure of a plan."""
+def plan_facts(plan: Plan, split: bool) -> list[tuple[str, str, str]]:
+    """Return name, value and note of each figure of a plan; `split`: as for `floor_note`."""
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
     target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
     most = write_budget(plan)
@@ -86,7 +94,7 @@ def plan_facts(plan: Plan) -> list[tuple[str, str, str]]:
     facts = [
         ("imbalance before", imbalance_text(plan.imbalance_before), "1 is perfect"),
         ("imbalance after", imbalance_text(plan.imbalance_after), target),
-        ("floor", imbalance_text(plan.floor), floor_note(plan.function.row is not None)),
+        ("floor", imbalance_text(plan.floor), floor_note(plan.floor, split)),
         ("hashing alone", imbalance_text(plan.imbalance_hashing), "for comparison"),
         ("state to move", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
         ("moves", f"{len(plan.moves):,}", f"{keys:,} heavy {'key' if keys == 1 else 'keys'}"),

@@ -193,7 +193,7 @@ def told(
         problems.append(str(error))
     return {
         "plan": plan,
-        "facts": plan_facts(plan),
+        "facts": plan_facts(plan, found.spec.split is not None),
         "price": cost,
         "is_frozen": kept is not None,
         "figures": figures(plan, cost, parts and parts.migration),

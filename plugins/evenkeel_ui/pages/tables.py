@@ -98,7 +98,7 @@ def table_page(
         may_repair=stuck.may_repair(user, found.spec.table),
         table=found.spec.table,
         spec=found.spec,
-        floor_note=floor_note(found.spec.split is not None),
+        floor_note=floor_note(now.floor, found.spec.split is not None),
         now=now,
         problems=list(
             dict.fromkeys([*now.problems, *(e.problem for e in known if e.problem), *problems])
