@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from evenkeel.spec.field_errors import field_error
 from evenkeel.spec.merges import MERGES, Merge, of_both
 from evenkeel.spec.strict_yaml import read_yaml
 from partitioning.errors import InputError
@@ -95,7 +96,7 @@ def _registered(path: str, changed: int) -> dict[str, Merge]:
             found[str(name)] = _Own.model_validate(fields).merge()
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()
+                f"{'.'.join(map(str, (name, *e['loc'])))}: {field_error(e)}" for e in error.errors()
             )
             raise InputError(problems, path, fix) from error
     return found

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Kind of error, or how its name begins -> message; places are filled from the error's context.
+#: Kind of error, or how its name begins -> message; places are filled from the error's context. The
+#: first that fits counts: whole names come before beginnings.
 _MESSAGES = {
+    "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must begin with a letter, and have only letters, digits and _, at "
+    "most 63",
+    "string_too_short": "must not be empty",
+    "too_short": "must have {min_length} entry or more",
     "greater_than_equal": "must be {ge} or more",
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be {le} or less",
@@ -19,6 +25,8 @@ _MESSAGES = {
     "string_": "must be text",
     "tuple_": "must be a list",
     "list_": "must be a list",
+    "dict_": "must be a mapping of fields",
+    "model_": "must be a mapping of fields",
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
 }
@@ -32,10 +40,19 @@ def field_error(error: Mapping[str, Any]) -> str:
     error : one of those that pydantic lists
     """
     found = f", got {error['input']!r}" if error["type"] != "missing" else ""
+    return field_rule(error) + found
+
+
+def field_rule(error: Mapping[str, Any]) -> str:
+    """Return what a field should be; `error` is one of those that pydantic lists."""
     if error["type"] == "value_error":
-        return str(error["msg"]).removeprefix("Value error, ") + found
+        return str(error["msg"]).removeprefix("Value error, ")
     for kind, message in _MESSAGES.items():
         if str(error["type"]).startswith(kind):
-            numbers = {n: f"{v:,.10g}" for n, v in error.get("ctx", {}).items() if n in message}
-            return message.format(**numbers) + found
-    return str(error["msg"]) + found
+            given = {n: v for n, v in error.get("ctx", {}).items() if f"{{{n}}}" in message}
+            return message.format(**{n: _text(value) for n, value in given.items()})
+    return str(error["msg"])
+
+
+def _text(value: Any) -> str:
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)

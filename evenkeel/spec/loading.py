@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.field_errors import field_rule
 from evenkeel.spec.parts import (
     ChannelSpec,
     Input,
@@ -24,6 +25,11 @@ from partitioning.errors import InputError, SetupError
 
 #: Tags that pydantic adds to the place of an error for fields with several forms.
 _FORMS = (("list",), ("number",), ("auto",), ("text",))
+#: Allowed values of fields with several forms.
+_ALLOWED = {
+    ("channels",): f"a number from 1 to {MOST_CHANNELS:,}, or a list of names and capacities",
+    ("decay",): "auto, or a number from 0 to 1",
+}
 
 
 def load_spec(path: str | Path) -> TableSpec:
@@ -116,11 +122,9 @@ def _problem(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         allowed = ", ".join(_model(where[:-1]).model_fields)
         return f"{field}: there is no such field (got {shown}; allowed: {allowed})"
-    said = error["msg"].removeprefix("Value error, ")
-    if where == ("channels",):
-        shown += (
-            f"; allowed: a number from 1 to {MOST_CHANNELS:,}, or a list of names and capacities"
-        )
+    said = field_rule(error)
+    if where in _ALLOWED:
+        shown += f"; allowed: {_ALLOWED[where]}"
     # A rule between fields names the values itself: its input is the whole spec.
     return f"{field}: {said} (got {shown})" if where else said
 
