@@ -30,8 +30,9 @@ from evenkeel.spec.catalog import load_catalog, tables_folder
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
 
-#: Seconds for Airflow to become healthy and parse the DAGs, and for the first dry runs.
-HEALTHY, LOOK = 180.0, 900.0
+#: Seconds for Airflow to become healthy and parse the DAGs, and for the first dry runs. A busy
+#: machine may take minutes; a process that has ended is told at once.
+HEALTHY, LOOK = 600.0, 900.0
 ROLES = ("viewer", "user", "op")
 
 
