@@ -257,23 +257,6 @@ def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(tmp_path, cha
     assert not re.search("[Ii]nput should|should have|valid |validation", str(caught.value))
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"fold": "max({of})"}, "flags.pair: is missing; flags.every: is missing"),
-        ({"fold": 1, "pair": "{a}{b}", "every": "{x}"}, "flags.fold: must be text, got 1"),
-        ({"fold": "{of}", "pair": "{a}{b}", "every": "{x}", "types": []}, "1 entry or more, got"),
-        ({"fold": "{of}", "pair": "{a}{b}", "every": "{x}", "code": 1}, "code: there is no such f"),
-    ],
-)
-def test_a_wrong_merge_of_ones_own_is_said_in_our_words(tmp_path, monkeypatch, fields, message):
-    file = tmp_path / "merges.yaml"
-    file.write_text(yaml.safe_dump({"flags": fields}))
-    monkeypatch.setenv(MERGES_VARIABLE, str(file))
-    with pytest.raises(InputError, match=message):
-        load_spec(write(tmp_path))
-
-
 def test_a_missing_field_is_named(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text("table: x")
