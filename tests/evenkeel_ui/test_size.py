@@ -117,7 +117,7 @@ class Work:
         for name, owner, method in (
             ("plan", Plan, "from_dict"),
             ("function", PartitioningFunction, "from_dict"),
-            ("past plan", past_plan, "from_json"),
+            ("past plan", past_plan, "parse"),
         ):
             monkeypatch.setattr(owner, method, self._counted(name, getattr(owner, method)))
 
