@@ -60,7 +60,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     tables = folder / "tables"
     tables.mkdir()
     (tables / "flights.yaml").write_text(yaml.safe_dump({**SPEC, "table": "flights"}))
-    some_events().to_parquet(tables / "events.parquet")
+    some_events().to_parquet(tables / "events.parquet", coerce_timestamps="us")
     for name, text in OWN.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text.replace("{tables}", str(tables)))

@@ -57,9 +57,13 @@ class Site:
 
     def rows(self, *command: str) -> list[dict[str, str]]:
         """Run an Airflow command and return the rows that it prints as JSON."""
-        said = self.right("airflow", *command, "--output", "json")
+        done = self.run("airflow", *command, "--output", "json")
         # Log lines stand before the rows; without rows there may be a sentence instead.
-        found = re.search(r"^\[(?=\s*\{).*\]", said, re.M | re.S)
+        found = re.search(r"^\[(?=\s*\{).*\]", done.stdout, re.M | re.S)
+        # Airflow lists import errors and ends with 1.
+        assert found or done.returncode == 0, (
+            f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        )
         return json.loads(found[0]) if found else []
 
     @contextmanager

@@ -69,12 +69,21 @@ def test_a_process_that_is_killed_leaves_tables_to_go_on_with(
     points = stop_in(spark, copied(stages[step], tmp_path / "whole"), step, None)
     wanted = [at for at, label in enumerate(points) if "REWRITE" in label or "named" in label]
     cases = [Case(n, "kill", "team", "", step, at, "", "retry", 1) for n, at in enumerate(wanted)]
-    part = "a part is being written"
-    cases.append(Case(len(cases), "inside", "team", "", step, 1, part, "retry", 1))
     worlds = [copied(stages[step], tmp_path / str(c.number)) for c in cases]
-    met = Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True)))
-    assert sum(met) >= len(cases) - 1
+    assert all(Victim(tmp_path / "victim").run(list(zip(cases, worlds, strict=True))))
+    if step == "adopt":  # The parts that a release writes are in no channel's folder.
+        worlds.append(killed_while_it_writes(stages[step], tmp_path, step))
+        assert leftovers(worlds[-1])
     for world in worlds:
         task(spark, world, step)
         check_done(spark, world, step, before)
-    assert any(leftovers(world) for world in worlds)
+
+
+def killed_while_it_writes(stage: World, folder: Path, step: str) -> World:
+    """Kill a step while Spark writes a part; a fast write may be over first, so try again."""
+    case = Case(0, "inside", "team", "", step, 1, "a part is being written", "retry", 1)
+    for number in range(10):
+        world = copied(stage, folder / f"inside {number}")
+        if Victim(folder / f"victim {number}").run([(case, world)]) == [True]:
+            return world
+    raise AssertionError("each write was over before it could be killed")
