@@ -24,9 +24,20 @@ if ! ls .jars/delta-spark_*-"${delta##*:}".jar .jars/delta-storage-"${delta##*:}
     say "Delta's jars ($delta)"
     rm -rf .jars/ivy .jars/*.jar
     : >.run/nothing.py
-    quietly .venv/bin/spark-submit --master 'local[1]' --packages "$delta" \
-        --exclude-packages 'com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel*' \
-        --conf spark.jars.ivy="$PWD/.jars/ivy" ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
+    fetch() {
+        .venv/bin/spark-submit --master 'local[1]' --packages "$delta" "$@" \
+            --exclude-packages 'com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel*' \
+            --conf spark.jars.ivy="$PWD/.jars/ivy" ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
+    }
+    # A local repository may have a POM without its jar. Spark takes the POM, finds no jar and gives up. Where
+    # Java's user has another home, Spark does not see that repository.
+    maven=$("$JAVA_HOME/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *user\.home = //p')/.m2/repository/io/delta
+    if ! fetch >.run/setup.log 2>&1; then
+        if [ ! -d "$maven" ]; then cat .run/setup.log >&2; exit 1; fi
+        say "not all of them are in $maven: fetching them without it"
+        rm -rf .jars/ivy
+        quietly fetch --driver-java-options "\"-Duser.home=$PWD/.jars/ivy\""
+    fi
     for jar in .jars/ivy/jars/io.delta_*.jar; do mv "$jar" ".jars/${jar##*io.delta_}"; done
     rm -rf .jars/ivy .run/nothing.py
 fi

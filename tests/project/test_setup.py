@@ -123,3 +123,60 @@ def test_a_second_set_up_has_nothing_to_do() -> None:
         ["make", "-q", "setup"], cwd=ROOT, env={**os.environ, "MAKEFLAGS": ""}, timeout=60
     )
     assert done.returncode == 0
+
+
+#: What Ivy looks into in a test: first the local repository of Java's user, then a mirror.
+MIRROR = """<ivysettings><settings defaultResolver="both"/>
+<resolvers><chain name="both" returnFirst="true">
+<ibiblio name="local" m2compatible="true" root="file://${user.home}/.m2/repository"/>
+<ibiblio name="mirror" m2compatible="true" root="file://MIRROR"/>
+</chain></resolvers></ivysettings>"""
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>io.delta</groupId><artifactId>NAME</artifactId><version>VERSION</version></project>"""
+
+
+@pytest.mark.skipif(not (ROOT / ".jars" / ".ready").exists(), reason="installed without set-up")
+@pytest.mark.parametrize("half", [True, False], ids=["half-filled", "no-repository"])
+def test_a_pom_without_its_jar_is_fetched_from_elsewhere(tmp_path: Path, half: bool) -> None:
+    """A real spark-submit resolves the packages; the set-up's first Spark job is left out."""
+    shutil.copytree(ROOT / "setup", tmp_path / "setup")
+    (own := tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (own / "python").write_text(f'#!/bin/sh\nexec {ROOT}/.venv/bin/python "$@"\n')
+    (own / "spark-submit").write_text(
+        '#!/bin/sh\ncase "$*" in *warm.py*) exit 0 ;; esac\n'
+        f'exec {ROOT}/.venv/bin/spark-submit "$@"\n'
+    )
+    for file in own.iterdir():
+        file.chmod(0o755)
+    mirror, home = tmp_path / "mirror", tmp_path / "home"
+    home.mkdir()
+    jars = sorted((ROOT / ".jars").glob("delta-s*.jar"))
+    for jar in jars:
+        name, version = jar.stem.rsplit("-", 1)
+        pom = POM.replace("NAME", name).replace("VERSION", version)
+        if name.startswith("delta-spark"):
+            needs = "<groupId>io.delta</groupId><artifactId>delta-storage</artifactId>"
+            needs = f"<dependency>{needs}<version>{version}</version></dependency>"
+            pom = pom.replace("</project>", f"<dependencies>{needs}</dependencies></project>")
+        for root in (mirror, home / ".m2" / "repository")[: 1 + half]:
+            place = root / "io" / "delta" / name / version
+            place.mkdir(parents=True)
+            (place / f"{jar.stem}.pom").write_text(pom)
+        shutil.copy(jar, mirror / "io" / "delta" / name / version)
+    (tmp_path / "ivy.xml").write_text(MIRROR.replace("MIRROR", str(mirror)))
+    done = subprocess.run(
+        [str(tmp_path / "setup" / "spark.sh")],
+        env={
+            **os.environ,
+            "IVY_SETTINGS": str(tmp_path / "ivy.xml"),
+            "JAVA_TOOL_OPTIONS": f"-Duser.home={home}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(jars) == 2
+    assert {f.name for f in (tmp_path / ".jars").glob("*.jar")} == {jar.name for jar in jars}
+    said = [line for line in done.stdout.splitlines() if "without it" in line]
+    assert len(said) == half and all(str(home / ".m2") in line for line in said)
