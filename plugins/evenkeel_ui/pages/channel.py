@@ -131,10 +131,9 @@ def _parts(now: TableStatus, number: int) -> list[dict[str, Any]]:
     shared = np.flatnonzero(split >= 0)[item]
     part = np.where((owner == number) & (split < 0), 1.0, 0.0)
     np.add.at(part, shared, np.where(channels == number, weights, 0.0))
-    by_name = np.isin(profile.heavy, function.explicit_keys)
+    pinned = np.isin(profile.heavy, function.explicit_keys)
     for i in np.flatnonzero(part > 0).tolist():
-        how = "placed by name" if by_name[i] else "placed by its slot"
-        kind = "split key" if split[i] >= 0 else f"heavy key, {how}"
+        kind = "split key" if split[i] >= 0 else "pinned key" if pinned[i] else "key, by its slot"
         found.append(
             {
                 "name": profile.heavy_names[i],

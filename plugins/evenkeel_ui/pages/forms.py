@@ -109,7 +109,7 @@ def roll_back(
         _sent(request), seen, preview and preview["identity"], values["dry_run"]
     ):
         return _roll_back(request, found, user, session, given, stale=stale)
-    if values["pause"]:
+    if values["pause"] and not values["dry_run"]:
         scheduled = f"{REBALANCE}{found.spec.table}"
         require(user, "PUT", scheduled)
         runs.pause(session, user, scheduled)

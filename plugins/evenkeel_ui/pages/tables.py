@@ -246,8 +246,8 @@ def _search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
 
 
 def _placed(function: PartitioningFunction, hashes: Hashes) -> list[str]:
-    """Return how each key is placed: "split", "placed by name", or "" if it goes with its slot."""
-    named = np.where(np.isin(hashes, function.explicit_keys), "placed by name", "")
+    """Return how each key is placed: "split", "pinned", or "" if it goes with its slot."""
+    named = np.where(np.isin(hashes, function.explicit_keys), "pinned", "")
     return np.where(function.split.find(hashes) >= 0, "split", named).tolist()
 
 
