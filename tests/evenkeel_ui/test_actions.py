@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from markupsafe import escape
 
-from evenkeel.pipeline import approval, steps
+from evenkeel.pipeline import steps
 from evenkeel.quality.data_docs import pages
 from evenkeel.registry.run_folder import folder_name
 from evenkeel.render.formatting import bytes_text, seconds_text
 from evenkeel.runs.params import Params
 from tests.support.airflow_env import airflow_db, waits  # noqa: F401  a fixture
+from tests.support.pages.questions import HOME, approve_of
 from tests.support.plugin_site import (
     Site,
     dag_runs,
@@ -32,11 +32,10 @@ from tests.support.plugin_site import (
 from tests.support.raw_json import write_json
 
 if TYPE_CHECKING:
-    from airflow.models.taskinstance import TaskInstance
-    from sqlalchemy.orm import Session
+    pass
+
 
 pytestmark = pytest.mark.airflow
-HOME = "/evenkeel/tables/words"
 
 
 def csrf(client: Any, path: str) -> str:
@@ -364,6 +363,11 @@ def test_a_way_back_over_the_trigger_can_pause_the_schedule(site: Site) -> None:
         paused(False)
         text = client.get(path).text
         assert "Epoch 0 is over the trigger" in text and 'name="pause"' in text
+        # A dry run changes nothing, so it pauses nothing.
+        asked = {"epoch": "0", "pause": "true", "dry_run": "true"}
+        assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 303
+        assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": True}
+        assert not paused()
         answer = start(client, f"{HOME}/rollback", {"epoch": "0", "pause": "true"}, sure=True)
         assert answer.status_code == 303 and paused()
         assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
@@ -380,55 +384,6 @@ def test_there_is_no_way_back_to_what_is_no_earlier_epoch(site: Site, epoch: str
     data = {"epoch": epoch, "sure": "yes", "csrf": token}
     assert client.post(f"{HOME}/rollback", data=data).status_code == 404
     assert len(dag_runs("roll_back_words")) == before
-
-
-def approve_of(session: Session) -> TaskInstance:
-    """The task `approve` of the newest run of the rebalance."""
-    from airflow.models.taskinstance import TaskInstance
-    from sqlalchemy import select
-    from sqlalchemy.orm import joinedload
-
-    run = dag_runs("rebalance_words")[-1].run_id
-    asked = select(TaskInstance).where(
-        TaskInstance.dag_id == "rebalance_words",
-        TaskInstance.run_id == run,
-        TaskInstance.task_id == "approve",
-    )
-    return session.scalars(asked.options(joinedload(TaskInstance.hitl_detail))).one()
-
-
-@pytest.fixture
-def asking(site: Site) -> Iterator[str]:
-    """Name of a run whose plan waits for a person, as its `approve` task leaves it."""
-    from airflow.models.hitl import HITLDetail
-    from airflow.utils.session import create_session
-
-    client = site.client("uma")
-    where = start(client, f"{HOME}/rebalance", {"force": "true"})
-    name = where.headers["location"].rsplit("/", 1)[1]
-    site.shop.respec(approve_over=10)
-    site.shop.learn(name)
-    site.shop.plan(name, force=True)
-    request = approval.request(site.shop.spec, name)
-    assert request is not None
-    approval.ask(site.shop.spec, name)
-    with create_session() as session:
-        task = approve_of(session)
-        task.state, task.updated_at = waits(), datetime.now(UTC) - timedelta(minutes=1)
-        session.add(
-            HITLDetail(
-                ti_id=task.id,
-                options=["Approve", "Reject"],
-                subject=request.subject,
-                body=request.body,
-                multiple=False,
-                params={},
-            )
-        )
-    yield name
-    site.shop.respec()
-    for file in ("profile.npz", "profile.json"):
-        site.registry.run(name).remove(file)
 
 
 def chosen(name: str) -> tuple[list[str] | None, str]:

@@ -3,55 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
-import threading
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.evenkeel_ui.test_triage import DONE, ERROR, PLANNED, broken  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.browser import HOME, Eyes
+from tests.support.pages.failed_runs import DONE, ERROR, PLANNED
 from tests.support.plugin_site import Site, dag_runs, end_runs, made_site  # noqa: F401  a fixture
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
+
 
 pytestmark = pytest.mark.airflow
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-HOME = "/evenkeel/tables/words"
-#: Milliseconds that a page may take on a busy machine.
-PATIENCE = 60_000
 #: A folder for pictures of the pages, light and dark.
 SHOTS = os.environ.get("EVENKEEL_SHOTS")
-
-
-@dataclass
-class Eyes:
-    """A browser on the site, served on a port of this machine."""
-
-    site: Site
-    browser: Browser
-    url: str
-
-    def page(self, user: str, **options: Any) -> Page:
-        """Return a new page on which the user is logged in."""
-        context = self.browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-        token = self.site.client(user).cookies["_token"]
-        context.add_cookies([{"name": "_token", "value": token, "url": self.url}])
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-        return page
-
-    def open(self, user: str, path: str = HOME, **options: Any) -> Page:
-        """Return a page of that user at an address of ours."""
-        page = self.page(user, **options)
-        page.goto(self.url + path)
-        return page
 
 
 def shot(page: Page, name: str) -> None:
@@ -59,29 +27,6 @@ def shot(page: Page, name: str) -> None:
     for scheme in ("light", "dark") if SHOTS else ():
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.screenshot(path=Path(SHOTS or "") / f"{name}-{scheme}.png", full_page=True)
-
-
-@pytest.fixture(scope="module")
-def eyes(site: Site) -> Iterator[Eyes]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    uvicorn = pytest.importorskip("uvicorn")
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if program is None:
-        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(site.app, "127.0.0.1", port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield Eyes(site, browser, f"http://127.0.0.1:{port}")
-        browser.close()
-    server.should_exit = True
-    thread.join(30)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["script", "no-script"])
@@ -114,7 +59,7 @@ def test_a_form_that_was_changed_after_its_preview_starts_nothing(
     assert conf == ({"max_imbalance": 1.05} if scripts else {"max_imbalance": 1.5, "dry_run": True})
 
 
-def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: str) -> None:
     page = eyes.open("uma", "/evenkeel/")
     told = f"{DONE} of {PLANNED} rows moved"
     for name, path in (
@@ -145,7 +90,7 @@ def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: 
 
 def test_a_link_to_airflow_leaves_the_frame_that_airflow_puts_the_pages_in(
     eyes: Eyes,
-    broken: str,  # noqa: F811
+    broken: str,
 ) -> None:
     page = eyes.open("uma", "/evenkeel/")
     # As Airflow's UI frames them: its sandbox lets no link of the frame itself out.
@@ -180,7 +125,7 @@ def test_pages_follow_airflows_own_switch_and_zone(eyes: Eyes) -> None:
     assert inside.evaluate("(b) => getComputedStyle(b).backgroundColor") == dark
 
 
-def test_long_names_wrap_on_a_phone(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_long_names_wrap_on_a_phone(eyes: Eyes, broken: str) -> None:
     for path in (HOME, f"{HOME}/runs/{broken}"):
         page = eyes.open("uma", path)
         page.set_viewport_size({"width": 360, "height": 800})

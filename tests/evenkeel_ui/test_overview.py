@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import unescape
@@ -13,21 +12,12 @@ import pytest
 import yaml
 
 from evenkeel.table import open_table
-from tests.evenkeel_ui.test_triage import broken, failed_at  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.overview import lines
 from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
 from tests.support.worlds.shop import SPEC
 
 pytestmark = pytest.mark.airflow
-
-
-def lines(text: str) -> dict[str, str]:
-    """Name -> state of each line of the overview, in order."""
-    body = text.split('aria-label="Tables"')[1].split("<tbody>")[1].split("</tbody>")[0]
-    rows = [r for r in body.split("<tr>") if r.strip()]
-    told = [re.findall(r"<(?:td|th)[^>]*>(.*?)(?:<p|</t[dh]>)", row, re.S) for row in rows]
-    bare = [[re.sub("<[^>]*>", "", cell).strip() for cell in each] for each in told]
-    return {each[1]: each[0] for each in bare}
 
 
 @pytest.fixture
@@ -45,7 +35,7 @@ def others(site: Site) -> Iterator[Path]:
         file.unlink()
 
 
-def test_what_needs_somebody_comes_first(site: Site, others: Path, broken: str) -> None:  # noqa: F811
+def test_what_needs_somebody_comes_first(site: Site, others: Path, broken: str) -> None:
     ada, vic = site.client("ada"), site.client("vic")
     found = lines(ada.get("/evenkeel/").text)
     assert list(found.items()) == [

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from typing import Any
 
 import pytest
 
 from evenkeel.inspect.half_moved import half_moved, mark_moving, marked_runs
 from evenkeel.pipeline import steps
 from evenkeel.registry.profiles import run_names
-from tests.evenkeel_ui.test_triage import broken, failed_at  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import failed_at
+from tests.support.pages.repairs import HOME, press
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
     dag_runs,
@@ -24,17 +24,11 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
 
 pytestmark = pytest.mark.airflow
-HOME = "/evenkeel/tables/words"
-
-
-def press(site: Site, user: str, dry_run: str = "") -> Any:
-    data = {"csrf": token(user), "dry_run": dry_run}
-    return site.client(user).post(f"{HOME}/repair", data=data)
 
 
 def test_a_half_moved_table_is_repaired_by_who_may_run_the_dag(
     site: Site,
-    broken: str,  # noqa: F811
+    broken: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for path in (HOME, "/evenkeel/", f"{HOME}/runs/{broken}"):
@@ -63,7 +57,7 @@ def test_a_half_moved_table_is_repaired_by_who_may_run_the_dag(
     assert press(site, "uma").status_code == 403
 
 
-def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, broken: str) -> None:  # noqa: F811
+def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, broken: str) -> None:
     site.registry.run(broken).remove("migration.json")
     text = site.client("uma").get(HOME).text
     assert "may be misplaced" not in text and f"{HOME}/repair" not in text
@@ -75,7 +69,7 @@ def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, broken: str) -> N
 
 def test_a_half_moved_run_is_found_behind_any_number_of_newer_ones(
     site: Site,
-    broken: str,  # noqa: F811
+    broken: str,
 ) -> None:
     registry, folder = site.registry, site.registry.run(broken)
     mark_moving(registry, folder)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,98 +13,24 @@ from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.profiles import run_names
 from partitioning.errors import InputError
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import (
+    DONE,
+    ERROR,
+    HOME,
+    PLANNED,
+    failed_at,
+    press,
+    run_called,
+    states,
+)
 from tests.support.plugin_site import Site, end_runs, made_site, scheduler, start, token  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
 
 if TYPE_CHECKING:
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy.orm import Session
+    pass
+
 
 pytestmark = pytest.mark.airflow
-HOME = "/evenkeel/tables/words"
-DONE, PLANNED = 2, 11
-ERROR = "state/counts: 12 bytes are written, the next batch takes 9, and the budget is 20"
-
-
-def run_called(session: Session, name: str) -> DagRun:
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import select
-
-    from evenkeel.registry.run_folder import folder_name
-
-    (run,) = [r for r in session.scalars(select(DagRun)) if folder_name(r.dag_id, r.run_id) == name]
-    return run
-
-
-def states(name: str) -> dict[str, str | None]:
-    """The state of the run, as "", and of each of its tasks."""
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        run = run_called(session, name)
-        tasks = {t.task_id: t.state and str(t.state) for t in run.task_instances}
-        return {**tasks, "": str(run.state)}
-
-
-def failed_at(name: str, task: str, said: str) -> None:
-    """Let the run have failed at that task, whose log says this."""
-    from airflow.configuration import conf
-    from airflow.utils.log.log_reader import TaskLogReader
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        run = run_called(session, name)
-        run.state, run.start_date, run.end_date = "failed", run.queued_at, run.queued_at
-        before = True
-        for instance in sorted(run.task_instances, key=lambda t: _order(t.task_id)):
-            before = before and instance.task_id != task
-            instance.state = "success" if before else "upstream_failed"
-            if instance.task_id == task:
-                instance.state, instance.try_number = "failed", 1
-                instance.end_date = datetime.now(UTC)
-    with create_session() as session:
-        failed = [t for t in run_called(session, name).task_instances if t.task_id == task]
-        place = TaskLogReader().log_handler._render_filename(failed[0], 1)  # type: ignore[attr-defined]
-    file = Path(conf.get("logging", "base_log_folder")) / place
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        {"level": "info", "event": "a line of Spark's"},
-        {"level": "error", "event": f"evenkeel: error: {said}"},
-        {"level": "error", "event": "Task failed with exception"},
-    ]
-    at = {"timestamp": "2013-02-01T00:00:00Z"}
-    file.write_text("".join(json.dumps(at | line) + "\n" for line in lines))
-
-
-def _order(task: str) -> int:
-    from evenkeel_ui.airflow_runs.runs import ORDER
-
-    return ORDER.index(task) if task in ORDER else len(ORDER)
-
-
-@pytest.fixture
-def broken(site: Site) -> Iterator[str]:
-    """Name of a run that failed while it moved rows: the table stands half moved."""
-    where = start(site.client("uma"), f"{HOME}/rebalance", {"force": "true"})
-    name = where.headers["location"].rsplit("/", 1)[1]
-    site.shop.learn(name)
-    site.shop.plan(name, force=True)
-    folder = site.registry.run(name)
-    plan = read_plan(folder)
-    told = {"digest": plan.digest, "epoch": plan.function.epoch, "tables": {}}
-    write_json(folder, "migration.json", told)
-    told = {"digest": plan.digest, "rows": DONE, "planned": PLANNED, "bytes": 12, "left": 3.0}
-    write_json(folder, "progress.json", told)
-    failed_at(name, "migrate", ERROR)
-    yield name
-    end_runs()
-    for file in site.registry.store.names(f"runs/{name}"):
-        folder.remove(file)
-
-
-def press(site: Site, user: str, run: str, decision: str) -> Any:
-    data = {"csrf": token(user), "decision": decision}
-    return site.client(user).post(f"{HOME}/runs/{run}/recover", data=data)
 
 
 def test_a_half_moved_table_is_told_on_every_page(site: Site, broken: str) -> None:

@@ -74,21 +74,7 @@ def test_every_test_file_says_first_what_it_holds() -> None:
     assert [f for f, text in said.items() if len(text.split()) < 3] == []
 
 
-#: Test modules that take something from another one; this list only shrinks.
-BORROWERS = {
-    "tests/evenkeel_ui/airflow_runs/test_stuck.py",
-    "tests/evenkeel_ui/airflow_runs/test_triage_rows.py",
-    "tests/evenkeel_ui/airflow_runs/test_windows.py",
-    "tests/evenkeel_ui/pages/test_axe.py",
-    "tests/evenkeel_ui/pages/test_native_look.py",
-    "tests/evenkeel_ui/pages/test_refresh.py",
-    "tests/evenkeel_ui/test_dangers.py",
-    "tests/evenkeel_ui/test_overview.py",
-    "tests/evenkeel_ui/test_recovery.py",
-}
-
-
 def test_what_test_modules_share_is_in_tests_support() -> None:
     files = [f for f in tracked() if f.parts[0] == "tests" and f.suffix == ".py"]
     taken = re.compile(r"^ *(?:from|import) tests\.[\w.]*\btest_\w+", re.M)
-    assert {str(f) for f in files if taken.search((ROOT / f).read_text())} == BORROWERS
+    assert {str(f) for f in files if taken.search((ROOT / f).read_text())} == set()

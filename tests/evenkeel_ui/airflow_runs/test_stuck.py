@@ -8,10 +8,10 @@ import pytest
 
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.pipeline.steps import read_plan
-from tests.evenkeel_ui.test_overview import lines
-from tests.evenkeel_ui.test_recovery import press as repair
-from tests.evenkeel_ui.test_triage import HOME, broken, press, states  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import HOME, press, states
+from tests.support.pages.overview import lines
+from tests.support.pages.repairs import press as repair
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
     dag_runs,
@@ -36,7 +36,7 @@ def start(site: Site) -> str:
     return unescape(answer.text)
 
 
-def test_a_torn_record_of_a_migration_blocks_start_and_is_told(site: Site, broken: str) -> None:  # noqa: F811
+def test_a_torn_record_of_a_migration_blocks_start_and_is_told(site: Site, broken: str) -> None:
     site.registry.run(broken).write("migration.json", b"{")
     assert "Nobody knows whether the table is half moved" in start(site)
     text = unescape(site.client("uma").get(f"{HOME}/rebalance").text)
@@ -52,7 +52,7 @@ def test_a_torn_record_of_a_migration_blocks_start_and_is_told(site: Site, broke
     assert lines(site.client("uma").get("/evenkeel/").text)["words"] == "cannot be read"
 
 
-def test_a_torn_mark_of_rolling_back_stops_both_ways(site: Site, broken: str) -> None:  # noqa: F811
+def test_a_torn_mark_of_rolling_back_stops_both_ways(site: Site, broken: str) -> None:
     folder = site.registry.run(broken)
     mark_moving(site.registry, folder)
     folder.write("rolled_back.json", b"{")
@@ -72,7 +72,7 @@ def test_a_torn_mark_of_rolling_back_stops_both_ways(site: Site, broken: str) ->
 @pytest.mark.parametrize("mover", ["repair_words", "roll_back_words", "watch_words"])
 def test_a_half_moved_run_waits_for_every_other_mover(
     site: Site,
-    broken: str,  # noqa: F811
+    broken: str,
     mover: str,
 ) -> None:
     from airflow.models.dagrun import DagRun
@@ -97,7 +97,7 @@ def test_a_half_moved_run_waits_for_every_other_mover(
             session.query(DagRun).filter(DagRun.run_id == "other").delete()
 
 
-def test_without_a_scheduler_nothing_goes_on(site: Site, broken: str) -> None:  # noqa: F811
+def test_without_a_scheduler_nothing_goes_on(site: Site, broken: str) -> None:
     scheduler(alive=False)
     try:
         answer = press(site, "uma", broken, "undo")
@@ -109,7 +109,7 @@ def test_without_a_scheduler_nothing_goes_on(site: Site, broken: str) -> None:  
 
 def test_who_may_not_read_rollbacks_reads_no_name_of_one(
     site: Site,
-    broken: str,  # noqa: F811
+    broken: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder, back = site.registry.run(broken), site.registry.run("roll_back_words--secret")

@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import insert, inspect
 
-from tests.evenkeel_ui.test_overview import lines
-from tests.evenkeel_ui.test_triage import ERROR, HOME, broken, failed_at, run_called  # noqa: F401
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import ERROR, HOME, failed_at, run_called
+from tests.support.pages.overview import lines
 from tests.support.plugin_site import Site, end_runs, forget_runs, made_site  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
@@ -52,7 +52,7 @@ def alone(site: Site) -> Iterator[None]:
     forget_runs()
 
 
-def test_a_task_that_is_tried_again_says_so_with_its_error(site: Site, broken: str) -> None:  # noqa: F811
+def test_a_task_that_is_tried_again_says_so_with_its_error(site: Site, broken: str) -> None:
     from airflow.utils.session import create_session
 
     with create_session() as session:
@@ -105,7 +105,7 @@ def test_a_failed_run_is_history_once_a_later_mover_succeeded(site: Site, alone:
 
 def test_a_log_is_read_once_for_each_try(
     site: Site,
-    broken: str,  # noqa: F811
+    broken: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from evenkeel_ui.airflow_runs import task_error

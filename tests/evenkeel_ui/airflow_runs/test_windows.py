@@ -14,10 +14,10 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.job_error import leave_error
 from evenkeel.table import open_table
 from partitioning.errors import InputError
-from tests.evenkeel_ui.test_overview import lines
-from tests.evenkeel_ui.test_triage import failed_at
 from tests.support import airflow_env
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import failed_at
+from tests.support.pages.overview import lines
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
     airflow_knows,

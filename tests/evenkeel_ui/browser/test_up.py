@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import psutil
@@ -13,7 +15,7 @@ import pytest
 from evenkeel.demo.airflow.client import Api, ApiError
 from evenkeel.demo.airflow.load_tables import incomplete
 from evenkeel.table import open_table
-from tests.evenkeel_ui.browser.conftest import TEST, Site
+from tests.evenkeel_ui.browser.conftest import RUN, TEST, Site
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(TEST)]
 
@@ -55,6 +57,12 @@ def test_a_second_one_says_that_it_is_running(site: Site) -> None:
 
 
 def test_it_stops_and_leaves_nothing(site: Site) -> None:
+    # Processes that a task has started must end, too: stop while a Spark job runs.
+    site.api("op").trigger("rebalance_flights", dry_run=True, force=True, relearn=True)
+    until = time.monotonic() + RUN
+    while "java" not in _names(site) and time.monotonic() < until:
+        time.sleep(0.5)
+    assert "java" in _names(site)
     started = [p for p in site.members() if p.is_running()]
     assert len(started) > 5
     # Of make: interrupted, as a shell expects of what Ctrl-C ends.
@@ -66,3 +74,11 @@ def test_it_stops_and_leaves_nothing(site: Site) -> None:
     assert not (site.folder / "up.json").exists()
     # The next start takes the tables as they are.
     assert incomplete(open_table(str(site.spec))) is None
+
+
+def _names(site: Site) -> list[str]:
+    found = []
+    for process in site.members():
+        with suppress(psutil.Error):
+            found.append(process.name())
+    return found

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.evenkeel_ui.test_actions import asking  # noqa: F401  a fixture
-from tests.evenkeel_ui.test_dangers import Eyes, eyes  # noqa: F401  a fixture
-from tests.evenkeel_ui.test_triage import HOME, broken  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.axe import violations
+from tests.support.pages.browser import Eyes
+from tests.support.pages.failed_runs import HOME
 from tests.support.plugin_site import Site, end_runs, made_site, run_name  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
 
 
-def found(eyes: Eyes, paths: dict[str, str]) -> dict[str, dict[str, str]]:  # noqa: F811
+def found(eyes: Eyes, paths: dict[str, str]) -> dict[str, dict[str, str]]:
     page, wrong = eyes.page("uma"), {}
     for name, path in paths.items():
         page.goto(eyes.url + path)
@@ -23,7 +22,7 @@ def found(eyes: Eyes, paths: dict[str, str]) -> dict[str, dict[str, str]]:  # no
     return wrong
 
 
-def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:
     eyes.site.registry.run(broken).write("rolled_back.json", b"{")
     last = f"{HOME}/runs/{run_name(2)}"
     pages = {
@@ -43,7 +42,26 @@ def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:  # noqa: 
     assert found(eyes, pages) == {}
 
 
-def test_a_page_that_asks_and_a_board_that_is_old(eyes: Eyes, asking: str) -> None:  # noqa: F811
+def test_pages_that_warn_or_have_nothing_to_show(eyes: Eyes) -> None:
+    pages = {
+        "key with spaces": f"{HOME}?key=%20word%201%20",
+        "unknown key": f"{HOME}?key=none",
+        "aim out of reach": f"{HOME}/rebalance?max_imbalance=1.05&channels=16&force=true",
+        "wrong fields": f"{HOME}/rebalance?max_imbalance=0.5&budget=ten&force=maybe",
+        "dry run": f"{HOME}/rebalance?dry_run=true",
+        "no table": "/evenkeel/?q=none",
+        "one epoch": f"{HOME}/compare?old=0&new=0",
+        "older epochs": f"{HOME}?before=1",
+        "no epoch": f"{HOME}/rollback?epoch=99",
+    }
+    eyes.site.shop.respec(schedule="@daily")
+    try:
+        assert found(eyes, pages | {"schedule undoes": f"{HOME}/rollback?epoch=0"}) == {}
+    finally:
+        eyes.site.shop.respec()
+
+
+def test_a_page_that_asks_and_a_board_that_is_old(eyes: Eyes, asking: str) -> None:
     assert found(eyes, {"asking": f"{HOME}/runs/{asking}", "overview": "/evenkeel/"}) == {}
     page = eyes.open("uma", "/evenkeel/")
     page.evaluate("document.querySelector('#not-refreshed').hidden = false")

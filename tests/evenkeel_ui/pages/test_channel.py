@@ -75,6 +75,8 @@ def test_its_figures_are_those_of_the_files(site: Site, moved: Shop) -> None:
             row = named[learned.heavy_names[at]]
             told = count_text(learned.heavy_load[at]), bytes_text(learned.heavy_bytes[at])
             assert tuple(row[2:4]) == told
+            pinned = np.isin(learned.heavy[at], function.explicit_keys)
+            assert row[1] == ("pinned key" if pinned else "key, by its slot")
         # Windows come newest first, each on the epoch that was current when it was learned.
         windows = table(text, "Load over windows")
         assert [row[0][-10:] for row in windows] == [f"2013-01-0{d}" for d in (5, 4, 3, 2)]

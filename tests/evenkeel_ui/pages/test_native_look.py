@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.evenkeel_ui.test_dangers import Eyes, eyes  # noqa: F401  a fixture
-from tests.evenkeel_ui.test_triage import HOME, broken  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.browser import Eyes
+from tests.support.pages.failed_runs import HOME
 from tests.support.plugin_site import Site, made_site, run_name  # noqa: F401  a fixture
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def style(inside: FrameLocator, what: str, selector: str = "body") -> str:
 
 
 @pytest.mark.parametrize("path", ["", f"/runs/{run_name(2)}/report", "/data_docs/index.html"])
-def test_every_page_takes_airflows_font_and_colours(eyes: Eyes, path: str) -> None:  # noqa: F811
+def test_every_page_takes_airflows_font_and_colours(eyes: Eyes, path: str) -> None:
     page = eyes.page("uma")
     inside = framed(page, eyes.url, HOME + path)
     assert style(inside, "fontFamily") == "Courier"
@@ -52,13 +53,13 @@ def test_every_page_takes_airflows_font_and_colours(eyes: Eyes, path: str) -> No
     assert inside.locator("html").get_attribute("data-theme") == "dark"
 
 
-def test_outside_of_airflow_the_font_is_its_own(eyes: Eyes) -> None:  # noqa: F811
+def test_outside_of_airflow_the_font_is_its_own(eyes: Eyes) -> None:
     page = eyes.open("uma")
     font = page.locator("h1").evaluate("(each) => getComputedStyle(each).fontFamily")
     assert font.startswith("Inter, ") and font.endswith("sans-serif")
 
 
-def test_a_tab_is_current_and_states_are_badges(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_a_tab_is_current_and_states_are_badges(eyes: Eyes, broken: str) -> None:
     page = eyes.open("uma", "/evenkeel/")
     tabs = page.get_by_role("navigation", name="Evenkeel").get_by_role("link")
     for path, name, kind in (
@@ -76,3 +77,11 @@ def test_a_tab_is_current_and_states_are_badges(eyes: Eyes, broken: str) -> None
     badge = page.get_by_role("region", name="Tables").locator(".badge.bad").first
     assert badge.inner_text() == "half-moved"
     assert badge.evaluate("(each) => getComputedStyle(each).borderRadius") == "99px"
+
+
+def test_every_square_of_a_legend_has_its_words(site: Site) -> None:
+    run, client = run_name(2), site.client("vic")
+    for path in ("", "/channels/1", "/rebalance", f"/runs/{run}", f"/runs/{run}/report"):
+        text = client.get(HOME + path).text.split("</style>")[-1]
+        said = re.findall(r'<span class="swatch \w+"></span>\s*([^<]*)', text)
+        assert said and all(re.search(r"[a-z]{3}", words) for words in said), (path, said)

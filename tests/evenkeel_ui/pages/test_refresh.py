@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.evenkeel_ui.test_dangers import PATIENCE, Eyes, eyes  # noqa: F401  a fixture
-from tests.evenkeel_ui.test_triage import DONE, HOME, PLANNED, broken  # noqa: F401  a fixture
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.browser import PATIENCE, Eyes
+from tests.support.pages.failed_runs import DONE, HOME, PLANNED
 from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.airflow
 REFRESH, NIGHT = 31_000, 3 * 3600 * 1000
 
 
-def board(eyes: Eyes, path: str = "/evenkeel/") -> Page:  # noqa: F811
+def board(eyes: Eyes, path: str = "/evenkeel/") -> Page:
     """The overview of somebody whose clock this test winds on."""
     page = eyes.page("uma")
     page.clock.install()
@@ -37,7 +37,7 @@ def asked(page: Page, milliseconds: int = REFRESH) -> None:
     page.wait_for_timeout(500)
 
 
-def test_an_expired_login_is_said_at_once(eyes: Eyes) -> None:  # noqa: F811
+def test_an_expired_login_is_said_at_once(eyes: Eyes) -> None:
     page = board(eyes)
     notice = page.get_by_role("alert", name="Not refreshed")
     asked(page)
@@ -53,7 +53,7 @@ def test_an_expired_login_is_said_at_once(eyes: Eyes) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("how", ["abort", "error"])
-def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes, how: str) -> None:  # noqa: F811
+def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes, how: str) -> None:
     page = board(eyes)
     notice = page.get_by_role("alert", name="Not refreshed")
     page.route(
@@ -71,7 +71,7 @@ def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes,
     notice.wait_for(state="hidden")
 
 
-def test_a_server_that_hangs_is_said_too(eyes: Eyes) -> None:  # noqa: F811
+def test_a_server_that_hangs_is_said_too(eyes: Eyes) -> None:
     page = board(eyes)
     # Whoever is asked gives no answer, nor an error.
     page.route("**/evenkeel/", lambda route: None)
@@ -80,7 +80,7 @@ def test_a_server_that_hangs_is_said_too(eyes: Eyes) -> None:  # noqa: F811
     page.get_by_role("alert", name="Not refreshed").wait_for()
 
 
-def test_how_long_ago_goes_on_while_nothing_comes(eyes: Eyes) -> None:  # noqa: F811
+def test_how_long_ago_goes_on_while_nothing_comes(eyes: Eyes) -> None:
     page = board(eyes)
     read = page.get_by_role("row").filter(has_text="words").locator("span.note time[data-ago]")
     assert read.inner_text() == "just now"
@@ -90,7 +90,7 @@ def test_how_long_ago_goes_on_while_nothing_comes(eyes: Eyes) -> None:  # noqa: 
     assert read.inner_text().replace("\u00a0", " ") == "3 h ago"
 
 
-def test_an_alarm_stays_as_it_is_until_something_changes(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_an_alarm_stays_as_it_is_until_something_changes(eyes: Eyes, broken: str) -> None:
     page = board(eyes)
     alarm = page.get_by_role("alert", name="Half moved")
     # A property, because an attribute would be a change of the page.
@@ -106,7 +106,7 @@ def test_an_alarm_stays_as_it_is_until_something_changes(eyes: Eyes, broken: str
     assert alarm.evaluate("(each) => each.same ?? null") is None
 
 
-def test_a_table_that_was_clicked_still_comes_anew(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_a_table_that_was_clicked_still_comes_anew(eyes: Eyes, broken: str) -> None:
     page = board(eyes)
     page.get_by_role("region", name="Tables").focus()
     eyes.site.registry.run(broken).remove("migration.json")
@@ -115,7 +115,7 @@ def test_a_table_that_was_clicked_still_comes_anew(eyes: Eyes, broken: str) -> N
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Tables"
 
 
-def test_the_page_of_a_run_says_it_too(eyes: Eyes, broken: str) -> None:  # noqa: F811
+def test_the_page_of_a_run_says_it_too(eyes: Eyes, broken: str) -> None:
     page = eyes.page("uma")
     page.goto(f"{eyes.url}{HOME}/runs/{broken}")
     page.get_by_role("button", name="Undo").click()
