@@ -54,6 +54,18 @@ def preview(eyes: Eyes, **fields: str) -> Page:
     return page
 
 
+def test_a_rate_is_in_the_predicted_time(eyes: Eyes) -> None:
+    quick = preview(eyes, Max_imbalance="1.0001")
+    slow = preview(eyes, Max_imbalance="1.0001", Bytes_a_second="100")
+    # The rate holds for what is written, with the files' footers.
+    written = re.match(r"([\d.]+)\skB", price(slow, "bytes of files")[0])
+    assert written
+    least = float(written[1]) * 1000 / 100
+    assert seconds(price(slow, "time")[0]) == pytest.approx(least, rel=0.05)
+    assert seconds(price(quick, "time")[0]) < least / 10
+    slow.get_by_text("what the limits on bytes and rows a second allow").wait_for()
+
+
 def test_a_run_shows_what_was_predicted_and_measured(eyes: Eyes) -> None:
     site = eyes.site
     name = whole_run(site, 20, 20)
@@ -68,6 +80,21 @@ def test_a_run_shows_what_was_predicted_and_measured(eyes: Eyes) -> None:
     # Bytes of files are not bytes of state, and each has its own row.
     assert price(page, "bytes of files")[1] != price(page, "bytes of state")[1]
     assert int(price(page, "commits")[1]) == len(cost["commits"])
+
+
+def test_a_break_even_beyond_the_horizon_says_so(eyes: Eyes) -> None:
+    store = eyes.site.registry.store
+    window = {"channels": [{"channel": 0, "rows": 10**6, "seconds": 1e-3}]}
+    store.write_json("windows/2013-03-01.json", window)
+    try:
+        page = preview(eyes, Max_imbalance="1.0001", Bytes_a_second="10")
+        said = page.get_by_text(re.compile("the horizon is 28: it does not pay")).first
+        said.wait_for()
+        colour = "(each) => getComputedStyle(each).color"
+        plain = page.locator("#preview").evaluate(colour)
+        assert said.evaluate(colour) != plain
+    finally:
+        store.remove("windows/2013-03-01.json")
 
 
 def test_an_aim_out_of_reach_names_the_way_out(eyes: Eyes) -> None:
