@@ -14,6 +14,9 @@ from pathlib import Path
 from evenkeel.extras import require
 from partitioning.errors import InputError, SetupError
 
+#: In the extra of an Airflow connection to YARN: where the resource manager answers.
+RM_ADDRESS = "yarn_resourcemanager_webapp_address"
+
 
 def jobs_folder() -> Path:
     """Return the folder of the jobs, without importing them.

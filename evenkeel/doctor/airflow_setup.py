@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.doctor.finding import Finding, Status
+from evenkeel.submit import RM_ADDRESS
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"
 #: Seconds for one answer of the `airflow` command, which first imports Airflow.
 LONGEST_ANSWER = 120
 _CONNECTION = "spark_default"
-#: In the extra of a connection to YARN: where the resource manager answers.
-RM_ADDRESS = "yarn_resourcemanager_webapp_address"
 _ADD = f"airflow connections add {_CONNECTION} --conn-type spark --conn-host 'local[*]'"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,21 @@ class Fault:
             self._acting = True
             self.act()
             self._acting = False
+
+
+def stopped(step: Callable[[], object], at: int | None) -> list[str]:
+    """Do a step up to its point `at`, or to its end; return the points that it came to.
+
+    They are more than `at` if the step was stopped there.
+    """
+
+    def stop() -> None:
+        raise Stop
+
+    fault = Fault(at, stop)
+    with suppress(Stop), watched(fault):
+        step()
+    return fault.seen
 
 
 @contextmanager

@@ -10,6 +10,7 @@ power failure does to a disk.
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.chaos import home
 from tests.chaos.cases import Case
 from tests.chaos.home import RUN, World, bootstrapped, contents, copied, shared, task
 from tests.chaos.leftovers import leftovers
-from tests.chaos.points import Fault, Stop, watched
+from tests.chaos.points import Fault, stopped, watched
 from tests.chaos.run import check, recover
 from tests.chaos.sessions import Victim
 
@@ -36,21 +37,6 @@ def start(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Worl
     return bootstrapped(spark, tmp_path_factory.mktemp("chaos") / "start", both=False)
 
 
-def stop_in(spark: SparkSession, world: World, step: str, at: int) -> str | None:
-    """Do a step up to its point `at`; returns the point's label. None: it ended before."""
-
-    def stop() -> None:
-        raise Stop
-
-    fault = Fault(at, stop)
-    try:
-        with watched(fault):
-            task(spark, world, step)
-    except Stop:
-        return fault.seen[-1]
-    return None
-
-
 def test_a_table_whose_every_step_is_stopped_again_and_again(
     spark: SparkSession, start: World, tmp_path: Path
 ) -> None:
@@ -59,12 +45,13 @@ def test_a_table_whose_every_step_is_stopped_again_and_again(
     for step, times in LIFE:
         for n in range(times):
             # Later each time: what is done already passes no points.
-            seen.append(stop_in(spark, world, step, rng.randint(0, 2) + n))
+            at = rng.randint(0, 2) + n
+            seen.append(len(stopped(partial(task, spark, world, step), at)) > at)
         task(spark, world, step)
         if step == "learn":
             for between in ("decide", "plan"):
                 task(spark, world, between)
-    assert len([label for label in seen if label]) == 20, seen
+    assert sum(seen) == 20, seen
     assert leftovers(world)
     case = Case(0, "stop", "whole", "sealed", "publish", 0, "", "retry", 1)
     check(spark, case, world, 0, before)

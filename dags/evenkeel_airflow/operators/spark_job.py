@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from evenkeel.submit import job_file
+from evenkeel.submit import RM_ADDRESS, job_file
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators.runs import RETRIES, GateFailed, one_line, run_name
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
 _SUBMITTED_BY = "evenkeel_attempt"
-#: In the extra of a connection to YARN: where the resource manager answers.
-_RM_ADDRESS = "yarn_resourcemanager_webapp_address"
 
 
 class SparkJob(SparkSubmitOperator):
@@ -90,14 +88,14 @@ class SparkJob(SparkSubmitOperator):
 
     def _track_on_yarn(self, hook: SparkSubmitHook) -> None:
         """Let a retry find the driver again on YARN, if the connection says where to ask."""
-        if hook.get_connection(self._conn_id).extra_dejson.get(_RM_ADDRESS):
+        if hook.get_connection(self._conn_id).extra_dejson.get(RM_ADDRESS):
             self._yarn_track_via_rm_api = hook._yarn_track_via_rm_api = True
         else:
             self.durable = False
             self.log.warning(
                 "A retry cannot find this driver again: the connection %s has no %s in its extra",
                 self._conn_id,
-                _RM_ADDRESS,
+                RM_ADDRESS,
             )
 
     def _error_left(self, context: Any) -> JobError | None:

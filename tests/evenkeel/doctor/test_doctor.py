@@ -12,6 +12,7 @@ import pytest
 from evenkeel import extras
 from evenkeel.doctor import airflow_setup, command, jars, packages, stores
 from evenkeel.doctor.finding import Finding, Status
+from evenkeel.submit import RM_ADDRESS
 from tests.conftest import World
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -169,7 +170,7 @@ def answers(program: Path, text: str, code: int = 0) -> None:
         ({"host": "yarn"}, {"deploy-mode": "cluster"}, Status.warning, "yarn, deploy mode cluster"),
         (
             {"host": "yarn"},
-            {"deploy-mode": "cluster", airflow_setup.RM_ADDRESS: "rm:8088"},
+            {"deploy-mode": "cluster", RM_ADDRESS: "rm:8088"},
             Status.ok,
             "yarn, deploy mode cluster",
         ),

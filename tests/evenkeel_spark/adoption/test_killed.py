@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.chaos.cases import Case
 from tests.chaos.home import copied, task
 from tests.chaos.leftovers import leftovers
-from tests.chaos.points import Fault, Stop, watched
+from tests.chaos.points import stopped
 from tests.chaos.sessions import Victim
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, check_done, make_team
@@ -29,19 +30,8 @@ def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {"adopt": own, "release": adopted}
 
 
-def stop_in(spark: SparkSession, world: World, step: str, at: int | None) -> list[str]:
-    """Do a step up to its point `at`, or to its end; return the points that it passed."""
-
-    def stop() -> None:
-        raise Stop
-
-    fault = Fault(at, stop)
-    try:
-        with watched(fault):
-            task(spark, world, step)
-    except Stop:
-        assert len(fault.seen) == at + 1
-    return fault.seen
+def points_of(spark: SparkSession, world: World, step: str, at: int | None = None) -> list[str]:
+    return stopped(partial(task, spark, world, step), at)
 
 
 @pytest.mark.parametrize("step", ["adopt", "release"])
@@ -49,12 +39,12 @@ def test_a_step_that_is_stopped_at_any_point_goes_on(
     spark: SparkSession, stages: dict[str, World], tmp_path: Path, step: str
 ) -> None:
     before = both(spark, stages[step])
-    points = stop_in(spark, copied(stages[step], tmp_path / "whole"), step, None)
+    points = points_of(spark, copied(stages[step], tmp_path / "whole"), step)
     assert {f"before REWRITE of {n}" for n in before} < set(points)
     assert {"adopt": "named adopted", "release": "named released"}[step] in points
     for at in range(len(points)):
         world = copied(stages[step], tmp_path / str(at))
-        assert stop_in(spark, world, step, at) == points[: at + 1]
+        assert points_of(spark, world, step, at) == points[: at + 1]
         task(spark, world, step)
         check_done(spark, world, step, before)
         shutil.rmtree(world.folder)
@@ -66,7 +56,7 @@ def test_a_process_that_is_killed_leaves_tables_to_go_on_with(
     spark: SparkSession, stages: dict[str, World], tmp_path: Path, step: str
 ) -> None:
     before = both(spark, stages[step])
-    points = stop_in(spark, copied(stages[step], tmp_path / "whole"), step, None)
+    points = points_of(spark, copied(stages[step], tmp_path / "whole"), step)
     wanted = [at for at, label in enumerate(points) if "REWRITE" in label or "named" in label]
     cases = [Case(n, "kill", "team", "", step, at, "", "retry", 1) for n, at in enumerate(wanted)]
     worlds = [copied(stages[step], tmp_path / str(c.number)) for c in cases]
