@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.planning.rent_or_buy import TRUST, is_due, least_cost
 from benchmarks.planning.unseen_sets import SETS
 from evenkeel.backtest.arguments import parse_channels
 from evenkeel.backtest.runners import placed
@@ -25,7 +26,6 @@ from evenkeel.backtest.scoring import expected_profile, learn_window, sketch_of
 from evenkeel.backtest.windows import Series, salted
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
 from partitioning.planning.decide import aim_by_chance
-from partitioning.planning.rent_or_buy import TRUST, is_due, least_cost
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Floats, Sketch

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.planning import competitive
 from benchmarks.planning.competitive import costs, played, ratios
+from benchmarks.planning.rent_or_buy import least_cost
 from benchmarks.planning.unseen_sets import DataSet, counted
-from partitioning.planning.rent_or_buy import least_cost
 
 RULES = ("good", "bad", "none")
 

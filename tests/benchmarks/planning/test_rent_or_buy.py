@@ -1,12 +1,14 @@
 """rent or buy: its two guarantees on every single purchase, and the best in hindsight by force."""
 
+import doctest
 from itertools import product
 
 import numpy as np
 import pytest
 
+from benchmarks.planning import rent_or_buy
+from benchmarks.planning.rent_or_buy import is_due, least_cost
 from partitioning.errors import InputError
-from partitioning.planning.rent_or_buy import is_due, least_cost
 
 
 def paid(days: int, predicted: float, cost: float, trust: float, rent: float) -> float:
@@ -49,3 +51,8 @@ def test_a_trust_out_of_range_is_refused():
     for trust in (0.0, -1.0, 1.5, float("nan")):
         with pytest.raises(InputError, match="trust"):
             is_due(1.0, 1.0, 1.0, trust)
+
+
+def test_its_examples_print_what_they_say():
+    done = doctest.testmod(rent_or_buy)
+    assert done.failed == 0 < done.attempted
