@@ -8,7 +8,7 @@ key by its hash, and keep that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def check_at_rest(registry: Registry, keys: Hashes) -> None:
             raise _moving(run)
 
 
-def forget_names(registry: Registry, keys: Hashes) -> dict[str, int]:
+def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> dict[str, int]:
     """Remove the names of keys from all files; return how many files or folders of each kind.
 
     A run whose plan is not carried out yet is withdrawn, as if it were rolled back. Another call
@@ -48,6 +48,7 @@ def forget_names(registry: Registry, keys: Hashes) -> dict[str, int]:
     Parameters
     ----------
     keys : int64 (n,), hashes
+    texts : what an error may write of the keys; errors with one of these in their text go
 
     Raises
     ------
@@ -65,6 +66,7 @@ def forget_names(registry: Registry, keys: Hashes) -> dict[str, int]:
         else:
             registry.store.remove_folder(f"runs/{run.name}")
             gone["runs"] += 1
+    gone["errors"] = _forget_errors(registry, texts)
     for number in registry.numbers():
         gone["files of epochs"] += _forget_in_epoch(registry.archive(number), keys)
     return {kind: count for kind, count in gone.items() if count}
@@ -132,6 +134,17 @@ def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
                 store.write(name, sketch_to_bytes(sketch.without(keys)))
                 changed += 1
     return changed
+
+
+def _forget_errors(registry: Registry, texts: Collection[str]) -> int:
+    """Remove the newest errors of jobs that may name a key; return how many."""
+    jobs = [name.removesuffix(".json") for name in registry.store.names("errors")]
+    errors = [registry.files.error(job) for job in jobs]
+    errors += [registry.run(name).error for name in registry.store.names("runs")]
+    told = [e for e in errors if (left := e.find()) and any(t in left.message for t in texts)]
+    for error in told:
+        error.remove()
+    return len(told)
 
 
 def _moving(run: RunFiles) -> FenceError:

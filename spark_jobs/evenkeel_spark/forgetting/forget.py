@@ -74,7 +74,8 @@ def forget(
         retry_on_conflict(spark, partial(_purge, spark, part.path), name)
         say(f"{name}: {deleted[name]:,} rows deleted")
     if not dry_run:
-        gone = forget_names(registry, hashes)
+        texts = {str(value) for column in typed for value in column.to_pylist()}
+        gone = forget_names(registry, hashes, texts | set(keys))
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
         until = (datetime.now(UTC) + timedelta(days=spec.keep)).date()
         say(f"older versions hold the rows until maintain runs after {until}")
@@ -95,12 +96,13 @@ def _count(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
 
 def _delete(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
     """Delete the rows of the wanted keys in one commit; return how many."""
-    found = _count(spark, path, wanted, same)
-    if found:
-        with commits.commit_session(spark, None, None, _META, _REWRITE) as own:
-            target = DeltaTable.forPath(own, path).alias("t")
-            target.merge(wanted.alias("s"), same).whenMatchedDelete().execute()
-    return found
+    if not _count(spark, path, wanted, same):
+        # A MERGE without rows would still leave an empty commit.
+        return 0
+    with commits.commit_session(spark, None, None, _META, _REWRITE) as own:
+        target = DeltaTable.forPath(own, path).alias("t")
+        done = target.merge(wanted.alias("s"), same).whenMatchedDelete().execute()
+        return int(done.first()["num_deleted_rows"])
 
 
 def _purge(spark: SparkSession, path: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from evenkeel.inspect.past_plan import past_plan
 from evenkeel.inspect.status import table_status
 from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel.registry.files.records import JobError
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import newest_profile
 from evenkeel.registry.store import Store
@@ -65,6 +66,12 @@ def before_each(patch: pytest.MonkeyPatch, method: str, what: Callable[[], None]
     patch.setattr(Store, method, call)
 
 
+def an_error(message: str) -> JobError:
+    return JobError(
+        kind="InputError", exit_code=2, retry=False, message=message, job="x", attempt=None, time=""
+    )
+
+
 def read_all(table: Table) -> None:
     """Read what pages and jobs read."""
     table_status(table)
@@ -76,14 +83,22 @@ def read_all(table: Table) -> None:
 def test_no_file_names_the_key_and_the_rest_reads_as_before(waiting: Table) -> None:
     name, key = moved_key(waiting)
     waiting.registry.archive(2).write("report.html", f"<td>{name}</td>".encode())
+    # Errors name a key in the words of Spark.
+    for error in (
+        waiting.registry.files.error("apply_window"),
+        waiting.registry.run("light").error,
+    ):
+        error.write(an_error(f"key dest = '{name}': overflow"))
+    other = waiting.registry.files.error("maintain")
+    other.write(an_error("the store does not answer"))
     kinds = {Path(f).name for f in naming(waiting, name)}
     assert {"plan.json", "profile.npz", "report.html"} <= kinds
     before = {n: waiting.registry.archive(n).profile.find() for n in waiting.registry.numbers()}
     epochs = {f: f.read_bytes() for f in Path(waiting.registry.url).rglob("epoch.json")}
-    (other,) = [n for n in newest_profile(waiting.registry).profile.heavy_names if n != name][:1]
+    (third,) = [n for n in newest_profile(waiting.registry).profile.heavy_names if n != name][:1]
 
-    gone = forget_names(waiting.registry, key)
-    assert naming(waiting, name) == set()
+    gone = forget_names(waiting.registry, key, [name])
+    assert naming(waiting, name) == set() and other.exists() and gone["errors"] == 2
     assert gone["withdrawn plans"] >= 1 and gone["files of epochs"] >= 3 and gone["sketches"] >= 1
     read_all(waiting)
     assert epochs == {file: file.read_bytes() for file in epochs}
@@ -92,15 +107,15 @@ def test_no_file_names_the_key_and_the_rest_reads_as_before(waiting: Table) -> N
         if profile is not None and left is not None:
             assert (left.load == profile.load).all() and (left.bytes == profile.bytes).all()
             assert left.error >= profile.heavy_load[profile.heavy == key].max(initial=0.0)
-    assert naming(waiting, other)
-    assert forget_names(waiting.registry, key) == {}
+    assert naming(waiting, third)
+    assert forget_names(waiting.registry, key, [name]) == {}
 
 
 def test_a_waiting_plan_is_withdrawn(waiting: Table) -> None:
-    _, key = moved_key(waiting)
+    name, key = moved_key(waiting)
     run = waiting.registry.run("fourth")
     digest = run.plan.read().digest
-    forget_names(waiting.registry, key)
+    forget_names(waiting.registry, key, [name])
     assert newest_attempt(run, digest) == Attempt(1, ROLL_BACK, ended=True)
     assert not run.plan.exists()
 
@@ -117,7 +132,7 @@ def test_a_plan_that_moves_state_is_left_alone(waiting: Table, decided: bool) ->
         with pytest.raises(FenceError, match="begun to move state"):
             check_at_rest(waiting.registry, key)
     with pytest.raises(FenceError, match="begun to move state"):
-        forget_names(waiting.registry, key)
+        forget_names(waiting.registry, key, [name])
     assert run.plan.read().digest == digest and "runs/fourth/profile.npz" in naming(waiting, name)
 
 
@@ -138,7 +153,7 @@ def test_a_process_that_is_stopped_anywhere_leaves_what_reads_and_goes_on(
             for method in ("write", "create", "remove", "remove_folder"):
                 before_each(patch, method, step)
             try:
-                forget_names(waiting.registry, key)
+                forget_names(waiting.registry, key, [name])
                 break
             except Stop:
                 pass

@@ -13,8 +13,13 @@ from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.learn import learn
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import state
+from partitioning.errors import FenceError
 from tests.conftest import World
+from tests.support.placed import HEAVY, placed, planned
 
 pytestmark = pytest.mark.spark
 
@@ -80,3 +85,23 @@ def test_maintain_has_no_dry_run(
 ) -> None:
     assert job.main(["--spec", ready.spec_path, "--dry-run"]) == 2
     assert "--dry-run: goes with --forget alone" in capsys.readouterr().err
+
+
+def test_while_state_moves_only_keys_that_no_plan_names_can_be_forgotten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    migrate(spark, migration)
+    before = home.rows(spark)
+    with pytest.raises(FenceError, match="names a key to forget, and it has begun to move state"):
+        forget(spark, home.table, ["k3", HEAVY])
+    assert home.rows(spark) == before
+    # One key has moved with its slot, the other stands where it stood.
+    moved = migration.before.lookup(list(before)) != migration.after.lookup(list(before))
+    went = next(k for k, m in zip(before, moved.tolist(), strict=True) if m and k != HEAVY)
+    stayed = next(k for k, m in zip(before, moved.tolist(), strict=True) if not m)
+    assert forget(spark, home.table, [went, stayed]) == {"visits": 2}
+    verify(spark, migration)
+    publish(spark, migration)
+    assert home.rows(spark) == {k: v for k, v in before.items() if k not in (went, stayed)}
