@@ -33,8 +33,6 @@ TO_SPLIT = {
     "tests/evenkeel_spark/migration/test_roll_back.py",
     "tests/evenkeel_spark/migration/test_split_state.py",
     "tests/evenkeel_spark/migration/test_verify.py",
-    "tests/evenkeel_ui/test_actions.py",
-    "tests/evenkeel_ui/test_pages.py",
     "tests/model/protocols/repair.py",
     "tests/soak/life.py",
 }

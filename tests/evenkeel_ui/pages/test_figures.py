@@ -23,8 +23,8 @@ from evenkeel.render.formatting import (
 from partitioning.planning.plan import Plan
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
-from tests.evenkeel_ui.pages.page_facts import Facts, facts
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.page_facts import Facts, facts
 from tests.support.pages.whole_runs import KINDS, whole_run
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
