@@ -10,8 +10,8 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,33 +67,60 @@ class Site:
         return json.loads(found[0]) if found else []
 
     @contextmanager
-    def api_server(self) -> Iterator[str]:
-        """Start Airflow's API server on loopback; give its address."""
+    def airflow(self) -> Iterator[str]:
+        """Start Airflow: API server on loopback, scheduler and parser. Give the address."""
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             port = str(found.getsockname()[1])
-        log = (self.project / "api.log").open("w")
-        server = subprocess.Popen(
-            [str(self.venv.bin / "airflow"), "api-server", "--host", "127.0.0.1", "--port", port],
-            cwd=self.project,
-            env={**self.venv.environment(), **self.settings, "AIRFLOW__API__WORKERS": "1"},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        address = f"http://127.0.0.1:{port}"
+        own = {
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
+        }
+        parts = (
+            ("api-server", "--host", "127.0.0.1", "--port", port),
+            ("scheduler",),
+            ("dag-processor",),
         )
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-            log.close()
+        with ExitStack() as started:
+            for part in parts:
+                started.enter_context(self._started(part, own))
+            yield address
+
+    @contextmanager
+    def _started(self, part: Sequence[str], own: Mapping[str, str]) -> Iterator[None]:
+        with self._log(part[0]).open("w") as log:
+            process = subprocess.Popen(
+                [str(self.venv.bin / "airflow"), *part],
+                cwd=self.project,
+                env={**self.venv.environment(), **self.settings, **own},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                yield
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def _log(self, part: str) -> Path:
+        return self.project / f"{part}.log"
+
+    def state(self, dag: str, within: float) -> str:
+        """Wait for the end of a DAG's only run; return its state, or what it is in after a time."""
+        until = time.monotonic() + within
+        while True:
+            (run,) = self.rows("dags", "list-runs", dag)
+            if run["state"] in ("success", "failed") or time.monotonic() > until:
+                return run["state"]
 
     def page(self, url: str) -> str:
         """Log in as Airflow's administrator and get a page; wait for the server to start."""
         until = time.monotonic() + STARTS
         while (token := self._token(url)) is None:
             if time.monotonic() > until:
-                raise AssertionError((self.project / "api.log").read_text()[-4000:])
+                raise AssertionError(self._log("api-server").read_text()[-4000:])
             time.sleep(0.5)
         asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(asked, timeout=60) as answer:
