@@ -18,6 +18,7 @@ ALL = (
     "learn",
     "incremental",
     "migrate",
+    "under_fire",
     "constraint",
     "adopt",
     "skewed_job",

@@ -1,0 +1,1 @@
+"""What a migration and other writers of its table cost each other."""
