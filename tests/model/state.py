@@ -12,9 +12,11 @@ from typing import NamedTuple
 from tests.model.rows import Function, Rows, placed
 
 #: Constraints are bits: epoch_0, moving_1, epoch_1, moving_2, epoch_2, and repair's own, of which
-#: one stands at most, by the epoch that it admits.
+#: one stands at most, by the epoch that it admits. A moving constraint that is closed admits one
+#: epoch's function alone, under its own name.
 NAMES = ("epoch_0", "moving_1", "epoch_1", "moving_2", "epoch_2")
 REPAIRS = ("repairing (0)", "repairing (1)", "repairing (2)")
+_CLOSED = tuple(f"closed to all but epoch_{epoch}" for epoch in range(3))
 #: What a plan knows of a table's history since it was made: nothing was committed; its own commits
 #: are there; a commit that is no ordinary write is there.
 FRESH, OURS, FOREIGN = 1, 2, 4
@@ -24,6 +26,8 @@ FRESH, OURS, FOREIGN = 1, 2, 4
 UNKNOWN = -1
 #: Steps between a job's look and the one at which it asks whether another plan came between.
 ASKING = {"add moving", "ask moving", "open", "ask open"}
+#: Commits of constraints whose transactions have begun: they fail if other constraints come first.
+BEGUN = {"add moving", "shut now", "widen", "open"}
 
 
 def alone(epoch: int) -> int:
@@ -41,9 +45,15 @@ def repairing(epoch: int) -> int:
     return 1 << len(NAMES) + epoch
 
 
+def closed(epoch: int) -> int:
+    """Return the bit of a moving constraint that admits one epoch's function alone."""
+    return 1 << len(NAMES + REPAIRS) + epoch
+
+
 def named(constraints: int) -> str:
     """Return the names of constraints, as stories tell them."""
-    return " and ".join(n for i, n in enumerate(NAMES + REPAIRS) if constraints >> i & 1) or "none"
+    bits = enumerate((*NAMES, *REPAIRS, *_CLOSED))
+    return " and ".join(n for i, n in bits if constraints >> i & 1) or "none"
 
 
 class Table(NamedTuple):
@@ -65,6 +75,7 @@ class Table(NamedTuple):
     undo : what the error names to RESTORE: the table before a window that came upon other rows
     stood : epochs (bits) under whose constraint alone it has stood
     movers : plans whose moving constraint stands, where its name tells the plan
+    closed : 1 more than the epoch whose function the moving constraint admits alone; 0: both
     last : plan that the newest commit of any plan names; 0: one that no job can meet any more
     back : times that rows were brought back
     """
@@ -83,6 +94,7 @@ class Table(NamedTuple):
     undo: tuple = ()
     stood: int = 1
     movers: tuple[int, ...] = ()
+    closed: int = 0
     last: int = 0
     back: int = 0
 
@@ -140,7 +152,8 @@ class Proc(NamedTuple):
     note : what it remembers else
     attempt : of its run at its plan; 0: not read yet
     other : whether another plan has committed since it looked, where it will ask
-    saw : constraints (bits) that it has seen, which must still stand when it drops some
+    saw : constraints (bits) that it has seen, which must still stand when it drops some; -1: others
+        have come since
     seen : of each table `until`, `count` and RESTOREs so far, as a window or a note has seen them
     runs : plan and attempt of each run that a repair settles
     found : constraints (bits) of each table when a repair decided
@@ -193,10 +206,17 @@ def stands(state: State, table: Table) -> int:
     return bits
 
 
+def rules(state: State, table: Table) -> int:
+    """Return the constraints (bits), and what the moving one is closed to: what writers meet."""
+    bits = stands(state, table)
+    return bits | closed(table.closed - 1) if table.closed else bits
+
+
 def admits(constraints: int, rows: Rows, functions: tuple[Function, ...]) -> bool:
     """Return whether every constraint admits all of these rows."""
     for epoch, function in enumerate(functions):
-        if constraints & (alone(epoch) | repairing(epoch)) and not placed(rows, function):
+        here = alone(epoch) | repairing(epoch) | closed(epoch)
+        if constraints & here and not placed(rows, function):
             return False
         if (
             epoch
@@ -217,12 +237,14 @@ def commit(state: State, at: int, table: Table, plan: int, ordinary: bool = True
     plan : that the commit names; 0: none
     ordinary : whether it leaves each row where the constraint wants it
     """
-    bits = table.constraints
+    before, bits = state.tables[at], table.constraints
     rest = bits & (bits - 1) == 0 and bits & 0b10101 and not table.movers
     table = table._replace(
         version=table.version + 1,
         stood=table.stood | bits if rest else table.stood,
         last=plan or table.last,
+        # Whose moving constraint it was that is dropped is not known. Open admits more.
+        closed=table.closed if set(before.movers) <= set(table.movers) else 0,
     )
     plans = list(state.plans)
     for i, one in enumerate(plans, 1):
@@ -242,4 +264,11 @@ def commit(state: State, at: int, table: Table, plan: int, ordinary: bool = True
             p._replace(other=1) if p.at in ASKING and p.table == at and p.plan != plan else p
             for p in procs
         )
+    changed = (before.constraints, before.movers, before.closed) != (
+        table.constraints,
+        table.movers,
+        table.closed,
+    )
+    if changed and any(p.at in BEGUN for p in procs):
+        procs = tuple(p._replace(saw=-1) if p.at in BEGUN and p.table == at else p for p in procs)
     return state._replace(tables=tables, plans=tuple(plans), procs=procs)

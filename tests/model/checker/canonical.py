@@ -6,6 +6,12 @@ from tests.model.state import Proc, Run, State, Table
 
 
 def in_order(state: State) -> State:
+    """Return the one state that stands for all that act alike: small versions, jobs in one order,
+    plans and attempts renumbered."""
+    return _renamed(small_versions(state))
+
+
+def small_versions(state: State) -> State:
     """Return the state with versions made small and jobs in one order: what differs in neither
     acts alike."""
     tables = []
@@ -26,7 +32,7 @@ def in_order(state: State) -> State:
         tables.append(table)
     if len(procs) > 1:
         procs = tuple(sorted(procs))
-    return _renamed(State(state.epochs, tuple(tables), state.runs, state.plans, procs, state.hands))
+    return State(state.epochs, tuple(tables), state.runs, state.plans, procs, state.hands)
 
 
 def _small(table: Table, t: int, procs: tuple[Proc, ...]) -> tuple[Table, tuple[Proc, ...]]:

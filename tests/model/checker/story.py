@@ -9,7 +9,7 @@ from tests.model.checker.canonical import in_order
 from tests.model.checker.explore import Edge, Explored, Finding, edges
 from tests.model.protocols.protocol import Scenario, Variant
 from tests.model.rows import KEYS, sums
-from tests.model.state import State, Table, named, stands
+from tests.model.state import State, Table, named, rules
 
 
 def story(variant: Variant, scenario: Scenario, found: Explored, finding: Finding) -> str:
@@ -50,8 +50,8 @@ def changes(before: State, after: State) -> Iterator[str]:
         yield f"published: epoch {after.epoch}"
     for t, (old, new) in enumerate(zip(before.tables, after.tables, strict=True)):
         name = f"table {t + 1}" if len(after.tables) > 1 else "the table"
-        if old.constraints != new.constraints or old.movers != new.movers:
-            yield f"{name} stands under {named(stands(after, new))}"
+        if rules(before, old) != rules(after, new) or old.movers != new.movers:
+            yield f"{name} stands under {named(rules(after, new))}"
         if old.rows != new.rows:
             yield f"{name} has {rows_of(new)}"
         found = sums(new.rows)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tests.model.protocols.protocol import Outcome, Scenario
 from tests.model.rows import LATE, LATE_ROW, PARTIAL, SHARED, Row
-from tests.model.state import NAMES, UNKNOWN, Proc, State, admits, alone, commit, stands
+from tests.model.state import NAMES, UNKNOWN, Proc, State, admits, alone, commit, rules, stands
 
 #: What may be done by hand.
 HANDS = (
@@ -18,11 +18,12 @@ HANDS = (
     "clone",
     "bootstrap",
     "overwrite",
+    "early",
 )
 
 
 #: Of these, those that change constraints or forget.
-LASTING = HANDS[2:]
+LASTING = HANDS[2:8]
 
 
 def by_hand(scenario: Scenario, state: State) -> Iterable[Outcome]:
@@ -44,7 +45,7 @@ def _looked(proc: Proc, t: int) -> bool:
 def _insert(scenario: Scenario, state: State, t: int, row: Row, text: str) -> Iterator[Outcome]:
     table = state.tables[t]
     rows = tuple(sorted((*table.rows, row)))
-    if admits(stands(state, table), (row,), scenario.functions):
+    if admits(rules(state, table), (row,), scenario.functions):
         truth = [*table.truth]
         truth[row[0]] += row[2]
         yield text, commit(state, t, table._replace(rows=rows, truth=tuple(truth)), 0)
@@ -63,6 +64,13 @@ def late(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
     for epoch in range(state.epoch + 1):
         row = (LATE, scenario.functions[epoch].whole, LATE_ROW)
         yield from _insert(scenario, state, t, row, f"a writer appends a late row by epoch {epoch}")
+
+
+def early(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
+    """Append a late row by the next epoch, whose function the writer has read in the plan."""
+    if state.epoch + 1 < len(scenario.functions):
+        row = (LATE, scenario.functions[state.epoch + 1].whole, LATE_ROW)
+        yield from _insert(scenario, state, t, row, "a writer appends a row by the next epoch")
 
 
 def restore(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
@@ -118,7 +126,7 @@ def clone(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
 def overwrite(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
     """Overwrite all rows by a backup's: no commit tells what they hold."""
     table, first = state.tables[t], scenario.table
-    if admits(stands(state, table), first.rows, scenario.functions):
+    if admits(rules(state, table), first.rows, scenario.functions):
         put = table._replace(rows=first.rows, truth=first.truth, held=0, until=UNKNOWN, undo=())
         put = put._replace(back=table.back + 1)
         yield "somebody overwrites the rows by a backup's", commit(state, t, put, 0, False)
@@ -137,7 +145,7 @@ def bootstrap(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
 DOES = dict(
     zip(
         HANDS,
-        (partial, late, restore, drop_moving, drop_epoch, clone, bootstrap, overwrite),
+        (partial, late, restore, drop_moving, drop_epoch, clone, bootstrap, overwrite, early),
         strict=True,
     )
 )

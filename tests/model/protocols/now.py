@@ -130,7 +130,7 @@ def sweep(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [("stops: migrate first", state)]
     if bits & alone(parent + 1):
         return verify_moved(scenario, state, proc)
-    return [("looks before sweeping", on(state, proc, "move"))]
+    return [("looks before sweeping", on(state, proc, "shut"))]
 
 
 def verify_moved(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:

@@ -1,6 +1,9 @@
 """Moving rows, since plans name their run
 (spark_jobs/evenkeel_spark/migration/table_migration.py): a constraint is added, then the
-world is looked at again; one is dropped only where the other stands, in that very commit."""
+world is looked at again; one is dropped only where the other stands, in that very commit. No row is
+scanned in the commit that adds one. So the moving constraint is closed to the function that is left
+before the last rows move, and rows are looked at before the epoch's constraint is added.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tests.model.protocols.attempts import ROLL_BACK, newest, verdict
 from tests.model.protocols.moves import ends, write
 from tests.model.protocols.protocol import Outcome, Scenario, Step, on, plan_of
 from tests.model.rows import joined, whole_moved
-from tests.model.state import FOREIGN, Proc, State, Table, admits, alone, commit, moving, stands
+from tests.model.state import FOREIGN, Proc, State, Table, admits, alone, commit, stands
 
 
 def owned(state: State, proc: Proc) -> bool:
@@ -73,20 +76,24 @@ def loosen(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [(why, state)]
     table = state.tables[proc.table]
     if not table.constraints & epochs(state, proc)[0]:
-        return [("looks: nothing to loosen", on(state, proc, "move"))]
+        if table.closed:
+            saw = stands(state, table)
+            return [("looks: the moving constraint is closed", on(state, proc, "widen", saw=saw))]
+        return [("looks: nothing to loosen", on(state, proc, _moves(proc)))]
     after = "close" if proc.plan in table.movers else "add moving"
-    return [("looks before loosening", on(state, proc, after, other=0))]
+    saw = 0 if proc.plan in table.movers else stands(state, table)
+    return [("looks before loosening", on(state, proc, after, other=0, saw=saw))]
 
 
 def add_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     table = state.tables[proc.table]
     if proc.plan in table.movers:
-        return [("finds its moving constraint", on(state, proc, "ask moving"))]
-    if not admits(moving(plan_of(state, proc).parent + 1), table.rows, scenario.functions):
-        return [("stops: rows stand where neither epoch puts them", state)]
+        return [("finds its moving constraint", on(state, proc, "ask moving", saw=0))]
+    if stands(state, table) != proc.saw:
+        return [("finds other constraints than it saw", on(state, proc, "loosen", saw=0))]
     added = table._replace(movers=tuple(sorted((*table.movers, proc.plan))))
     state = commit(state, proc.table, added, proc.plan)
-    return [("adds its moving constraint", on(state, proc, "ask moving"))]
+    return [("adds its moving constraint", on(state, proc, "ask moving", saw=0))]
 
 
 def ask_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -134,7 +141,39 @@ def close(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
             return [("stops: its moving constraint is gone", state)]
         left = table._replace(constraints=table.constraints & ~bit)
         state = commit(state, proc.table, left, proc.plan)
-    return [("drops the constraint of the epoch it leaves", on(state, proc, "move"))]
+    return [("drops the constraint of the epoch it leaves", on(state, proc, _moves(proc)))]
+
+
+def _moves(proc: Proc) -> str:
+    """The step at which rows begin to move: migrate leaves the table open meanwhile."""
+    return "shut" if proc.job == "roll_back" else "move"
+
+
+def _led(state: State, proc: Proc) -> int:
+    """The epoch that is led to."""
+    return plan_of(state, proc).parent + (proc.job != "roll_back")
+
+
+def shut(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+    """Look, and begin to close the moving constraint to the function that is left."""
+    if (why := fenced(state, proc)) is not None:
+        return [(why, state)]
+    table = state.tables[proc.table]
+    if table.constraints & epochs(state, proc)[1]:
+        return [("looks: the epoch's constraint stands", on(state, proc, "move"))]
+    if table.closed == _led(state, proc) + 1:
+        return [("looks: the moving constraint is closed", on(state, proc, "move"))]
+    return [("looks before closing", on(state, proc, "shut now", saw=stands(state, table)))]
+
+
+def shut_now(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+    table = state.tables[proc.table]
+    if stands(state, table) != proc.saw or proc.plan not in table.movers:
+        return [("finds other constraints than it saw", on(state, proc, "shut", saw=0))]
+    left = table._replace(closed=_led(state, proc) + 1)
+    state = commit(state, proc.table, left, proc.plan)
+    text = "closes the moving constraint to the epoch it leaves"
+    return [(text, on(state, proc, "move", saw=0))]
 
 
 def move(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -142,11 +181,35 @@ def move(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if (why := fenced(state, proc)) is not None:
         return [(why, state)]
     table, (left, led) = state.tables[proc.table], ends(scenario, state, proc)
+    others = list(_holding(state, proc))
     if whole_moved(table.rows, left, led) is not None:
-        return [("looks: whole keys are to move", on(state, proc, "update", held=table.version))]
+        text, after = "looks: whole keys are to move", "update"
+        return [(text, on(state, proc, after, held=table.version)), *others]
     if joined(table.rows, led, True) is not None:
-        return [("looks: partial rows are to join", on(state, proc, "merge", held=table.version))]
-    return [("looks: no row is left to move", on(state, proc, "moved"))]
+        text, after = "looks: partial rows are to join", "merge"
+        return [(text, on(state, proc, after, held=table.version)), *others]
+    return [("looks: no row is left to move", on(state, proc, "moved")), *others]
+
+
+def _holding(state: State, proc: Proc) -> Iterable[Outcome]:
+    """Hold other writers off while a statement runs that has lost; migrate then lets them go on."""
+    table = state.tables[proc.table]
+    if proc.plan not in table.movers or table.constraints & epochs(state, proc)[1]:
+        return
+    saw = stands(state, table)
+    if table.closed == _led(state, proc) + 1 and proc.job == "migrate":
+        yield "lets other writers go on", on(state, proc, "widen", saw=saw)
+    elif table.closed != _led(state, proc) + 1:
+        yield "holds other writers off", on(state, proc, "shut now", saw=saw)
+
+
+def widen(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+    """Let the moving constraint admit both functions again."""
+    table = state.tables[proc.table]
+    if stands(state, table) != proc.saw or proc.plan not in table.movers:
+        return [("finds other constraints than it saw", on(state, proc, "loosen", saw=0))]
+    state = commit(state, proc.table, table._replace(closed=0), proc.plan)
+    return [("lets the table admit both epochs", on(state, proc, _moves(proc), saw=0))]
 
 
 def update(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -164,7 +227,12 @@ def tighten(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [(why, state)]
     table, bit = state.tables[proc.table], epochs(state, proc)[1]
     if not table.constraints & bit:
-        return [("looks before sealing", on(state, proc, "open", other=0))]
+        if table.closed != _led(state, proc) + 1:
+            return [("looks: the moving constraint is not closed", on(state, proc, "shut"))]
+        if not admits(bit, table.rows, scenario.functions):
+            return [("looks: rows came before it was closed", on(state, proc, "move"))]
+        saw = stands(state, table)
+        return [("looks: all rows are in place", on(state, proc, "open", other=0, saw=saw))]
     after = "drop moving" if proc.plan in table.movers else "sealed"
     return [("looks: the epoch's constraint stands", on(state, proc, after))]
 
@@ -172,11 +240,12 @@ def tighten(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 def open_(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     table, bit = state.tables[proc.table], epochs(state, proc)[1]
     if not table.constraints & bit:
-        if not admits(bit, table.rows, scenario.functions):
-            return [("finds rows that came meanwhile", on(state, proc, "move", other=0))]
+        if stands(state, table) != proc.saw:
+            text = "finds other constraints than it saw"
+            return [(text, on(state, proc, "tighten", other=0, saw=0))]
         added = table._replace(constraints=table.constraints | bit)
         state = commit(state, proc.table, added, proc.plan)
-    return [("adds the constraint of the epoch it leads to", on(state, proc, "ask open"))]
+    return [("adds the constraint of the epoch it leads to", on(state, proc, "ask open", saw=0))]
 
 
 def drop_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -195,6 +264,9 @@ MOVES: dict[str, Step] = {
     "ask moving": ask_moving,
     "undo moving": undo_moving,
     "close": close,
+    "shut": shut,
+    "shut now": shut_now,
+    "widen": widen,
     "move": move,
     "update": update,
     "merge": merge,

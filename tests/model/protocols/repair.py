@@ -22,6 +22,7 @@ from tests.model.state import (
     alone,
     commit,
     repairing,
+    rules,
     stands,
 )
 
@@ -264,7 +265,7 @@ def _write(
     if rows is None:
         return [("finds nothing to move any more", on(state, proc, "place"))]
     written = tuple(row for row in rows if row not in table.rows)
-    if not admits(stands(state, table), written, scenario.functions):
+    if not admits(rules(state, table), written, scenario.functions):
         return [("stops: a constraint refuses its rows", state)]
     state = commit(state, proc.table, table._replace(rows=rows), 0, False)
     return [(text, on(state, proc, "place"))]

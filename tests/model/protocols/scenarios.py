@@ -137,6 +137,8 @@ MORE = {
     "windows and partial rows": OVERLAPPING._replace(hands=("partial",)),
     "late": JOINING._replace(hands=("late",)),
     "late and partial": JOINING._replace(hands=("late", "partial")),
+    "early": JOINING._replace(hands=("early",)),
+    "early and late": JOINING._replace(hands=("early", "late")),
     "two tables": JOINING._replace(tables=2),
     "RESTORE and a window": JOINING._replace(
         hands=("restore",), jobs=(*JOINING.jobs, "window", "undo")

@@ -145,6 +145,7 @@ def _contents(table: Table) -> tuple:
     return (
         table.constraints,
         table.movers,
+        table.closed,
         table.rows,
         table.truth,
         table.held,
@@ -186,9 +187,11 @@ def undo(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     table = state.tables[proc.table]
     if not table.undo or table.until != UNKNOWN:
         return [("finds nothing to restore", state)]
-    constraints, movers, rows, truth, held, until, began, before = table.undo
-    put = table._replace(constraints=constraints, movers=movers, rows=rows, truth=truth)
-    put = put._replace(held=held, until=until, began=began, undo=before, back=table.back + 1)
+    constraints, movers, shut, rows, truth, held, until, began, before = table.undo
+    put = table._replace(constraints=constraints, movers=movers, closed=shut, rows=rows)
+    put = put._replace(
+        truth=truth, held=held, until=until, began=began, undo=before, back=table.back + 1
+    )
     return [("restores the version before", commit(state, proc.table, put, 0, False))]
 
 
