@@ -27,6 +27,7 @@ Point = Callable[[str], None]
 #: Modules whose named steps (`fence.crash_point`) are points, too.
 NAMED = (
     "migration.migrate",
+    "migration.locks.table_lock",
     "migration.table_migration",
     "migration.verify",
     "migration.publish",

@@ -98,6 +98,7 @@ def meanwhile(
         for module in (
             "migrate",
             "table_migration",
+            "locks.table_lock",
             "verify",
             "publish",
             "roll_back",

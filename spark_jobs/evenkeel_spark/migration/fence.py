@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
+from evenkeel_spark.migration.locks.rules import moving_rules
 from evenkeel_spark.runtime.command import about
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_ours
@@ -74,12 +75,12 @@ class Migration:
         return constraints.epoch_name(self.after.epoch)
 
     @cached_property
-    def rules(self) -> dict[str, str]:
-        """The CHECK expressions of the three constraints, by name."""
+    def rules(self) -> dict[str, list[str]]:
+        """The CHECK expressions that the three constraints may have, by name; first as added."""
         return {
-            self.old: constraints.rule(self.before),
-            self.moving: constraints.rule(self.before, self.after),
-            self.new: constraints.rule(self.after),
+            self.old: [constraints.rule(self.before)],
+            self.moving: moving_rules(self.before, self.after),
+            self.new: [constraints.rule(self.after)],
         }
 
     def path(self, name: str) -> str:
@@ -170,8 +171,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
         n: sql for n, sql in constraints.of(spark, path).items() if n.startswith(constraints.OURS)
     }
     for constraint, sql in found.items():
-        rule = migration.rules.get(constraint)
-        if rule is None or not constraints.same_sql(rule, sql):
+        if not any(constraints.same_sql(rule, sql) for rule in migration.rules.get(constraint, [])):
             raise FenceError(
                 f"stands under constraint {constraint}, which is not this plan's "
                 f"(epoch {migration.before.epoch} to {migration.after.epoch})",

@@ -42,8 +42,8 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
     Raises
     ------
     FenceError : a table has none of our constraints, or one of this plan's with another expression.
-        Or its history does not tell whose its constraint is. Or writers that use the new epoch's
-        function do not stop. Or the run was about to publish, and a table is not sealed any more
+        Or its history does not tell whose its constraint is. Or rows are where neither epoch puts
+        them. Or the run was about to publish, and a table is not sealed any more
     """
     if decided(migration):
         return {}
@@ -108,14 +108,16 @@ def _roll_back_table(
     undo.open_constraint()
     rows = 0
     for _ in range(SWEEPS):
-        rows += undo.move()
+        undo.close()
+        rows += undo.move(closed=True)
         crash_point("moved back")
         if undo.seal():
             return rows
     raise FenceError(
-        f"rows still arrive by epoch {migration.after.epoch}'s function after {SWEEPS} sweeps",
+        f"has rows that epoch {migration.before.epoch} does not admit, and no statement of ours "
+        "moves them",
         undo.where,
-        "Pause the writers that use it, then roll back again",
+        constraints.mend(migration.table.spec.table),
     )
 
 

@@ -24,7 +24,7 @@ from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
 from evenkeel_spark.migration.table_migration import SWEEPS
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.checksums import (
     changed_values,
     channel_contents,
@@ -175,7 +175,7 @@ def channel_counts(
 
 
 def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
-    """Sweep, measure, run the gate, and seal.
+    """Close the tables to the epoch before, sweep, measure, run the gate, and seal.
 
     Returns
     -------
@@ -184,8 +184,7 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
     Raises
     ------
     GateError : names every expectation that fails; the tables stay unsealed
-    FenceError : something has changed since the plan, or writers that use the old epoch's
-        function do not stop
+    FenceError : something has changed since the plan, or rows are where neither epoch puts them
     """
     names = list(migration.table.spec.state)
     if published(migration):
@@ -196,27 +195,27 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
     # Rows that a sweep moves count in the budget, too.
     throttle = Throttle(spark, migration)
     migrations = {name: forward_migration(spark, migration, name, STEP, throttle) for name in names}
-    moved = _migrated_versions(migration)
     for _ in range(SWEEPS):
         for name, one in migrations.items():
-            version, stands = fence(spark, migration, name)
+            _, stands = fence(spark, migration, name)
             if migration.old in stands:
                 raise FenceError(
                     f"still stands under {migration.old}", one.where, "Migrate it first"
                 )
-            if migration.new not in stands and version != moved.get(name):
-                one.move()
+            if migration.new not in stands:
+                one.close()
+                one.move(closed=True)
         check_gate(spark, migration)
         crash_point("measured")
         sealed = [one.seal() for one in migrations.values()]
         if all(sealed):
             break
-        say("rows of another epoch came meanwhile: sweeping them")
+        say("a table was changed meanwhile: sweeping again")
     else:
         raise FenceError(
-            f"rows still arrive by another epoch's function after {SWEEPS} sweeps",
+            f"has rows that epoch {migration.after.epoch} does not admit, after {SWEEPS} sweeps",
             migration.run.url,
-            f"Pause the writers that do not use epoch {migration.after.epoch}, then verify again",
+            constraints.mend(migration.table.spec.table),
         )
     record = VerifyRecord(
         digest=migration.plan.digest,
@@ -226,18 +225,6 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
     )
     migration.run.verify.write(record)
     return record
-
-
-def _migrated_versions(migration: Migration) -> dict[str, int]:
-    """Return the version of each state table at which migrate had moved every row.
-
-    While a table is at that version, there is nothing to sweep. If no row of a table had to move,
-    there is no commit that records such a version.
-    """
-    record = migration.run.migration.find()
-    if record is None or record.digest != migration.plan.digest:
-        return {}
-    return {n: t.after for n, t in record.tables.items() if t.commits}
 
 
 def check_gate(spark: SparkSession, migration: Migration) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import delta.exceptions
 import numpy as np
@@ -23,11 +21,9 @@ from evenkeel_spark.migration import fence
 from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import check_budget, migrate
 from evenkeel_spark.migration.move_predicate import moved_sql, slot_ranges
-from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING, retry_on_conflict
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.commits import WriteResult
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from tests.support.placed import (
@@ -381,45 +377,6 @@ def test_lost_races_are_tried_again_and_then_told(
     hasty.conf.set(PATIENCE_SETTING, "0")
     with pytest.raises(FenceError, match=f"were first 1 times in .* raise {PATIENCE_SETTING}"):
         retry_on_conflict(hasty, lambda: lose(9), "visits")
-
-
-def test_another_writer_during_the_update_is_survived(
-    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Appends by another thread while rows move: Delta lets one of the two win each time; in
-    the end every row that was committed is there, and placed."""
-    migration = planned(spark, home)
-    # A session of its own: ours lends its conf (transaction id, metadata) to whoever writes in it.
-    other = spark.newSession()
-    started, added = threading.Event(), set()
-
-    def write() -> None:
-        started.wait()
-        for n in range(4):
-            batch = {f"w{n}-{i}": i for i in range(20)}
-            with contextlib.suppress(*commits.CONFLICTS):
-                append(other, home, migration.before, batch)
-                added.update(batch)
-
-    really = TableMigration._write
-
-    def tell_then_write(*given: Any) -> WriteResult:
-        started.set()
-        return really(*given)
-
-    monkeypatch.setattr(TableMigration, "_write", tell_then_write)
-    monkeypatch.setattr("evenkeel_spark.migration.table_migration.SWEEPS", 20)
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        migrate(spark, migration)
-    finally:
-        started.set()
-        writer.join()
-    migrate(spark, migration)
-    assert added
-    assert_placed(spark, home, migration)
-    assert added <= set(home.rows(spark))
 
 
 def test_conditions_name_what_need_not_be_read() -> None:

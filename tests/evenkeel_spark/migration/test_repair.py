@@ -183,7 +183,7 @@ def test_a_repair_that_slept_leaves_what_came_since(
     def begun() -> None:
         repair(spark, home.table)
         new = planned(spark, home, "r2", function)
-        constraints.add(spark, home.path(), new.moving, new.rules[new.moving])
+        constraints.add(spark, home.path(), new.moving, new.rules[new.moving][0])
 
     with meanwhile("repaired", begun, monkeypatch), pytest.raises(FenceError, match="evenkeel rep"):
         repair(spark, home.table)

@@ -154,7 +154,8 @@ def test_what_was_written_since_is_kept(
     spark.sql(f"UPDATE {name} SET visits = 777 WHERE key = 'k5'")
     spark.sql(f"DELETE FROM {name} WHERE key = 'old7'")
     late = {f"late{i}": i for i in range(100)}
-    with meanwhile("moved back", lambda: append(spark, home, migration.after, late), monkeypatch):
+    # The last moment: from here on the table is closed to the next epoch's rows.
+    with meanwhile("loosened", lambda: append(spark, home, migration.after, late), monkeypatch):
         roll_back(spark, migration)
     assert_back(spark, home, migration)
     rows = home.rows(spark)

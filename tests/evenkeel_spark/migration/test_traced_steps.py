@@ -10,10 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, newest_attempt, read_rolled_back
+from evenkeel_spark.migration import table_migration
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.placement import REPAIRING
+from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints, state
 from tests.chaos.points import watched
 from tests.model.protocols.now import NOW
@@ -27,8 +31,17 @@ pytestmark = pytest.mark.spark
 
 #: A whole key moves, as in the plans of `planned`.
 MOVING: Scenario = SPLITTING._replace(functions=(LONE, Function(1, (0,))))
+
+
+def verify_and_publish(spark: SparkSession, migration: Migration) -> None:
+    verify(spark, migration)
+    publish(spark, migration)
+
+
 JOBS = {
     "migrate": migrate,
+    "verify": verify_and_publish,
+    "roll_back": roll_back,
     "repair": lambda spark, migration: repair(spark, migration.table),
 }
 _VERDICTS = {None: 0, PUBLISH: 1, ROLL_BACK: 2}
@@ -60,7 +73,7 @@ class World:
         return Seen(
             self.home.table.registry.numbers()[-1],
             tuple(sorted(known[n] for n in stands if n in known)),
-            (0, 1) if self.migration.moving in stands else (),
+            self._moving(),
             REPAIRING in stands,
             tuple(
                 e
@@ -72,6 +85,15 @@ class World:
             0 if back is None else 1 + back.done,
             run.exists("verify.json"),
         )
+
+    def _moving(self) -> tuple[int, ...]:
+        """Return the epochs whose function the plan's moving constraint admits."""
+        there = constraints.of(self.spark, self.home.path()).get(self.migration.moving)
+        if there is None:
+            return ()
+        same = [constraints.same_sql(there, r) for r in self.migration.rules[self.migration.moving]]
+        # Open; closed to all but one; held while rows move to one.
+        return dict(zip(same, ((0, 1), (0,), (1,), (1,), (0,)), strict=True))[True]
 
     def run(self, job: str) -> None:
         """Run a job, and look at each point that it passes."""
@@ -88,6 +110,44 @@ def test_migrate_does_what_the_model_allows(
     # The moving constraint, epoch 0's drop, the rows.
     assert world.trace.changes == 3
     assert world.trace.now == Seen(0, (), (0, 1), False, (1,), 1, 0, 0, False)
+
+
+def test_verify_does_what_the_model_allows(
+    spark: SparkSession, home: Placed, tmp_path: Path
+) -> None:
+    world = World(spark, copied(home, tmp_path))
+    world.run("migrate")
+    before = world.trace.changes
+    world.run("verify")
+    # Closed; epoch 1's constraint, moving's drop; verify.json, verdict, epoch.
+    assert world.trace.changes - before == 6
+    assert world.trace.now == Seen(1, (1,), (), False, (1,), 1, 1, 0, True)
+
+
+def test_roll_back_does_what_the_model_allows(
+    spark: SparkSession, home: Placed, tmp_path: Path
+) -> None:
+    world = World(spark, copied(home, tmp_path))
+    world.run("migrate")
+    before = world.trace.changes
+    world.run("roll_back")
+    # Verdict and mark; closed, the rows, epoch 0's constraint, moving's drop; mark.
+    assert world.trace.changes - before == 7
+    assert world.trace.now == Seen(0, (0,), (), False, (0,), 1, 2, 2, False)
+
+
+@pytest.mark.parametrize("job", ["migrate", "roll_back"])
+def test_holding_other_writers_off_is_what_the_model_allows(
+    spark: SparkSession, home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    monkeypatch.setattr(table_migration, "LOSSES", 0)
+    world = World(spark, copied(home, tmp_path))
+    world.run("migrate")
+    # As without holding, and before and after the rows move.
+    assert world.trace.changes == 5
+    if job == "roll_back":
+        world.run(job)
+        assert world.trace.now == Seen(0, (0,), (), False, (0,), 1, 2, 2, False)
 
 
 def test_repair_does_what_the_model_allows(

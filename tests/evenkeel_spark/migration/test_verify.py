@@ -16,7 +16,6 @@ from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate, table_record
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.verify import commit_spans, measure_table, verify
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.checksums import (
@@ -26,6 +25,7 @@ from evenkeel_spark.tables.delta.checksums import (
     text_sql,
     total_content,
 )
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError, GateError
 from partitioning.function.hashing import slot_of
 from tests.support.placed import (
@@ -92,18 +92,26 @@ def test_seals_what_passes_and_the_epoch_can_be_published(
     append(spark, home, migration.after, {f"late{i}": i for i in range(50)})
 
 
-def test_where_nobody_wrote_since_migrate_nothing_is_swept(
+def test_rows_by_the_epoch_before_are_refused_once_the_last_are_swept(
     spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    swept: list[str] = []
-    monkeypatch.setattr(TableMigration, "move", lambda self: swept.append(self.name))
+    append(spark, home, migration.before, {f"early{i}": i for i in range(50)})
     with crashing_at("measured", monkeypatch):
         verify(spark, migration)
-    assert swept == []
-    append(spark, home, migration.after, {"late": 1})
-    with crashing_at("measured", monkeypatch):
-        verify(spark, migration)
-    assert swept == ["visits"]
+    assert home.constraints(spark) == {migration.moving}
+    with pytest.raises(SPARK_ERRORS, match=migration.moving):
+        append(spark, home, migration.before, {f"late{i}": i for i in range(50)})
+    append(spark, home, migration.after, {f"late{i}": i for i in range(50)})
+    # roll_back lets the epoch before write again, and refuses the next one's rows.
+    with crashing_at("closed", monkeypatch):
+        roll_back(spark, migration)
+    append(spark, home, migration.before, {f"back{i}": i for i in range(50)})
+    with pytest.raises(SPARK_ERRORS, match=migration.moving):
+        append(spark, home, migration.after, {f"new{i}": i for i in range(50)})
+    assert roll_back(spark, migration)["visits"] > 0
+    rows = home.rows(spark)
+    assert len(rows) == KEYS + 150
+    assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
 
 
 @pytest.mark.slow
@@ -141,17 +149,15 @@ def test_a_crash_anywhere_is_made_good_by_a_second_run(
 
 
 @pytest.mark.slow
-def test_rows_of_the_old_epoch_are_swept_before_and_while_sealing(
-    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+def test_rows_of_the_old_epoch_are_swept_before_sealing(
+    spark: SparkSession, home: Placed, migration: Migration
 ) -> None:
     append(spark, home, migration.before, {f"early{i}": i for i in range(100)})
-    late = {f"late{i}": i for i in range(100)}
-    with meanwhile("measured", lambda: append(spark, home, migration.before, late), monkeypatch):
-        verify(spark, migration)
+    verify(spark, migration)
     assert_sealed(spark, home, migration)
-    assert len(home.rows(spark)) == KEYS + 200
-    # The move, and a sweep each for what came early and late.
-    assert len(read_json(migration.run, "migration.json")["tables"]["visits"]["commits"]) == 3
+    assert len(home.rows(spark)) == KEYS + 100
+    # The move, and a sweep.
+    assert len(read_json(migration.run, "migration.json")["tables"]["visits"]["commits"]) == 2
     assert read_json(migration.run, "gate_tables.json")["success"]
 
 

@@ -1,0 +1,42 @@
+"""CHECK expressions of the moving constraint: open, closed to one function, or held."""
+
+from __future__ import annotations
+
+from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes
+from partitioning.function.sql import check_sql
+from partitioning.moves.partial_rows import shared_keys
+
+
+def moving_rules(before: PartitioningFunction, after: PartitioningFunction) -> list[str]:
+    """List the expressions that the moving constraint of a plan may have.
+
+    It admits both functions, or one alone once it is closed to the other, or only what a move
+    writes while that holds other writers off.
+    """
+    shared = shared_keys(before, after)
+    return [
+        constraints.rule(before, after),
+        constraints.rule(before),
+        constraints.rule(after),
+        held_rule(before, after, shared),
+        held_rule(after, before, shared),
+    ]
+
+
+def held_rule(source: PartitioningFunction, target: PartitioningFunction, shared: Hashes) -> str:
+    """Write the CHECK expression that admits what a move from one function to another writes.
+
+    These are rows of whole keys away from where the source puts them, and rows of shared keys. So
+    it refuses every other writer's rows of keys that do not move, and those routed by the source.
+
+    Parameters
+    ----------
+    shared : int64 (K,), keys that either function splits
+    """
+    moved = f"{state.CHANNEL} <> {check_sql(source.unsplit, state.SLOT)}"
+    if len(shared):
+        moved = f"({moved} OR {of_keys_sql(target, shared)})"
+    return f"{constraints.rule(target)} AND {moved}"
