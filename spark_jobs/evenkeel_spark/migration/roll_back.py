@@ -105,6 +105,7 @@ def _roll_back_table(
         return 0
     existing_constraints(spark, migration, name)
     undo = replace(undo, stops=stops())
+    undo.check_merges()
     undo.open_constraint()
     rows = 0
     for _ in range(SWEEPS):

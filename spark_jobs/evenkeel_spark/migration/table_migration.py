@@ -96,6 +96,19 @@ class TableMigration(TableLock):
                 say(f"{self.name}: rows still come by epoch {self.source.epoch}'s function")
         return total
 
+    def check_merges(self) -> None:
+        """Refuse partial rows that a MERGE would lose values of. Write nothing.
+
+        Raises
+        ------
+        InputError : names the column, and how to continue
+        """
+        for left, statement in self.writes():
+            if statement.startswith("MERGE"):
+                unmerged_columns(self.spark, self.migration.table.spec, self.name)
+                if not self.spark.sql(left).isEmpty():
+                    check_nothing_lost(self.spark, self.migration.table.spec, self.name)
+
     def writes(self) -> list[tuple[str, str]]:
         """List the queries for the rows left to move, each with the statement that moves them.
 

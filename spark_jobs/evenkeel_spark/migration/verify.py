@@ -203,6 +203,7 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
                     f"still stands under {migration.old}", one.where, "Migrate it first"
                 )
             if migration.new not in stands:
+                one.check_merges()
                 one.close()
                 one.move(closed=True)
         check_gate(spark, migration)
