@@ -16,6 +16,8 @@ from pyspark.sql import Row
 FIRST = date(2013, 1, 1)
 #: Days that state is bootstrapped from, and the window that plans learn from.
 WINDOW = 7
+#: Days of input that stay; those of a backup and of windows that are applied again are among them.
+INPUT_DAYS = 30
 KEYS, EVENTS = 120, 400
 #: Days that versions and files of old runs stay.
 KEEP = 10

@@ -13,7 +13,8 @@ import traceback
 from pathlib import Path
 
 from evenkeel_spark.runtime.session import session
-from tests.soak.life import Different, Life
+from tests.soak.life import Life
+from tests.soak.year import Different
 
 _SETTINGS = {
     "spark.master": "local[2]",
@@ -32,7 +33,7 @@ def main() -> None:
     for line in sys.stdin:
         folder, seed, day, last, undo = json.loads(line)
         try:
-            answer = Life(Path(folder), seed, spark, last).play(day, undo)
+            answer = Life(Path(folder), seed, spark, last=last).play(day, undo)
         except Different as different:
             answer = {"different": str(different)}
         except Exception:

@@ -1,0 +1,125 @@
+"""What happens to a table beside its runs: a late writer, RESTORE, maintain, backup, disaster."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql import functions as F
+
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.maintain import maintain
+from evenkeel_spark.tables.delta import constraints, state
+from partitioning.errors import EvenkeelError
+from partitioning.function.hashing import key_hash
+from tests.chaos.home import STATEMENTS
+from tests.soak import calendar, size
+from tests.soak.stream import INPUT_DAYS, WINDOW, content, difference, the_day, truth
+from tests.soak.year import Different, Year
+
+
+@dataclass(frozen=True)
+class Accidents:
+    """Accidents and chores of the year's table."""
+
+    year: Year
+
+    def late_writer(self) -> None:
+        """A writer that still routes by an earlier epoch: where a key has moved it is refused."""
+        table = self.year.world.table
+        numbers = table.registry.numbers()
+        if len(numbers) < 2:
+            return
+        before, now = table.epoch(numbers[-2]).function, table.epoch().function
+        path = table.spec.state["totals"].path
+        rows = self.year.spark.read.format("delta").load(path).collect()
+        hashes = key_hash([[row["dest"] for row in rows]], [c.type for c in now.key])
+        old, new = before.lookup_hashes(hashes), now.lookup_hashes(hashes)
+        moved = (
+            (old != new) & ~np.isin(hashes, now.split.keys) & ~np.isin(hashes, before.split.keys)
+        )
+        for at in np.flatnonzero(moved)[:1]:
+            key = rows[at]["dest"]
+            late = (
+                self.year.spark.read.format("delta")
+                .load(path)
+                .where(F.col("dest") == key)
+                .withColumn(state.CHANNEL, F.lit(int(old[at])).cast("int"))
+            )
+            try:
+                late.write.format("delta").mode("append").save(path)
+            except STATEMENTS as error:
+                if constraints.OURS not in str(error):
+                    raise
+            else:
+                raise Different(f"{key} got in at channel {old[at]}; it lives on {new[at]}")
+
+    def restore(self, day: int) -> None:
+        """RESTORE one state table, or both, to before the window of some days ago."""
+        table, back = self.year.world.table, self.year.draw(day, "days back").randint(1, 3)
+        names = list(table.spec.state)[: 1 + day % 2]
+        for name in names:
+            path = table.spec.state[name].path
+            to = self._version_before(path, day + 1 - back, table.epoch().tables[name].version)
+            if to is not None:
+                self.year.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {to}")
+
+    def _version_before(self, path: str, day: int, epoch: int) -> int | None:
+        """The version just before the window of that day, if the epoch in force is as old."""
+        history = self.year.spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+        for entry in history:
+            meta = json.loads(entry["userMetadata"] or "{}")
+            if meta.get("step") == "apply_window" and meta.get("start") == f"{the_day(day)}":
+                before = int(entry["version"]) - 1
+                return before if before >= epoch else None
+        return None
+
+    def windows_again(self, day: int) -> None:
+        """Apply what may be missing: a window that is in is passed over."""
+        for earlier in range(max(WINDOW, day - INPUT_DAYS + 2), day + 1):
+            try:
+                self.apply(earlier)
+            except EvenkeelError as error:
+                # It is in, with later ones.
+                if "would count events twice" not in str(error):
+                    raise
+
+    def apply(self, day: int) -> None:
+        apply_window(self.year.spark, self.year.world.table, the_day(day), the_day(day + 1))
+
+    def maintain(self) -> None:
+        """Compact, and remove what is older than `keep` days of the year's own clock."""
+        calendar.date_files(self.year.world.folder)
+        maintain(self.year.spark, self.year.world.table)
+        wrong = size.above(self.year.world)
+        if wrong is not None:
+            raise Different(wrong)
+
+    def backup(self) -> None:
+        """Copy state and registry while nobody writes."""
+        kept, unfinished = self.year.folder / "backup", self.year.folder / "backup.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(self.year.world.folder, unfinished)
+        shutil.rmtree(kept, ignore_errors=True)
+        unfinished.rename(kept)
+
+    def disaster(self) -> None:
+        """State and registry are lost; the backup of up to ten days ago takes their place."""
+        kept = self.year.folder / "backup"
+        if not kept.exists():
+            return
+        for part in ("state", "registry"):
+            shutil.rmtree(self.year.world.folder / part, ignore_errors=True)
+            shutil.copytree(kept / part, self.year.world.folder / part)
+        self.year.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+    def compare(self, day: int) -> None:
+        """Hold every state table against pandas."""
+        wanted = truth(self.year.seed, day + 1)
+        for name, part in self.year.world.table.spec.state.items():
+            rows = self.year.spark.read.format("delta").load(part.path).collect()
+            found = difference(content(rows), wanted[name])
+            if found is not None:
+                raise Different(f"day {day}, {name}: {found}")
