@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.model.checker.canonical import small_versions
 from tests.model.protocols.protocol import Scenario, Variant
-from tests.model.protocols.repair import REPAIRING
+from tests.model.protocols.repair.tables import REPAIRING
 from tests.model.rows import placed
 from tests.model.state import State, Table, alone
 

@@ -33,7 +33,6 @@ TO_SPLIT = {
     "tests/evenkeel_spark/migration/test_roll_back.py",
     "tests/evenkeel_spark/migration/test_split_state.py",
     "tests/evenkeel_spark/migration/test_verify.py",
-    "tests/model/protocols/repair.py",
 }
 #: Texts that people write. Each client of another language is one file, so that it can be copied.
 WRITTEN = {".css", ".html", ".j2", ".js", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
