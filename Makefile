@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel docs image clean distclean
+.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -90,6 +90,9 @@ wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another
 	@rm -rf dist build
 	@.venv/bin/pip wheel -q --no-deps --no-build-isolation -w dist .
 	@ls dist/evenkeel-$(or $(ARGS),*)-py3-none-any.whl
+
+reference: setup ## write the pages of docs/reference that come from code
+	@$(IN_ENV) exec $(PY) -m setup.docs.reference
 
 docs: ## pack the README, the changelog and docs/ into dist (ARGS=0.1.0 names the archive)
 	@mkdir -p dist

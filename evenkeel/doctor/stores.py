@@ -19,7 +19,8 @@ from partitioning.errors import EvenkeelError
 _DEPTH = 8
 #: Errors that a place gives: of its store, of its address, or for want of its client.
 _FAULTS = (EvenkeelError, ImportError, ValueError)
-#: Spark setting: only one driver ever writes to these tables, so their log needs no lock.
+#: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
+#: log store is asked for.
 ONE_DRIVER = "spark.evenkeel.oneDriver"
 
 

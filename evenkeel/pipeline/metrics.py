@@ -12,11 +12,11 @@ from evenkeel.runs.record import RunParts, read_run
 def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the labels (table, run, epoch, plan), and the numbers that the run has so far.
 
-    imbalance_before, imbalance_after, floor : predicted by the plan
+    imbalance_before, imbalance_after, floor : predicted by the plan; 1 is perfect
     bytes_planned : bytes of state that the plan moves
-    rows_moved, bytes_moved : by the commits, at the weight that the plan gave a row
+    rows_moved, bytes_moved : moved by the commits, at the weight that the plan gave a row
     bytes_written : bytes of files that the commits wrote, with their footers
-    seconds_learn, seconds_migrate_TABLE : taken
+    seconds_learn, seconds_migrate_TABLE : time of learning, and of moving each state table
     gate_failures : expectations that failed, of either gate
     rolled_back, published : 1 or 0
     """

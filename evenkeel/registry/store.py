@@ -34,7 +34,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError)
 _STAMPED = ("size", "mtime", "ino", "ETag", "etag", "LastModified", "last_modified", "created")
 
 #: Advice for a file of the registry that is torn or was edited.
-RESTORE = "Restore the file from a backup; a run's files come anew with a new run"
+RESTORE = "Restore the file from a backup; a new run makes its files again"
 
 
 def parsed_json(data: bytes, where: str) -> Any:

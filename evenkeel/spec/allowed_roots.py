@@ -10,6 +10,7 @@ from pathlib import Path
 
 from partitioning.errors import InputError
 
+#: Places that paths of specs may be in, separated by commas. Default: anywhere.
 ROOTS_VARIABLE = "EVENKEEL_ROOTS"
 #: Hadoop's glob characters, and the patterns that cannot be resolved here.
 _PATTERN = re.compile(r"[*?\[\]]")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evenkeel.spec import allowed_roots, custom_merges
-from evenkeel.spec.loading import load_spec
+from evenkeel.spec.loading import TABLES_VARIABLE, load_spec
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
 
@@ -37,7 +37,7 @@ def named_folder(configured: str | None) -> Path | None:
     ----------
     configured : what `tables` in the section `[evenkeel]` of Airflow's configuration says
     """
-    named = os.environ.get("EVENKEEL_TABLES") or configured
+    named = os.environ.get(TABLES_VARIABLE) or configured
     return Path(named).resolve() if named else None
 
 

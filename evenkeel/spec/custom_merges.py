@@ -24,6 +24,7 @@ from evenkeel.spec.merges import MERGES, Merge, of_both
 from evenkeel.spec.strict_yaml import read_yaml
 from partitioning.errors import InputError
 
+#: YAML file with merges of your own. Default: none.
 MERGES_VARIABLE = "EVENKEEL_MERGES"
 
 

@@ -23,6 +23,8 @@ from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MOST_CHANNELS, TableSpec
 from partitioning.errors import InputError, SetupError
 
+#: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
+TABLES_VARIABLE = "EVENKEEL_TABLES"
 #: Tags that pydantic adds to the place of an error for fields with several forms.
 _FORMS = (("list",), ("number",), ("auto",), ("text",))
 #: Allowed values of fields with several forms.
@@ -88,7 +90,7 @@ def find_spec(table: str) -> Path:
     """
     if table.endswith((".yaml", ".yml")):
         return Path(table)
-    folder = Path(os.environ.get("EVENKEEL_TABLES", "tables"))
+    folder = Path(os.environ.get(TABLES_VARIABLE, "tables"))
     file = folder / f"{table}.yaml"
     if not file.is_file():
         known = sorted(p.stem for p in folder.glob("*.yaml"))

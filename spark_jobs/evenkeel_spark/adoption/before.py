@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from partitioning.errors import InputError
 
-#: Table property that holds it, as JSON.
+#: Table property with the properties and columns that a table had before its adoption, as JSON.
 BEFORE_PROPERTY = "evenkeel.before"
 
 

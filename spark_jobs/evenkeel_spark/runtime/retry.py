@@ -15,10 +15,11 @@ from partitioning.errors import FenceError
 
 Result = TypeVar("Result")
 
-#: Seconds for which a commit that loses against other writers is tried again, and the Spark setting
-#: that changes it. A higher value waits longer for busy writers before the job fails. Each wait is
-#: longer than the one before, up to `LONGEST_WAIT_SECONDS` seconds.
-PATIENCE_SECONDS, PATIENCE_SETTING, LONGEST_WAIT_SECONDS = 600.0, "spark.evenkeel.patience", 10.0
+#: Seconds for which a commit that loses against other writers is tried again. Default: 600. A
+#: higher value waits longer for busy writers before the job fails.
+PATIENCE_SETTING = "spark.evenkeel.patience"
+#: Each wait is longer than the one before, up to the second number of seconds.
+PATIENCE_SECONDS, LONGEST_WAIT_SECONDS = 600.0, 10.0
 
 
 def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: str) -> Result:

@@ -7,8 +7,6 @@ import pytest
 
 import evenkeel
 from evenkeel.spec.loading import find_spec, load_spec
-from evenkeel.spec.parts import ChannelSpec, Input, Splitting, StateColumn, StateTable, Watching
-from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.strategies import PRODUCTION, STRATEGIES
 from tests.support.cases.specs import GOOD, write
@@ -234,10 +232,3 @@ def test_a_table_is_found_by_name(tmp_path, monkeypatch):
 )
 def test_the_examples_are_good(file):
     assert load_spec(file).table == file.stem
-
-
-def test_the_docs_say_what_each_field_means():
-    text = (Path(__file__).resolve().parents[3] / "docs" / "SPEC.md").read_text()
-    for model in (TableSpec, Input, StateTable, StateColumn, ChannelSpec, Splitting, Watching):
-        for name, field in model.model_fields.items():
-            assert f"| `{name}` |" in text and str(field.description) in text, name

@@ -29,7 +29,8 @@ from partitioning.errors import InputError, SetupError
 COLUMNS_PROPERTY = "evenkeel.columns"
 #: Property of each adopted table: rows a key, as in the spec.
 ROWS_PROPERTY = "evenkeel.rows"
-#: Setting by which a user says that tables on S3 have one writer at a time; see `check_log_store`.
+#: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
+#: log store is asked for.
 ONE_DRIVER = "spark.evenkeel.oneDriver"
 _FIX = (
     "State columns are fixed at bootstrap: set it back, or bootstrap into another path and registry"

@@ -19,7 +19,10 @@ from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
 
-TABLE_PROPERTY, SLOTS_PROPERTY = "evenkeel.table", "evenkeel.slots"
+#: Table property with the name of the spec.
+TABLE_PROPERTY = "evenkeel.table"
+#: Table property with the number of slots, which never changes.
+SLOTS_PROPERTY = "evenkeel.slots"
 #: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
 #: Delta's properties for how long the log, and removed files, are kept. The first must not be

@@ -1,0 +1,1 @@
+"""Pages of docs/reference that are written from code: one module a kind of source."""

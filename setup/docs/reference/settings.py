@@ -1,0 +1,69 @@
+"""The page of settings: environment variables, Spark settings and table properties."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from setup.docs.reference.markdown import code, constants, page, sources, table
+
+#: Variables of other programs that Evenkeel reads, too.
+_OF_OTHERS = {
+    "JAVA_HOME": "Java to start Spark with. Default: `java` on PATH",
+    "PATH": "where spark-submit and Java are looked for",
+    "SPARK_CONF_DIR": "folder of spark-defaults.conf. Default: conf in SPARK_HOME",
+    "SPARK_HOME": "Spark that submits jobs. Default: that on PATH, then this Python's PySpark",
+}
+#: Tests alone set it.
+_OF_TESTS = {"EVENKEEL_CRASH_AT"}
+
+
+def page_text() -> str:
+    """Return the page."""
+    found = dict.fromkeys((value, about) for _, value, about in constants())
+    return page(
+        "Settings and properties",
+        "## Environment variables",
+        "Set them wherever specs are read: in Airflow, in the jobs' drivers and in your writers.",
+        table(["variable", "meaning"], _rows(found, r"EVENKEEL_[A-Z_]+") + _others()),
+        "## Spark settings",
+        "Give them to spark-submit, in spark-defaults.conf, or in the Airflow connection.",
+        table(["setting", "meaning"], _rows(found, r"spark\.evenkeel\.\w+")),
+        "## Table properties",
+        "Evenkeel sets these on state tables. `SHOW TBLPROPERTIES` lists them. Do not change them.",
+        table(["property", "meaning"], _rows(found, r"evenkeel\.(?!render)\w+|delta\.[a-zA-Z]+")),
+    )
+
+
+def _rows(found: dict[tuple[str, str], None], pattern: str) -> list[list[str]]:
+    rows = {value: about for value, about in found if re.fullmatch(pattern, value) and about}
+    return [[code(value), about] for value, about in sorted(rows.items())]
+
+
+def _others() -> list[list[str]]:
+    own = {value for _, value, about in constants() if about}
+    if unknown := set(variables()) - own - _OF_TESTS - _OF_OTHERS.keys():
+        raise AssertionError(f"no `#:` comment, and not in _OF_OTHERS: {sorted(unknown)}")
+    return [[code(name), about] for name, about in sorted(_OF_OTHERS.items())]
+
+
+def variables() -> Iterator[str]:
+    """Yield the name of each environment variable that the product's code reads."""
+    texts = {name: value for name, value, _ in constants()}
+    for _, tree, _ in sources():
+        for node in ast.walk(tree):
+            key = None
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "os.environ.get",
+                "os.getenv",
+            ):
+                key = node.args[0]
+            elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ":
+                key = node.slice
+            if isinstance(key, ast.Constant):
+                yield key.value
+            elif isinstance(key, ast.Name | ast.Attribute):
+                name = key.id if isinstance(key, ast.Name) else key.attr
+                if name in texts:
+                    yield texts[name]

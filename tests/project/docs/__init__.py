@@ -1,0 +1,1 @@
+"""Documentation: its site, and the pages that are made from code."""

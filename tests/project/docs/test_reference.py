@@ -1,0 +1,69 @@
+"""Pages of docs/reference that come from code: what is committed is what the code says today."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from setup.docs.reference.__main__ import FOLDER, PAGES
+from setup.docs.reference.commands import parser_of
+from setup.docs.reference.errors import messages
+from setup.docs.reference.markdown import GENERATED, fields, table
+from setup.docs.reference.registry import schema
+
+
+@pytest.mark.parametrize(("name", "make"), PAGES.items())
+def test_the_page_is_what_the_code_says(name: str, make: Callable[[], str]) -> None:
+    assert (FOLDER / name).read_text() == make(), "run `make reference` and commit its pages"
+
+
+def test_no_page_is_left_that_nothing_makes() -> None:
+    marked = [p for p in FOLDER.rglob("*.md") if GENERATED in p.read_text()]
+    assert len(marked) > 10
+    assert {p.relative_to(FOLDER).as_posix() for p in marked} == PAGES.keys() - {
+        "registry.schema.json"
+    }
+
+
+def test_a_job_is_asked_for_its_options_without_being_run() -> None:
+    parser = parser_of("learn")
+    assert {"--spec", "--run", "--relearn"} <= set(parser._option_string_actions)
+    assert parser.parse_args(["--spec", "s", "--run", "r"]).relearn is None
+    assert isinstance(parser, argparse.ArgumentParser)
+
+
+def test_errors_are_found_with_what_to_do() -> None:
+    found = {message.what: message for message in messages()}
+    one = found["{text} is not {kind}"]
+    assert (one.kind, one.path) == ("InputError", "spark_jobs/evenkeel_spark/jobs/generate.py")
+    # A text that is a constant of another module.
+    assert found["is missing, beside {others}: epoch {number} was published"].fix
+    # Two modules have a constant of one name: each error has the text of its own module.
+    assert found["epoch {number} is current, the plan starts from epoch {parent_epoch}"].fix == (
+        "Plan again: start a new run"
+    )
+    assert len(found) > 250
+
+
+def test_the_schema_takes_and_refuses_files() -> None:
+    made = json.loads(schema())
+    Draft202012Validator.check_schema(made)
+    validator = Draft202012Validator(made)
+    assert validator.is_valid({"asked.json": {"digest": "0a"}})
+    assert not validator.is_valid({"asked.json": {"digest": 1}})
+    assert not validator.is_valid({"migration.json": {"digest": "0a", "tables": 3}})
+
+
+def test_docstrings_and_tables_are_read_as_they_are_written() -> None:
+    text = """Do it.
+
+    one, two : first
+        and second
+    KEY : no field
+    """
+    assert fields(text) == {"one": "first and second", "two": "first and second"}
+    assert table(["a", "b"], [["x|y", ""]]) == "| a |\n| --- |\n| x\\|y |"
