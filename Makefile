@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs image clean distclean
+.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs docs-serve docs-version image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -31,11 +31,11 @@ up: setup ## the Airflow UI with the flights in it, on 127.0.0.1 (PORT=9000 for 
 	@$(IN_ENV) exec $(PY) -m evenkeel.demo.airflow.up $(ARGS)
 
 PYTEST = .venv/bin/pytest -q -n auto --maxprocesses 4 --no-loadscope-reorder
-test: setup lint ## lint, then all tests but the slow ones (ARGS="-k word" for some)
+test: setup lint .venv/docs/.installed ## lint, then all tests but the slow ones (ARGS="-k word" for some)
 	@setup/chromium.sh
 	@$(IN_ENV) exec $(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: setup ## the slow tests, which CI runs, too: whole matrices of crashes, races and writers
+test-slow: setup .venv/docs/.installed ## the slow tests, which CI runs, too: whole matrices of crashes, races and writers
 	@setup/chromium.sh
 	@$(IN_ENV) exec $(PYTEST) -m slow $(ARGS)
 
@@ -85,6 +85,8 @@ shots: setup ## make the pictures of the docs in docs/img: a story in a browser 
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
 	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.lock pyproject.toml
+	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --group docs --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o setup/docs/requirements.lock
 
 wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another version than that)
 	@rm -rf dist build
@@ -94,11 +96,22 @@ wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another
 reference: setup ## write the pages of docs/reference that come from code
 	@$(IN_ENV) exec $(PY) -m setup.docs.reference
 
-docs: ## pack the README, the changelog and docs/ into dist (ARGS=0.1.0 names the archive)
+docs: .venv/docs/.installed ## build the site of the docs strictly and pack it into dist (ARGS=0.1.0 names the archive)
+	@# Not with -q: it drops the warnings that the strict build must fail by.
+	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build
 	@mkdir -p dist
-	@git archive --format=tar.gz --prefix=evenkeel-$(or $(ARGS),docs)/ -o dist/evenkeel-docs-$(or $(ARGS),docs).tar.gz \
-		HEAD README.md CHANGELOG.md LICENSE docs
-	@ls dist/evenkeel-docs-*.tar.gz
+	@tar -czf dist/evenkeel-docs-$(or $(ARGS),docs).tar.gz -C .run --transform 's,^site,evenkeel-docs-$(or $(ARGS),docs),' site
+	@ls dist/evenkeel-docs-$(or $(ARGS),docs).tar.gz
+
+docs-serve: .venv/docs/.installed ## show the site on 127.0.0.1 and build it again as pages change (PORT=8000)
+	@NO_MKDOCS_2_WARNING=1 exec .venv/docs/bin/mkdocs serve -a 127.0.0.1:$(or $(PORT),8000) $(ARGS)
+
+docs-version: .venv/docs/.installed ## commit the site as a version to the branch gh-pages here (ARGS=0.1.0); pushes nothing
+	@NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv/docs/bin:$$PATH" mike deploy --update-aliases $(or $(ARGS),dev) latest
+	@PATH="$(CURDIR)/.venv/docs/bin:$$PATH" mike set-default latest
+
+.venv/docs/.installed: setup/docs/requirements.lock setup/docs/install.sh | .venv/.installed
+	@setup/docs/install.sh
 
 image: ## build the image of docker-compose.yml (ARGS=name:tag; ENGINE=podman)
 	@$(or $(ENGINE),docker) build -t $(or $(ARGS),evenkeel:dev) -f deploy/Dockerfile .

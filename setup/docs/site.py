@@ -1,0 +1,97 @@
+"""Make a site of pages that GitHub shows, too: the hooks that mkdocs.yml names.
+
+It brings in the pages at the top of the repository, turns links to their places on the site, and
+writes lists as Python-Markdown reads them. A link to a file that is not on the site becomes its
+text; one to a file that is nowhere stays, and the strict build fails.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Pages at the top of the repository, by their place on the site.
+TOP = {
+    "index.md": "README.md",
+    **{name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")},
+    "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
+}
+_FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+_ITEM = re.compile(r"([-*]|\d+\.) +\S")
+
+
+def on_config(config: Any) -> Any:
+    """Put the pages of a folder in the place of a pattern; leave out pages that are not there."""
+    docs = Path(config.docs_dir)
+    named = {page for section in config.nav for pages in section.values() for page in pages}
+    for section in config.nav:
+        for title, pages in section.items():
+            section[title] = [
+                page
+                for entry in pages
+                for page in ([entry] if "*" not in entry else _matching(docs, entry, named))
+                if (ROOT / TOP.get(page, f"docs/{page}")).exists()
+            ]
+    config.nav = [section for section in config.nav if all(section.values())]
+    return config
+
+
+def _matching(docs: Path, pattern: str, named: set[str]) -> list[str]:
+    found = sorted((p for p in docs.glob(pattern)), key=lambda p: p.name.lower())
+    return [page for p in found if (page := p.relative_to(docs).as_posix()) not in named]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages at the top of the repository."""
+    for page, name in TOP.items():
+        if (ROOT / name).exists():
+            files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Return the page's text with links of the site, and lists as Python-Markdown reads them."""
+    here = page.file.src_uri
+    parts = _FENCED.split(markdown)
+    for at in range(0, len(parts), 2):
+        parts[at] = _LINK.sub(lambda m: _turned(m, here, files), parts[at])
+    return spaced("".join(parts))
+
+
+def _turned(link: re.Match[str], here: str, files: Files) -> str:
+    image, text, target, anchor = link.groups()
+    source = TOP.get(here, f"docs/{here}")
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    place = next((p for p, name in TOP.items() if name == path), path.removeprefix("docs/"))
+    if files.get_file_from_path(place) is not None:
+        shown = posixpath.relpath(place, posixpath.dirname(here) or ".")
+        return f"{image}[{text}]({shown}{anchor or ''})"
+    return text if not image and (ROOT / path).exists() else link[0]
+
+
+def spaced(markdown: str) -> str:
+    """Return the text with an empty line before each list, and four spaces before its blocks."""
+    lines: list[str] = []
+    indent, fenced, apart = 0, False, True
+    for line in markdown.splitlines():
+        item = _ITEM.match(line) if not fenced else None
+        above = lines[-1].strip() if lines else ""
+        if item is not None:
+            # Without it, an item after a block of the item before is read as part of that block.
+            if above and (not indent or apart):
+                lines.append("")
+            indent, apart = len(item[1]) + 1, False
+        elif line.strip() and not line.startswith(" " * indent) and not above:
+            indent = 0
+        elif not line.strip() or line.strip().startswith("```"):
+            apart = True
+        fenced ^= line.strip().startswith("```")
+        inner = indent and not item and line.startswith(" " * indent)
+        lines.append(" " * (4 - indent) + line if inner else line)
+    return "\n".join(lines) + "\n"

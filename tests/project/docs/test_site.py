@@ -1,0 +1,180 @@
+"""The site of the docs: its build is strict, and its pages need nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.support.wheel import ROOT, tracked
+
+BIN = ROOT / ".venv/docs/bin"
+SECTIONS = ["Start", "Concepts", "How-to", "Reference"]
+SECTIONS += ["Explanation", "Benchmarks", "Papers", "Community"]
+
+
+def run(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of the docs' environment; `make docs` makes it, and so does `make test`."""
+    assert (BIN / program).exists(), "run `make docs` first"
+    path = os.pathsep.join([str(BIN), os.environ["PATH"]])
+    given = {**os.environ, "PATH": path, "NO_MKDOCS_2_WARNING": "1"}
+    command = [str(BIN / program), *arguments]
+    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of this checkout."""
+    folder = tmp_path_factory.mktemp("site")
+    built = run(ROOT, "mkdocs", "build", "-d", str(folder))
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of this checkout, to damage."""
+    for file in tracked():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    return tmp_path
+
+
+class Page(HTMLParser):
+    """A page as a browser takes it: anchors, links, what it loads, and text of its paragraphs."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.paragraphs = ["\0"]
+        self.feed(file.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag in ("img", "script", "iframe", "source") and given.get("src"):
+            self.loaded.append(given["src"])
+        elif tag == "link" and given.get("rel") in ("stylesheet", "icon", "preconnect", "preload"):
+            self.loaded.append(given["href"])
+        elif tag in ("p", "pre", "td"):
+            self.paragraphs.append("" if tag == "p" else "\0")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("p", "pre", "td"):
+            self.paragraphs.append("\0")
+
+    def handle_data(self, data: str) -> None:
+        self.paragraphs[-1] += data
+
+
+def test_every_link_leads_somewhere_and_nothing_comes_from_elsewhere(site: Path) -> None:
+    pages = {file: Page(file) for file in site.rglob("*.html")}
+    assert len(pages) > 40
+    broken = []
+    for file, page in pages.items():
+        for link in (*page.links, *page.loaded):
+            url = urlsplit(link)
+            if url.scheme or url.netloc:
+                assert link not in page.loaded, (file, link)
+                continue
+            # The page for addresses that are not there stands at the root, wherever it is shown.
+            home = site if link.startswith("/") else file.parent
+            target = (home / unquote(url.path).lstrip("/")).resolve() if url.path else file
+            known = pages[target].anchors if target in pages else set()
+            if not target.exists() or (url.fragment and unquote(url.fragment) not in known):
+                broken.append((file.name, link))
+    assert [b for b in broken if b[1] not in ("#", ".")] == []
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import )['\"]?(https?:)?//", sheet.read_text()), sheet
+
+
+def test_markdown_of_github_is_read_as_github_reads_it(site: Path) -> None:
+    """A list without an empty line before it is a list; no table and no block is left as text."""
+    left = re.compile(r"\n(- |\d+\. |\| ?---)|^\||```|:::|\]\(")
+    wrong = [
+        (file.name, text)
+        for file in site.rglob("*.html")
+        for text in Page(file).paragraphs
+        if "\0" not in text and left.search(text)
+    ]
+    assert wrong == []
+
+
+def test_each_section_has_pages_and_the_search_knows_all_of_them(site: Path) -> None:
+    text = (site / "index.html").read_text()
+    tabs = re.findall(r'class="md-tabs__link">\s*(.*?)\s*</a>', text, re.S)
+    assert [" ".join(re.sub(r"<.*?>", "", tab).split()) for tab in tabs] == SECTIONS
+    found = json.loads((site / "search/search_index.json").read_text())["docs"]
+    places = {entry["location"].partition("#")[0] or "index.html" for entry in found}
+    pages = {f.relative_to(site).as_posix() for f in site.rglob("*.html")} - {"404.html"}
+    assert places >= pages
+    assert any("xxhash64" in entry["text"] for entry in found)
+
+
+def test_public_names_are_described(site: Path) -> None:
+    page = Page(site / "reference/python.html")
+    assert {"evenkeel.open_table", "evenkeel.Table.epoch", "evenkeel.PartitioningFunction"} <= (
+        page.anchors
+    )
+
+
+@pytest.mark.slow
+def test_the_build_fails_by_what_leads_nowhere(copy: Path) -> None:
+    wrong = {
+        "[Gone](GONE.md)": "GONE.md",
+        "[No such anchor](GLOSSARY.md#no-such-word)": "no-such-word",
+        "[No such file](../evenkeel/gone.py)": "gone.py",
+        "![No picture](img/gone.png)": "gone.png",
+    }
+    with (copy / "docs/GENERATOR.md").open("a") as page:
+        page.write("\n" + "\n".join(wrong))
+    built = run(copy, "mkdocs", "build", "-d", str(copy / "site"))
+    assert built.returncode == 1
+    said = [line for line in (built.stdout + built.stderr).splitlines() if "WARNING" in line]
+    assert len(said) == len(wrong)
+    assert [part for part in wrong.values() if not any(part in line for line in said)] == []
+
+
+@pytest.mark.slow
+def test_a_page_of_a_new_folder_must_be_in_a_section(copy: Path) -> None:
+    (copy / "docs/how-to/new.md").write_text("# A new page\n")
+    assert run(copy, "mkdocs", "build", "-d", str(copy / "site")).returncode == 0
+    assert "A new page" in (copy / "site/index.html").read_text()
+    (copy / "docs/nowhere").mkdir()
+    (copy / "docs/nowhere/new.md").write_text("# Another\n")
+    built = run(copy, "mkdocs", "build", "-d", str(copy / "site"))
+    assert built.returncode == 1 and "nowhere/new.md" in built.stdout + built.stderr
+
+
+@pytest.mark.slow
+def test_two_versions_stand_side_by_side(copy: Path) -> None:
+    """As `make docs-version` commits them, in a repository without a remote."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "-q"], ["config", "user.name", "x"], ["config", "user.email", "x"]):
+        subprocess.run(["git", *command], cwd=copy, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], cwd=copy, check=True)
+    for version in ("0.1.0", "0.2.0"):
+        done = run(copy, "mike", "deploy", "--update-aliases", version, "latest")
+        assert done.returncode == 0, done.stderr
+    show = ["git", "show", "gh-pages:versions.json"]
+    told = subprocess.run(show, cwd=copy, check=True, capture_output=True, text=True).stdout
+    assert [(v["version"], v["aliases"]) for v in json.loads(told)] == [
+        ("0.2.0", ["latest"]),
+        ("0.1.0", []),
+    ]
+    show = ["git", "show", "gh-pages:0.1.0/index.html"]
+    assert (
+        "Evenkeel"
+        in subprocess.run(show, cwd=copy, check=True, capture_output=True, text=True).stdout
+    )
