@@ -7,6 +7,7 @@ text; one to a file that is nowhere stays, and the strict build fails.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -28,6 +29,9 @@ _ITEM = re.compile(r"([-*]|\d+\.) +\S")
 
 def on_config(config: Any) -> Any:
     """Put the pages of a folder in the place of a pattern; leave out pages that are not there."""
+    if "MIKE_DOCS_VERSION" not in os.environ:
+        # Without mike there are no versions to ask for.
+        config.extra.pop("version")
     docs = Path(config.docs_dir)
     named = {page for section in config.nav for pages in section.values() for page in pages}
     for section in config.nav:

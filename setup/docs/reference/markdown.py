@@ -18,7 +18,7 @@ _FIELD = re.compile(r"([a-z][\w, ]*) : (.+)")
 
 def page(title: str, *parts: str) -> str:
     """Return a page: its title, and parts with an empty line between."""
-    return "\n\n".join([GENERATED, f"# {title}", *(part.strip() for part in parts)]) + "\n"
+    return "\n\n".join([f"# {title}", GENERATED, *(part.strip() for part in parts)]) + "\n"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

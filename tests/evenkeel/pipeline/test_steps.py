@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from evenkeel.spec.loading import load_spec
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
 from partitioning.planning.decide import Pace
 from partitioning.planning.plan import Plan
+from setup.docs.reference.markdown import fields
 from tests.support.raw_json import read_json, table_moved
 from tests.support.worlds.shop import Shop
 
@@ -213,6 +215,9 @@ def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -
     assert numbers["bytes_planned"] == made.bytes
     assert (numbers["published"], numbers["gate_failures"]) == (1, 0)
     assert run_metrics(shop.spec, "nothing yet")[1] == {}
+    # The page of metrics is made of these.
+    known = fields(run_metrics.__doc__ or "")
+    assert {re.sub("(seconds_migrate)_.*", r"\1_TABLE", name) for name in numbers} <= known.keys()
     page = steps.report(shop.spec, "r")
     assert page is not None
     assert page.endswith("epochs/00000001/report.html")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ import yaml
 from evenkeel.demo.airflow.client import Api
 from evenkeel.registry.epochs import Registry
 from evenkeel.table import open_table
+from tests.support.pages.chromium import running_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -44,7 +44,6 @@ HEAVIEST = 200_000
 BAD = '"level":"error"'
 #: ... and the scheduler's such a one, where it failed a task that went well.
 KILLED = re.compile("reported that the task instance|without heartbeat|is locked")
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @dataclass
@@ -179,15 +178,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """This machine's Chromium; where there is none, the tests that need it are skipped."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if program is None:
-        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    """This machine's Chromium."""
+    with running_chromium() as browser:
         yield browser
-        browser.close()
 
 
 def run_of(site: Site) -> str:

@@ -7,12 +7,16 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.support.pages.chromium import running_chromium
 from tests.support.wheel import ROOT, tracked
 
 BIN = ROOT / ".venv/docs/bin"
@@ -122,11 +126,38 @@ def test_each_section_has_pages_and_the_search_knows_all_of_them(site: Path) -> 
     assert any("xxhash64" in entry["text"] for entry in found)
 
 
+@pytest.mark.slow
+def test_a_browser_finds_by_search_what_it_asks_of_this_machine_alone(site: Path) -> None:
+    serve = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server, running_chromium() as browser:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        home = f"http://127.0.0.1:{server.server_port}/"
+        page, asked, failed = browser.new_page(), list[str](), list[str]()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("response", lambda r: failed.append(r.url) if r.status >= 400 else None)
+        page.on("pageerror", lambda error: failed.append(str(error)))
+        page.goto(home)
+        # One part of a name with dots.
+        page.fill("input.md-search__input", "patience")
+        page.wait_for_selector(".md-search-result__item a")
+        found = page.eval_on_selector_all(
+            ".md-search-result__item a", "all => all.map(a => a.href)"
+        )
+        server.shutdown()
+    assert any("reference/settings.html" in link for link in found)
+    assert len(asked) > 5 and [url for url in asked if not url.startswith(home)] == []
+    assert failed == []
+
+
 def test_public_names_are_described(site: Path) -> None:
     page = Page(site / "reference/python.html")
     assert {"evenkeel.open_table", "evenkeel.Table.epoch", "evenkeel.PartitioningFunction"} <= (
         page.anchors
     )
+    # The house writes a meaning where NumPy's style has the type.
+    assert "no channel with capacity" in " ".join(page.paragraphs)
+    text = (site / "reference/python.html").read_text()
+    assert "<p>names of the columns that hold the key" in text
 
 
 @pytest.mark.slow
@@ -173,6 +204,7 @@ def test_two_versions_stand_side_by_side(copy: Path) -> None:
         ("0.2.0", ["latest"]),
         ("0.1.0", []),
     ]
+    assert run(copy, "mike", "set-default", "latest").returncode == 0
     show = ["git", "show", "gh-pages:0.1.0/index.html"]
     assert (
         "Evenkeel"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import threading
 import time
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.pages.chromium import running_chromium
 from tests.support.plugin_site import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOME = "/evenkeel/tables/words"
 #: Milliseconds that a page may take on a busy machine.
 PATIENCE = 60_000
@@ -50,22 +49,16 @@ class Eyes:
 
 @pytest.fixture(scope="module")
 def eyes(site: Site) -> Iterator[Eyes]:
-    playwright = pytest.importorskip("playwright.sync_api")
     uvicorn = pytest.importorskip("uvicorn")
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if program is None:
-        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(site.app, "127.0.0.1", port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with running_chromium() as browser:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(site.app, "127.0.0.1", port, log_level="warning"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.05)
         yield Eyes(site, browser, f"http://127.0.0.1:{port}")
-        browser.close()
-    server.should_exit = True
-    thread.join(30)
+        server.should_exit = True
+        thread.join(30)
