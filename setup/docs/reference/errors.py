@@ -78,14 +78,15 @@ def kinds() -> list[type[EvenkeelError]]:
 def _messages_page(name: str) -> str:
     title, pattern = _GROUPS[name]
     found = sorted({m[1:] for m in messages() if re.match(pattern, m.path)})
+    about = {kind.__name__: summary(kind) for kind in kinds()}
     of_kind = groupby(found, key=itemgetter(0))
     return page(
         title,
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
         "stands for a value. [Exit codes](../exit-codes.md) explains the classes.",
         *(
-            f"## {kind}\n\n{table(_HEAD, ([code(what), fix] for _, what, fix in rows))}"
-            for kind, rows in of_kind
+            f"## {kind}\n\n{about[kind]}\n\n{table(_HEAD, rows)}"
+            for kind, rows in ((k, [[code(m[1]), m[2]] for m in found]) for k, found in of_kind)
         ),
     )
 

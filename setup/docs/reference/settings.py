@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from evenkeel_airflow.provider import get_provider_info
 from setup.docs.reference.markdown import code, constants, page, sources, table
 
 #: Variables of other programs that Evenkeel reads, too.
@@ -27,6 +28,8 @@ def page_text() -> str:
         "## Environment variables",
         "Set them wherever specs are read: in Airflow, in the jobs' drivers and in your writers.",
         table(["variable", "meaning"], _rows(found, r"EVENKEEL_[A-Z_]+") + _others()),
+        "## Airflow's configuration",
+        table(["section", "option", "meaning"], _configured()),
         "## Spark settings",
         "Give them to spark-submit, in spark-defaults.conf, or in the Airflow connection.",
         table(["setting", "meaning"], _rows(found, r"spark\.evenkeel\.\w+")),
@@ -39,6 +42,14 @@ def page_text() -> str:
 def _rows(found: dict[tuple[str, str], None], pattern: str) -> list[list[str]]:
     rows = {value: about for value, about in found if re.fullmatch(pattern, value) and about}
     return [[code(value), about] for value, about in sorted(rows.items())]
+
+
+def _configured() -> list[list[str]]:
+    return [
+        [code(f"[{section}]"), code(name), option["description"]]
+        for section, part in get_provider_info()["config"].items()
+        for name, option in part["options"].items()
+    ]
 
 
 def _others() -> list[list[str]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from inspect import signature
 from typing import Any
 
 from evenkeel.spec.merges import MERGES
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.strategies import PRODUCTION, STRATEGIES
-from setup.docs.reference.markdown import code, page, summary, table
+from partitioning.strategies.frontier.options import FrontierOptions
+from setup.docs.reference.markdown import code, fields, page, summary, table
 from setup.docs.reference.schemas import range_of, type_of
 
 #: Model of a part -> its heading on the page: where it stands in a spec.
@@ -21,6 +23,14 @@ _PLACES = {
     "Splitting": "split",
     "Watching": "watch",
 }
+#: Where the options of a strategy are described, if not by its function.
+_DESCRIBED = {
+    "frontier": FrontierOptions,
+    "scan": STRATEGIES["readj"],
+    "redist": STRATEGIES["readj"],
+}
+#: Options that a spec has fields for.
+_OWN_FIELDS = {"max_imbalance", "budget", "splitting", "copies", "worth"}
 
 
 def spec_page() -> str:
@@ -48,7 +58,20 @@ def spec_page() -> str:
             ["strategy", "how it builds the next function"],
             [[code(n), summary(STRATEGIES[n])] for n in PRODUCTION],
         ),
+        "## Options of strategies",
+        table(["strategy", "option", "default", "meaning"], _options()),
     )
+
+
+def _options() -> list[list[str]]:
+    """Return a row for each option that `options` takes, by strategy."""
+    return [
+        [code(name), code(option.name), code(_text(option.default)), about.get(option.name, "")]
+        for name in PRODUCTION
+        for about in [fields(_DESCRIBED.get(name, STRATEGIES[name]).__doc__ or "")]
+        for option in signature(STRATEGIES[name]).parameters.values()
+        if option.kind is option.KEYWORD_ONLY and option.name not in _OWN_FIELDS
+    ]
 
 
 def _taken(merge: str) -> str:
