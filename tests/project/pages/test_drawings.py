@@ -1,0 +1,59 @@
+"""The drawings of the docs are what the code makes, can be read, and are shown on a page."""
+
+import re
+from itertools import product
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.docs.drawings.__main__ import DRAWINGS, FOLDER
+from tests.support.docs.drawings.canvas import COLORS
+from tests.support.docs.drawings.migration import course
+from tests.support.docs.drawings.split_key import EVENTS, counts
+from tests.support.wheel import ROOT
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_is_what_the_code_makes(name):
+    made = DRAWINGS[name]().svg()
+    assert (FOLDER / f"{name}.svg").read_text() == made, "run python -m tests.support.docs.drawings"
+    ElementTree.fromstring(made)
+
+
+def test_each_drawing_is_shown_on_a_page():
+    pages = "".join(
+        page.read_text() for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    )
+    assert {file.stem for file in FOLDER.iterdir()} == set(DRAWINGS)
+    assert [name for name in DRAWINGS if f"img/concepts/{name}.svg" not in pages] == []
+
+
+def test_nothing_is_drawn_outside_of_the_paper():
+    for name, draw in DRAWINGS.items():
+        sheet = draw()
+        for x, y in re.findall(
+            r'<(?:text|rect|circle) (?:c?x)="([\d.]+)" c?y="([\d.]+)"', sheet.svg()
+        ):
+            assert float(x) < sheet.width and float(y) < sheet.height - 8, (name, x, y)
+
+
+def test_text_can_be_read_in_light_and_dark():
+    def luminance(color):
+        parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    texts = COLORS.keys() - {"paper", "panel", "rule"}
+    for (name, at), paper in product(product(texts, (0, 1)), ("paper", "panel")):
+        low, high = sorted((luminance(COLORS[name][at]), luminance(COLORS[paper][at])))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (name, at, paper)
+
+
+def test_the_course_of_the_migration_is_a_safe_one():
+    loads = course().loads
+    assert (loads.max(axis=1) <= max(loads[0].max(), loads[-1].max()) + 1e-9).all()
+    assert loads[-1].max() < 1.03 < loads[0].max()
+
+
+def test_the_partial_rows_add_up():
+    assert sum(counts().values()) == EVENTS

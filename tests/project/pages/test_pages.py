@@ -1,0 +1,47 @@
+"""Links of the docs lead somewhere, and the index of the benchmarks says what its sections say."""
+
+import re
+from pathlib import Path
+
+from tests.support.wheel import ROOT
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub names them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).strip().replace(" ", "-"))
+    return found
+
+
+def test_every_link_leads_to_a_file_and_a_heading():
+    broken, seen = [], 0
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if "://" in link or link.startswith("mailto:"):
+                continue
+            seen += 1
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{page.relative_to(ROOT)}: {link}")
+    assert seen > 200
+    assert broken == []
+
+
+def test_the_index_of_the_benchmarks_says_what_its_sections_say():
+    page = (ROOT / "docs" / "BENCHMARKS.md").read_text()
+    index, sections = page.split("## In short\n")[1].split("## Migration and writes", 1)
+    rows = re.findall(r"^\| (?!claim|---)(.*?) \| ([\d.]+) \|", index, re.M)
+    assert len(rows) == 6
+    results = [result for _, result in rows]
+    losses = re.findall(r"\d+\.\d+%?", index.split("### Where we lose")[1])
+    assert len(losses) > 7
+    assert [
+        f for f in [*results, *losses] if not re.search(rf"(?<![\d.]){re.escape(f)}", sections)
+    ] == []

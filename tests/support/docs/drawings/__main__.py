@@ -1,0 +1,29 @@
+"""Draw every picture of the concepts into docs/img: python -m tests.support.docs.drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.docs.drawings import epoch, function, migration, parts, skew, split_key
+from tests.support.docs.drawings.canvas import Canvas
+
+FOLDER = Path(__file__).resolve().parents[4] / "docs" / "img" / "concepts"
+DRAWINGS: dict[str, Callable[[], Canvas]] = {
+    "function": function.draw,
+    "epoch": epoch.draw,
+    "split_key": split_key.draw,
+    "parts": parts.draw,
+    "migration": migration.draw,
+    "skew": skew.draw,
+}
+
+
+def main() -> None:
+    """Write every drawing."""
+    for name, draw in DRAWINGS.items():
+        (FOLDER / f"{name}.svg").write_text(draw().svg())
+
+
+if __name__ == "__main__":
+    main()
