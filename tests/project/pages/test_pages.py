@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.wheel import ROOT
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = sorted(f for at in (".", "docs/**", "examples") for f in ROOT.glob(f"{at}/*.md"))
 
 
 def anchors(page: Path) -> set[str]:
