@@ -1,0 +1,92 @@
+"""The steps of a how-to page, run as they stand: files are written, commands run, output compared.
+
+A fenced block of a page is one of these:
+
+- any language, with a first line `# PATH.py` or the like: a file of the reader's folder;
+- `sh`: commands, run in this order by one shell;
+- `text`: what the commands before it print. `...` stands for anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+#: Between the output of two steps.
+_MARK = "=== step of the page"
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return language and text of each fenced block of a page, indented or not."""
+    found = re.findall(r"^( *)```(\w+)\n(.*?)^ *```", page.read_text(), re.M | re.S)
+    return [
+        (language, "".join(line[len(indent) :] for line in text.splitlines(keepends=True)))
+        for indent, language, text in found
+    ]
+
+
+def file_of(text: str) -> str | None:
+    """Return the path that a block's first line names; None: it is no file."""
+    named = re.match(r"# ([\w./-]+\.(?:py|yaml|sql|conf))\n", text)
+    return named[1] if named else None
+
+
+def script(page: Path) -> str:
+    """Return the shell script that does what the page says."""
+    parts = ["set -eo pipefail"]
+    for language, text in blocks(page):
+        if path := file_of(text):
+            folder = shlex.quote(str(Path(path).parent))
+            parts.append(
+                f"mkdir -p {folder}; cat > {shlex.quote(path)} <<'END_OF_FILE'\n{text}END_OF_FILE"
+            )
+        elif language == "sh":
+            parts.append(f"echo '{_MARK}'\n{text}")
+    return "\n".join(parts) + "\n"
+
+
+def expected(page: Path) -> list[list[str]]:
+    """Return for each step of commands the lines that the page says it prints."""
+    told: list[list[str]] = []
+    for language, text in blocks(page):
+        if language == "sh":
+            told.append([])
+        elif language == "text" and told:
+            told[-1] += [line for line in text.splitlines() if line.strip() not in ("", "...")]
+    return told
+
+
+def missing(told: str, output: str) -> bool:
+    """Whether no line of the output is like this line of the page."""
+    parts = [r"\s+".join(map(re.escape, part.split())) for part in told.split("...")]
+    return re.search(r"[^\n]*".join(parts), output) is None
+
+
+def run(page: Path, folder: Path, variables: Mapping[str, str]) -> list[str]:
+    """Do what a page says in an empty folder; return the output of each step of commands.
+
+    Raises
+    ------
+    AssertionError : a command fails, or does not print what the page says
+    """
+    done = subprocess.run(
+        ["bash", "-c", script(page)],
+        cwd=folder,
+        env=dict(variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    outputs = done.stdout.split(_MARK)[1:]
+    wrong = [
+        (line, output[-3000:])
+        for lines, output in zip(expected(page), outputs, strict=True)
+        for line in lines
+        if missing(line, output)
+    ]
+    assert not wrong, wrong
+    return outputs
