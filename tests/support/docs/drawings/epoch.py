@@ -9,7 +9,7 @@ from tests.support.docs.drawings.canvas import Canvas
 #: First twelve digits of a plan's digest, made up.
 PLAN = "8c1f0a2b77de"
 LEFT, STEP, TOP = 34, 166, 96
-#: What each part of the time is called, and what happens in it.
+#: Name of each part of the time, and the step that happens in it.
 PARTS = (
     ("at rest", "your jobs write"),
     ("about to start", "migrate"),

@@ -21,7 +21,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 700, 92, 330
 
 @dataclass(frozen=True)
 class Course:
-    """What a migration does to the loads.
+    """The loads while a migration goes on.
 
     loads : each channel's load over the mean after so many moves, (moves + 1, N)
     moved : part of all state that has moved by then, (moves + 1,)
