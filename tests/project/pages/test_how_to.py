@@ -10,7 +10,7 @@ from tests.support.wheel import ROOT
 
 HOW_TO = ROOT / "docs" / "how-to"
 #: Pages whose steps are run, each in an empty folder of its own.
-RUN = ("first-table", "channels", "late-rows", "recover", "schedule", "write")
+RUN = ("first-table", "channels", "install", "late-rows", "recover", "schedule", "write")
 #: The page whose steps need no Spark.
 QUICK = "choose"
 
