@@ -10,9 +10,7 @@ from tests.support.wheel import ROOT
 
 HOW_TO = ROOT / "docs" / "how-to"
 #: Pages whose steps are run, each in an empty folder of its own.
-RUN = ("first-table", "channels", "install", "late-rows", "recover", "schedule", "write")
-#: The page whose steps need no Spark.
-QUICK = "choose"
+RUN = ("choose", "first-table", "channels", "install", "late-rows", "recover", "schedule", "write")
 
 
 @pytest.mark.slow
@@ -20,20 +18,9 @@ QUICK = "choose"
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("name", RUN)
 def test_a_page_does_what_it_says(name, tmp_path):
-    do(name, tmp_path)
-
-
-@pytest.mark.timeout(300)
-def test_the_quick_page_does_what_it_says(tmp_path):
-    outputs = do(QUICK, tmp_path)
-    assert len(outputs) == 5
-
-
-def do(name, folder):
-    """Do the steps of a page in an empty folder, with the settings of this checkout's Spark."""
     own = ("EVENKEEL_TABLES", "PYTHONPATH")
     mine = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("AIRFLOW")}
-    return run(HOW_TO / f"{name}.md", folder, {**mine, **environment(small=True)})
+    run(HOW_TO / f"{name}.md", tmp_path, {**mine, **environment(small=True)})
 
 
 def test_a_page_that_says_something_wrong_fails(tmp_path):
@@ -51,7 +38,7 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
 
 
 def test_the_pages_that_are_run_have_steps_and_tell_what_they_print():
-    for name in (*RUN, QUICK):
+    for name in RUN:
         page = HOW_TO / f"{name}.md"
         assert sum(language == "sh" for language, _ in blocks(page)) > 2, name
         assert any(file_of(text) for _, text in blocks(page)), name
