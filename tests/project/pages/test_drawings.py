@@ -16,7 +16,7 @@ from tests.support.wheel import ROOT
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_drawing_is_what_the_code_makes(name):
     made = DRAWINGS[name]().svg()
-    assert (FOLDER / f"{name}.svg").read_text() == made, "run python -m tests.support.docs.drawings"
+    assert (FOLDER / f"{name}.svg").read_text() == made, "run make reference"
     ElementTree.fromstring(made)
 
 
