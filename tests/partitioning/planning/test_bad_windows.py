@@ -122,7 +122,8 @@ def test_a_real_change_is_not_taken_for_chance():
     before = in_force("one window", 1)
     window = steady(1, 101)[0]
     load = window.load * np.where(before.slots == 0, 3.0, 1.0)
-    ahead = forecast([Sketch(load, window.heavy, window.heavy_load, window.heavy_names, 60.0, 4000)])
+    heavy, names = (window.heavy, window.heavy_load), window.heavy_names
+    ahead = forecast([Sketch(load, *heavy, names, 60.0, 4000)])
     profile = ahead.onto(profile_for(ahead), before)
     found = decide(profile, before, CHANNELS, Policy(1.1, aim_by_chance(profile), 28))
     assert found.rebalance and found.uncertain
