@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -58,20 +59,22 @@ def test_a_migrate_that_wakes_after_release_leaves_no_constraint(
 ) -> None:
     adopt(spark, team.table)
     path = next(iter(team.table.spec.state.values())).path
-    real = constraints.add
+    real, woken = constraints.put, []
 
-    def late(own: SparkSession, at: str, name: str, rule: str) -> None:
-        monkeypatch.setattr(constraints, "add", real)
+    def late(*given: Any) -> bool:
+        monkeypatch.setattr(constraints, "put", real)
         release(spark, team.table)
-        real(own, at, name, rule)
+        woken.append(given)
+        return real(*given)
 
     arguments = ["--spec", team.spec_path, "--run", "one"]
     assert learn.main(arguments) == 0
     steps.decide(team.spec_path, "one", asked := Params(force=True))
     digest = steps.plan(team.spec_path, "one", asked)
     steps.validate_plan(team.spec_path, "one")
-    monkeypatch.setattr(constraints, "add", late)
+    monkeypatch.setattr(constraints, "put", late)
     assert migrate.main([*arguments, "--digest", digest]) != 0
+    assert woken
     assert constraints.our_constraints(spark, path) == set()
 
 
