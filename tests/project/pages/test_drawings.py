@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.docs.drawings.__main__ import DRAWINGS, FOLDER
-from tests.support.docs.drawings.canvas import COLORS
-from tests.support.docs.drawings.migration import course
-from tests.support.docs.drawings.split_key import EVENTS, counts
+from setup.docs.drawings.__main__ import DRAWINGS, FOLDER
+from setup.docs.drawings.canvas import COLORS
+from setup.docs.drawings.migration import course
+from setup.docs.drawings.split_key import EVENTS, counts
 from tests.support.wheel import ROOT
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from evenkeel_spark.tables.delta.constraints import moving_name
 from partitioning.function.sql import epoch_name
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings.canvas import Canvas
 
 #: First twelve digits of a plan's digest, made up.
 PLAN = "8c1f0a2b77de"
-LEFT, STEP, TOP = 34, 166, 96
+LEFT, STEP, TOP = 34, 139, 96
 #: Name of each part of the time, and the step that happens in it.
 PARTS = (
     ("at rest", "your jobs write"),
     ("about to start", "migrate"),
-    ("moving", "migrate, verify"),
+    ("moving", "migrate"),
+    ("closed", "verify"),
     ("sealing", "verify"),
     ("at rest", "verify, publish"),
 )
@@ -33,8 +34,8 @@ def draw() -> Canvas:
         sheet.text(x + 12, TOP + 5, step, "muted", size=12)
     bars = (
         (epoch_name(12), 0, 2, "c0"),
-        (moving_name(13, PLAN), 1, 4, "c1"),
-        (epoch_name(13), 3, 5, "c3"),
+        (moving_name(13, PLAN), 1, 5, "c1"),
+        (epoch_name(13), 4, 6, "c3"),
     )
     for row, (name, start, end, color) in enumerate(bars):
         x, y = LEFT + start * STEP + 6, TOP + 28 + 46 * row
@@ -54,6 +55,7 @@ def _writers(sheet: Canvas) -> None:
         ("by 12 or 13", "c1"),
         ("by 13", "c3"),
         ("by 13", "c3"),
+        ("by 13", "c3"),
     )
     for at, (text, color) in enumerate(takes):
         x = LEFT + at * STEP
@@ -63,7 +65,7 @@ def _writers(sheet: Canvas) -> None:
 
 def _ways_out(sheet: Canvas) -> None:
     """Draw the way forward, and the way back that is open until the epoch is published."""
-    right = LEFT + 5 * STEP - 6
+    right = LEFT + len(PARTS) * STEP - 6
     y = TOP + 236
     sheet.line([(LEFT, y), (right, y)], "c3", thick=2, arrow=True)
     sheet.text(
@@ -72,7 +74,7 @@ def _ways_out(sheet: Canvas) -> None:
         "forward: a step that was killed starts again where its constraint says",
         size=12,
     )
-    back = LEFT + 4 * STEP + 60
+    back = LEFT + (len(PARTS) - 1) * STEP + 60
     sheet.line([(back, y + 40), (LEFT, y + 40)], "red", thick=2, dash=True, arrow=True)
     sheet.text(
         LEFT, y + 58, "back: roll_back, from everywhere until epoch 13 is published", size=12

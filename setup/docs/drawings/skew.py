@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings.canvas import Canvas
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "BENCHMARKS.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "BENCHMARKS.md"
 
 
 def figures() -> dict[str, float]:

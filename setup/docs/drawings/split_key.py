@@ -6,7 +6,7 @@ import numpy as np
 
 from partitioning.function.hashing import key_hash
 from partitioning.function.split import Split
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings.canvas import Canvas
 
 KEY = "teapot"
 EVENTS = 40

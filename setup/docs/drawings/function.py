@@ -6,7 +6,7 @@ import numpy as np
 
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash, slot_of
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings.canvas import Canvas
 
 KEYS = ("lamp", "teapot", "kettle", "mug", "plate", "vase", "spoon")
 HEAVY = "teapot"

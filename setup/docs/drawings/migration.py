@@ -13,7 +13,7 @@ from partitioning.strategies.hashing import consistent
 from partitioning.streams.zipf_stream import zipf_profile
 from partitioning.workload.metrics import channel_loads
 from partitioning.workload.profile import Floats
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings.canvas import Canvas
 
 CHANNELS = 6
 LEFT, RIGHT, TOP, BOTTOM = 70, 700, 92, 330

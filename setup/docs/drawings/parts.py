@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings.canvas import Canvas
 
 #: x of the lane of each store, and what it holds.
 STORES = (

@@ -1,14 +1,14 @@
-"""Draw every picture of the concepts into docs/img: python -m tests.support.docs.drawings."""
+"""Draw every picture of the concepts into docs/img: python -m setup.docs.drawings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.docs.drawings import epoch, function, migration, parts, skew, split_key
-from tests.support.docs.drawings.canvas import Canvas
+from setup.docs.drawings import epoch, function, migration, parts, skew, split_key
+from setup.docs.drawings.canvas import Canvas
 
-FOLDER = Path(__file__).resolve().parents[4] / "docs" / "img" / "concepts"
+FOLDER = Path(__file__).resolve().parents[3] / "docs" / "img" / "concepts"
 DRAWINGS: dict[str, Callable[[], Canvas]] = {
     "function": function.draw,
     "epoch": epoch.draw,
