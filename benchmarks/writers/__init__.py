@@ -1,1 +1,1 @@
-"""What a migration and other writers of its table cost each other."""
+"""Cost of a migration for other writers of its table, and of these writers for it."""

@@ -45,7 +45,8 @@ class ApplyWindow(SparkJob):
     ----------
     spec : path of the table's spec
     start, end : templates of the first day and of the day after the last, such as
-        `{{ data_interval_start | ds }}` and `{{ data_interval_end | ds }}`
+        `{{ data_interval_start | ds }}` and `{{ data_interval_end | ds }}`. Airflow's `@daily`
+        gives a run no interval: schedule the DAG by `CronDataIntervalTimetable`
     """
 
     def __init__(self, *, spec: str, start: str, end: str, **kwargs: Any) -> None:
