@@ -22,22 +22,13 @@ from tests.support.placed import (
     KEYS,
     Placed,
     append,
-    copied,
     crashing_at,
     meanwhile,
-    placed,
     planned,
 )
 from tests.support.worlds.split_state import parts, split, whole, write
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
-    home = placed(spark, tmp_path_factory.mktemp("placed"))
-    planned(spark, home)
-    return home
 
 
 @pytest.fixture(autouse=True)
@@ -59,10 +50,8 @@ def moving_sql(spark: SparkSession, home: Placed, migration: Migration) -> str:
 
 
 def test_writers_of_either_epoch_are_refused_while_it_is_held(
-    spark: SparkSession, template: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = copied(template, tmp_path)
-    migration = home.migration("r1")
     keys = [f"new{i}" for i in range(100)]
     moved = migration.before.lookup(keys) != migration.after.lookup(keys)
     stays = next(k for k, m in zip(keys, moved, strict=True) if not m)
@@ -100,23 +89,28 @@ def repaired(spark: SparkSession, migration: Migration) -> None:
     repair(spark, migration.table)
 
 
-@pytest.mark.parametrize("way_out", [forward, back, repaired])
+@pytest.mark.parametrize(
+    ("job", "way_out"),
+    # What is decided to go back does not go forward.
+    [
+        (migrate, forward),
+        (migrate, back),
+        (migrate, repaired),
+        (roll_back, back),
+        (roll_back, repaired),
+    ],
+)
 @pytest.mark.parametrize("step", ["held", "holding"])
-@pytest.mark.parametrize("job", [migrate, roll_back])
 def test_a_job_that_is_killed_while_it_holds_leaves_a_way_out(
     spark: SparkSession,
-    template: Placed,
-    tmp_path: Path,
+    home: Placed,
+    migration: Migration,
     monkeypatch: pytest.MonkeyPatch,
     job: Callable[[SparkSession, Migration], object],
     step: str,
     way_out: Callable[[SparkSession, Migration], None],
 ) -> None:
-    home = copied(template, tmp_path)
-    migration = home.migration("r1")
     if job is roll_back:
-        if way_out is forward:
-            pytest.skip("what is decided to go back does not go forward")
         migrate(spark, migration)
     with crashing_at(step, monkeypatch):
         job(spark, migration)
@@ -127,10 +121,8 @@ def test_a_job_that_is_killed_while_it_holds_leaves_a_way_out(
 
 
 def test_a_verify_that_is_killed_while_it_holds_is_made_good(
-    spark: SparkSession, template: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = copied(template, tmp_path)
-    migration = home.migration("r1")
     migrate(spark, migration)
     append(spark, home, migration.before, {f"late{i}": 1 for i in range(50)})
     with crashing_at("held", monkeypatch):
@@ -143,10 +135,8 @@ def test_a_verify_that_is_killed_while_it_holds_is_made_good(
 
 
 def test_a_statement_that_fails_lets_other_writers_go_on(
-    spark: SparkSession, template: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = copied(template, tmp_path)
-    migration = home.migration("r1")
 
     def lose_files() -> None:
         for file in Path(home.path()).rglob("*.parquet"):
@@ -160,10 +150,7 @@ def test_a_statement_that_fails_lets_other_writers_go_on(
     append(spark, home, migration.before, {f"new{i}": 1 for i in range(50)})
 
 
-def test_a_shared_key_joins_while_others_are_held_off(
-    spark: SparkSession, template: Placed, tmp_path: Path
-) -> None:
-    home = copied(template, tmp_path)
+def test_a_shared_key_joins_while_others_are_held_off(spark: SparkSession, home: Placed) -> None:
     before = home.table.epoch().function
     (start,) = parts(spark, home)
     shared = split(before, {start: 2.0, (start + 1) % 4: 1.0})

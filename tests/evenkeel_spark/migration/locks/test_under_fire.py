@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,16 +21,9 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from tests.support.placed import KEYS, Placed, append, copied, placed, planned
+from tests.support.placed import KEYS, Placed, append
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
-    home = placed(spark, tmp_path_factory.mktemp("placed"))
-    planned(spark, home)
-    return home
 
 
 @dataclass
@@ -109,45 +101,39 @@ def assert_whole(spark: SparkSession, home: Placed, writer: Writer) -> None:
     assert home.constraints(spark) == {constraints.epoch_name(epoch.number)}
 
 
-def ready(spark: SparkSession, template: Placed, folder: Path) -> tuple[Placed, Migration]:
-    home = copied(template, folder)
-    return home, home.migration("r1")
+@pytest.fixture
+def hasty(spark: SparkSession) -> SparkSession:
+    """A session whose commits give up after two minutes of lost races."""
+    own = spark.newSession()
+    own.conf.set(PATIENCE_SETTING, "120")
+    return own
+
+
+def forward(spark: SparkSession, migration: Migration) -> None:
+    migrate(spark, migration)
+    verify(spark, migration)
+    assert publish(spark, migration).number == 1
+
+
+def back(spark: SparkSession, migration: Migration) -> None:
+    assert roll_back(spark, migration)["visits"] > 0
 
 
 @pytest.mark.parametrize("period", [2.0, 0.5])
+@pytest.mark.parametrize("way", [forward, back])
 @pytest.mark.timeout(600)
 def test_a_migration_beside_a_writer_ends_and_loses_nothing(
     spark: SparkSession,
-    template: Placed,
-    tmp_path: Path,
+    hasty: SparkSession,
+    home: Placed,
+    migration: Migration,
+    way: Callable[[SparkSession, Migration], None],
     period: float,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    home, migration = ready(spark, template, tmp_path)
-    hasty = spark.newSession()
-    hasty.conf.set(PATIENCE_SETTING, "120")
+    if way is back:
+        migrate(spark, migration)
     with beside(spark, home, period) as writer:
-        migrate(hasty, migration)
-        verify(hasty, migration)
-        assert publish(hasty, migration).number == 1
-    assert_whole(spark, home, writer)
-    assert tries(capfd.readouterr().out) <= LOSSES + 1
-
-
-@pytest.mark.parametrize("period", [2.0, 0.5])
-@pytest.mark.timeout(600)
-def test_a_roll_back_beside_a_writer_ends_and_loses_nothing(
-    spark: SparkSession,
-    template: Placed,
-    tmp_path: Path,
-    period: float,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    home, migration = ready(spark, template, tmp_path)
-    migrate(spark, migration)
-    hasty = spark.newSession()
-    hasty.conf.set(PATIENCE_SETTING, "120")
-    with beside(spark, home, period) as writer:
-        assert roll_back(hasty, migration)["visits"] > 0
+        way(hasty, migration)
     assert_whole(spark, home, writer)
     assert tries(capfd.readouterr().out) <= LOSSES + 1
