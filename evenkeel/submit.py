@@ -16,6 +16,9 @@ from partitioning.errors import InputError, SetupError
 
 #: In the extra of an Airflow connection to YARN: where the resource manager answers.
 RM_ADDRESS = "yarn_resourcemanager_webapp_address"
+#: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
+#: log store is asked for.
+ONE_DRIVER = "spark.evenkeel.oneDriver"
 
 
 def jobs_folder() -> Path:

@@ -13,15 +13,13 @@ from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import reached
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel.submit import ONE_DRIVER
 from partitioning.errors import EvenkeelError
 
 #: Folders that are followed down to the first file of an input.
 _DEPTH = 8
 #: Errors that a place gives: of its store, of its address, or for want of its client.
 _FAULTS = (EvenkeelError, ImportError, ValueError)
-#: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
-#: log store is asked for.
-ONE_DRIVER = "spark.evenkeel.oneDriver"
 
 
 def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from evenkeel.spec.loading import load_spec
-from evenkeel_spark.tables.delta.preflight import ONE_DRIVER
+from evenkeel.submit import ONE_DRIVER
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.submit import ONE_DRIVER
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
@@ -29,9 +30,6 @@ from partitioning.errors import InputError, SetupError
 COLUMNS_PROPERTY = "evenkeel.columns"
 #: Property of each adopted table: rows a key, as in the spec.
 ROWS_PROPERTY = "evenkeel.rows"
-#: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
-#: log store is asked for.
-ONE_DRIVER = "spark.evenkeel.oneDriver"
 _FIX = (
     "State columns are fixed at bootstrap: set it back, or bootstrap into another path and registry"
 )
