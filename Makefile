@@ -94,7 +94,7 @@ wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another
 	@ls dist/evenkeel-$(or $(ARGS),*)-py3-none-any.whl
 
 reference: setup ## write the pages of docs/reference and the drawings of docs/concepts, which come from code
-	@$(IN_ENV) $(PY) -m setup.docs.reference && exec $(PY) -m tests.support.docs.drawings
+	@$(IN_ENV) $(PY) -m setup.docs.reference && exec $(PY) -m setup.docs.drawings
 
 docs: .venv/docs/.installed ## build the site of the docs strictly and pack it into dist (ARGS=0.1.0 names the archive)
 	@# Not with -q: it drops the warnings that the strict build must fail by.
