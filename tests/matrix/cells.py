@@ -56,7 +56,9 @@ GROUPS: dict[str, list[str]] = {
     "state": [
         "tests/evenkeel_spark/adoption/test_adopt.py",
         "tests/evenkeel_spark/migration/test_migrate.py",
-        "tests/evenkeel_spark/migration/test_roll_back.py",
+        "tests/evenkeel_spark/migration/test_fence.py",
+        "tests/evenkeel_spark/migration/going_back/test_roll_back.py",
+        "tests/evenkeel_spark/migration/going_back/test_ownership.py",
         "tests/evenkeel_spark/migration/test_verify.py",
         "tests/evenkeel_spark/jobs/test_learn.py",
         "tests/evenkeel_spark/jobs/test_apply_window.py",

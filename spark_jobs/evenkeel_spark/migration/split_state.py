@@ -6,7 +6,7 @@ channel, which appending writers leave, become one row, too.
 
 Delta reads a MERGE's source as of its own transaction. So rows that others wrote before are
 merged, and rows that they write meanwhile make it fail
-(`tests/evenkeel_spark/migration/test_split_state.py`).
+(`tests/evenkeel_spark/migration/splitting/`).
 """
 
 from __future__ import annotations

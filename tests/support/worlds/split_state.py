@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 from pyspark.sql import SparkSession
 
+from evenkeel.quality.gates import plan_gate
+from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import state
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.split import Split
@@ -63,3 +68,25 @@ def write(spark: SparkSession, home: Placed, visits: dict[int, int]) -> None:
 
 
 START = 3
+
+
+def others(spark: SparkSession, home: Placed) -> Counter[tuple[str, int]]:
+    rows = spark.read.format("delta").load(home.path()).where(f"key <> '{HEAVY}'").collect()
+    return Counter((r["key"], r["visits"]) for r in rows)
+
+
+def finish(spark: SparkSession, home: Placed, migration: Migration) -> None:
+    verify(spark, migration)
+    assert home.constraints(spark) == {migration.new}
+    publish(spark, migration)
+
+
+def gated(migration: Migration) -> Migration:
+    """A plan that the gate before lets through: its moves are exactly what differs."""
+    gate = plan_gate(migration.plan, migration.before, going_back=True)
+    assert gate.success, gate.to_dict()
+    return migration
+
+
+#: What HEAVY has after `template`, by channel.
+HAD = {START: 107, (START + 1) % 4: 20, (START + 2) % 4: 3}

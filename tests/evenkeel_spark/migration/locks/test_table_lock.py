@@ -17,7 +17,6 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from partitioning.function.function import PartitioningFunction
 from tests.support.placed import (
     KEYS,
     Placed,
@@ -26,6 +25,7 @@ from tests.support.placed import (
     meanwhile,
     planned,
 )
+from tests.support.state_tables import assert_under
 from tests.support.worlds.split_state import parts, split, whole, write
 
 pytestmark = pytest.mark.spark
@@ -35,14 +35,6 @@ pytestmark = pytest.mark.spark
 def always_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold other writers off at once, as after `LOSSES` lost races."""
     monkeypatch.setattr(table_migration, "LOSSES", 0)
-
-
-def assert_under(spark: SparkSession, home: Placed, function: PartitioningFunction) -> None:
-    """Every row is there, where the function puts it, and its constraint is the only one."""
-    assert home.constraints(spark) == {constraints.epoch_name(function.epoch)}
-    rows = home.rows(spark)
-    assert len(rows) == KEYS
-    assert [c for c, _ in rows.values()] == function.lookup(list(rows)).tolist()
 
 
 def moving_sql(spark: SparkSession, home: Placed, migration: Migration) -> str:
@@ -117,7 +109,10 @@ def test_a_job_that_is_killed_while_it_holds_leaves_a_way_out(
     rules = migration.rules[migration.moving]
     assert any(constraints.same_sql(moving_sql(spark, home, migration), r) for r in rules[3:])
     way_out(spark, migration)
-    assert_under(spark, home, migration.after if way_out is forward else migration.before)
+    assert (
+        len(assert_under(spark, home, migration.after if way_out is forward else migration.before))
+        == KEYS
+    )
 
 
 def test_a_verify_that_is_killed_while_it_holds_is_made_good(

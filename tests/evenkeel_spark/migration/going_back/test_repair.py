@@ -14,7 +14,6 @@ from evenkeel import cli
 from evenkeel.registry import verdict
 from evenkeel_spark.jobs.repair import main
 from evenkeel_spark.migration.migrate import migrate
-from evenkeel_spark.migration.placement import REPAIRING, Placement
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
@@ -27,41 +26,17 @@ from tests.support.placed import (
     Placed,
     copied,
     crashing_at,
-    meanwhile,
     placed,
     planned,
 )
+from tests.support.state_tables import assert_under, by_hand
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def half_way(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
-    """Rows have moved by the plan of run r1, whose processes are dead."""
-    home = placed(spark, tmp_path_factory.mktemp("placed"))
-    migrate(spark, planned(spark, home))
-    return home
-
-
-@pytest.fixture(scope="module")
-def sealed(
-    spark: SparkSession, half_way: Placed, tmp_path_factory: pytest.TempPathFactory
-) -> Placed:
-    home = copied(half_way, tmp_path_factory.mktemp("sealed"))
-    verify(spark, home.migration("r1"))
-    return home
-
-
 def stands(spark: SparkSession, home: Placed, function: PartitioningFunction) -> None:
-    assert home.constraints(spark) == {constraints.epoch_name(function.epoch)}
-    rows = home.rows(spark)
-    assert rows.keys() >= {f"k{i}" for i in range(KEYS)}
+    rows = assert_under(spark, home, function)
     assert all(rows[f"k{i}"][1] == i for i in range(KEYS))
-    assert [c for c, _ in rows.values()] == function.lookup(list(rows)).tolist()
-
-
-def by_hand(spark: SparkSession, home: Placed, statement: str) -> None:
-    spark.sql(statement.format(state.sql_name(home.path())))
 
 
 def advised(error: FenceError, monkeypatch: pytest.MonkeyPatch, home: Placed) -> None:
@@ -81,9 +56,9 @@ def advised(error: FenceError, monkeypatch: pytest.MonkeyPatch, home: Placed) ->
 
 
 def test_a_constraint_dropped_half_way(
-    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, moved_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = copied(half_way, tmp_path)
+    home = copied(moved_home, tmp_path)
     migration = home.migration("r1")
     by_hand(spark, home, f"ALTER TABLE {{}} DROP CONSTRAINT {migration.moving}")
     for job in (migrate, verify, roll_back):
@@ -106,9 +81,9 @@ def test_a_constraint_dropped_half_way(
 
 
 def test_a_dead_run_and_a_dry_run(
-    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, moved_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = copied(half_way, tmp_path)
+    home = copied(moved_home, tmp_path)
     migration, version = home.migration("r1"), home.version(spark)
     (finding,) = repair(spark, home.table, dry_run=True)
     assert migration.moving in finding.wrong
@@ -123,9 +98,9 @@ def test_a_dead_run_and_a_dry_run(
 
 
 def test_what_was_decided_to_be_published_goes_forward(
-    spark: SparkSession, sealed: Placed, tmp_path: Path
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path
 ) -> None:
-    home = copied(sealed, tmp_path)
+    home = copied(sealed_home, tmp_path)
     migration = home.migration("r1")
     verdict.settle(migration.run, migration.plan.digest, 1, verdict.PUBLISH)
     by_hand(spark, home, "ALTER TABLE {} DROP CONSTRAINT evenkeel_epoch_1")
@@ -138,9 +113,9 @@ def test_what_was_decided_to_be_published_goes_forward(
 
 
 def test_a_published_table_brought_back_by_hand(
-    spark: SparkSession, sealed: Placed, tmp_path: Path
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path
 ) -> None:
-    home = copied(sealed, tmp_path)
+    home = copied(sealed_home, tmp_path)
     migration = home.migration("r1")
     publish(spark, migration)
     by_hand(spark, home, "RESTORE TABLE {} TO VERSION AS OF 1")
@@ -157,9 +132,9 @@ def test_a_published_table_brought_back_by_hand(
 
 
 def test_a_constraint_is_dropped_only_beside_those_that_were_seen(
-    spark: SparkSession, half_way: Placed, tmp_path: Path
+    spark: SparkSession, moved_home: Placed, tmp_path: Path
 ) -> None:
-    home = copied(half_way, tmp_path)
+    home = copied(moved_home, tmp_path)
     migration = home.migration("r1")
     rule = constraints.rule(migration.before, migration.after)
     constraints.add(spark, home.path(), constraints.moving_name(9), rule)
@@ -173,109 +148,10 @@ def test_a_constraint_is_dropped_only_beside_those_that_were_seen(
     assert not constraints.drop_beside(spark, home.path(), *names, seen)
 
 
-def test_a_repair_that_slept_leaves_what_came_since(
-    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another repair has ended meanwhile, and a new run has begun, or published its epoch."""
-    home = copied(half_way, tmp_path)
-    function = home.migration("r1").after
-
-    def begun() -> None:
-        repair(spark, home.table)
-        new = planned(spark, home, "r2", function)
-        constraints.add(spark, home.path(), new.moving, new.rules[new.moving][0])
-
-    with meanwhile("repaired", begun, monkeypatch), pytest.raises(FenceError, match="evenkeel rep"):
-        repair(spark, home.table)
-    new = home.migration("r2")
-    assert home.constraints(spark) == {new.old, new.moving}
-
-    def published() -> None:
-        repair(spark, home.table)
-        new = planned(spark, home, "r3", function)
-        migrate(spark, new)
-        verify(spark, new)
-        publish(spark, new)
-
-    by_hand(spark, home, f"ALTER TABLE {{}} DROP CONSTRAINT {new.old}")
-    with (
-        meanwhile("repairing", published, monkeypatch),
-        pytest.raises(FenceError, match="evenkeel repair people --dry-run"),
-    ):
-        repair(spark, home.table)
-    stands(spark, home, function)
-    assert repair(spark, home.table) == []
-
-
-def test_a_repair_that_slept_before_its_first_commit_leaves_a_healthy_table(
-    spark: SparkSession, sealed: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another repair has ended meanwhile, and a run has published an epoch of the same number."""
-    home = copied(sealed, tmp_path)
-    function = home.migration("r1").after
-
-    def published() -> None:
-        repair(spark, home.table)
-        new = planned(spark, home, "r2", function)
-        migrate(spark, new)
-        verify(spark, new)
-        publish(spark, new)
-
-    with (
-        meanwhile("deciding to repair", published, monkeypatch),
-        pytest.raises(FenceError, match="evenkeel repair people --dry-run"),
-    ):
-        repair(spark, home.table)
-    stands(spark, home, function)
-    since = home.table.epoch().tables["visits"].version
-    assert home.version(spark) == since
-    assert repair(spark, home.table) == []
-
-
-def test_a_repair_takes_its_constraint_back_where_an_epoch_was_published_meanwhile(
-    spark: SparkSession, sealed: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run had looked at the table for the last time before the repair's commit."""
-    home = copied(sealed, tmp_path)
-    migration = home.migration("r1")
-    verdict.settle(migration.run, migration.plan.digest, 1, verdict.ROLL_BACK)
-
-    def published() -> None:
-        assert home.constraints(spark) == {"evenkeel_epoch_1", REPAIRING}
-        home.table.registry.publish(migration.after, {}, migration.plan.digest)
-
-    with (
-        meanwhile("opening repair", published, monkeypatch),
-        pytest.raises(FenceError, match="epoch 1 is the one to bring the tables to by now"),
-    ):
-        repair(spark, home.table)
-    stands(spark, home, migration.after)
-
-
-def test_a_repair_marks_only_the_attempt_that_it_has_brought_back(
-    spark: SparkSession, half_way: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Meanwhile the run has begun another attempt, which is on its way back and not there yet."""
-    home = copied(half_way, tmp_path)
-    run, digest = home.migration("r1").run, home.migration("r1").plan.digest
-    real = Placement.bring
-
-    def bring(placement: Placement) -> None:
-        real(placement)
-        verdict.mark(run, digest, 1, done=True)
-        assert verdict.begin_attempt(run, digest, 2)
-        verdict.settle(run, digest, 2, verdict.ROLL_BACK)
-        verdict.mark(run, digest, 2, done=False)
-
-    monkeypatch.setattr(Placement, "bring", bring)
-    repair(spark, home.table)
-    assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, verdict.ROLL_BACK, False)
-
-
 def test_a_run_with_a_torn_file_does_not_stop_the_repair(
-    spark: SparkSession, half_way: Placed, tmp_path: Path
+    spark: SparkSession, moved_home: Placed, tmp_path: Path
 ) -> None:
-    home = copied(half_way, tmp_path)
+    home = copied(moved_home, tmp_path)
     migration = home.migration("r1")
     migration.run.write("rolled_back.json", b"{")
     assert len(repair(spark, home.table)) == 1
@@ -297,10 +173,10 @@ def test_of_two_tables_the_broken_one_alone_is_repaired(
 
 
 def test_a_table_that_was_cloned_half_way(
-    spark: SparkSession, half_way: Placed, tmp_path: Path
+    spark: SparkSession, moved_home: Placed, tmp_path: Path
 ) -> None:
     """A clone has the rows and the constraint, and none of the commits."""
-    home = copied(half_way, tmp_path)
+    home = copied(moved_home, tmp_path)
     migration, path = home.migration("r1"), Path(home.path())
     kept = path.rename(path.with_name("kept"))
     spark.sql(f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE delta.`{kept}`")

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import threading
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import yaml
 from pyspark.sql import SparkSession
 
-from evenkeel.quality.gates import plan_gate
-from evenkeel.spec.loading import load_spec
-from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
@@ -25,70 +18,32 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import changed_values, duplicate_keys
-from partitioning.errors import FenceError, GateError, InputError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import channel_sql
 from tests.support.placed import (
     HEAVY,
     KEYS,
     Placed,
-    copied,
     crashing_at,
     meanwhile,
-    next_function,
-    placed,
     planned,
 )
 from tests.support.raw_json import read_json, write_json
 from tests.support.state_tables import drop_constraint
-from tests.support.worlds.split_state import HASH, START, parts, split, whole, write
+from tests.support.worlds.split_state import (
+    HAD,
+    HASH,
+    START,
+    finish,
+    gated,
+    others,
+    parts,
+    split,
+    whole,
+    write,
+)
 
 pytestmark = pytest.mark.spark
-
-
-def others(spark: SparkSession, home: Placed) -> Counter[tuple[str, int]]:
-    rows = spark.read.format("delta").load(home.path()).where(f"key <> '{HEAVY}'").collect()
-    return Counter((r["key"], r["visits"]) for r in rows)
-
-
-def finish(spark: SparkSession, home: Placed, migration: Migration) -> None:
-    verify(spark, migration)
-    assert home.constraints(spark) == {migration.new}
-    publish(spark, migration)
-
-
-def gated(migration: Migration) -> Migration:
-    """A plan that the gate before lets through: its moves are exactly what differs."""
-    gate = plan_gate(migration.plan, migration.before, going_back=True)
-    assert gate.success, gate.to_dict()
-    return migration
-
-
-@pytest.fixture(scope="module")
-def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
-    """Epoch 1 has HEAVY on channels 1 to 3, 3 being its home, with visits on each; as epoch 0 left
-    it, it stood on 3."""
-    home = placed(spark, tmp_path_factory.mktemp("split"))
-    before = home.table.epoch().function
-    (start,) = parts(spark, home)
-    assert start == int(before.lookup([HEAVY])[0])
-    shared = split(before, {start: 2.0, (start + 1) % 4: 1.0, (start + 2) % 4: 1.0})
-    migration = gated(planned(spark, home, "split", shared))
-    # It stays where it is: nothing moves, and nothing is written.
-    assert migration.plan.bytes == 0.0 and len(migration.plan.moves) == 2
-    record = migrate(spark, migration).tables["visits"]
-    assert (record.rows, record.commits) == (0, [])
-    finish(spark, home, migration)
-    write(spark, home, {start: 100, (start + 1) % 4: 20, (start + 2) % 4: 3})
-    return home
-
-
-@pytest.fixture
-def home(template: Placed, tmp_path: Path) -> Placed:
-    return copied(template, tmp_path)
-
-
-#: What HEAVY has after `template`, by channel.
-HAD = {START: 107, (START + 1) % 4: 20, (START + 2) % 4: 3}
 
 
 def test_the_table_admits_partials_on_owners_alone(spark: SparkSession, home: Placed) -> None:
@@ -295,99 +250,6 @@ def test_in_batches_the_partials_join_at_the_end(spark: SparkSession, home: Plac
     assert parts(spark, home) == {2: 130}
 
 
-def test_a_column_without_a_merge_is_refused_before_anything_moves(
-    spark: SparkSession, home: Placed
-) -> None:
-    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
-    spark.sql(f"ALTER TABLE {state.sql_name(home.path())} ADD COLUMN note STRING")
-    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
-    with pytest.raises(InputError, match="has column 'note', of which the spec says no merge"):
-        migrate(spark, migration)
-    assert home.constraints(spark) == {"evenkeel_epoch_1"}
-
-
-def broken_off(
-    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, owners: dict[int, float]
-) -> Migration:
-    """A migration that was killed as it had just begun."""
-    migration = planned(spark, home, "r", split(home.table.epoch().function, owners))
-    with crashing_at("loosened", monkeypatch):
-        migrate(spark, migration)
-    return migration
-
-
-def test_a_column_renamed_half_way_is_named_and_renamed_back(
-    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migration = broken_off(spark, home, monkeypatch, {START: 1.0, 2: 1.0})
-    path = state.sql_name(home.path())
-    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    spark.sql(f"ALTER TABLE {path} RENAME COLUMN visits TO hits")
-    with pytest.raises(InputError, match="expected column 'visits', found .*hits") as error:
-        roll_back(spark, migration)
-    # What to do is told as SQL.
-    said = str(error.value)
-    spark.sql(said[said.index("ALTER TABLE") : said.index("; then")])
-    roll_back(spark, migration)
-    assert home.constraints(spark) == {"evenkeel_epoch_1"}
-    assert parts(spark, home) == HAD
-
-
-def test_no_value_of_a_column_added_half_way_is_lost(
-    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migration = broken_off(spark, home, monkeypatch, {**dict.fromkeys(HAD, 1.0), 2: 4.0})
-    path = state.sql_name(home.path())
-    spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
-    write(spark, home, {2: 5})
-    spark.sql(f"UPDATE {path} SET note = 'kept' WHERE key = '{HEAVY}' AND channel = 2")
-    before = home.version(spark)
-    with pytest.raises(InputError, match="has got column 'note'.*values would be lost"):
-        roll_back(spark, migration)
-    assert home.version(spark) == before
-    plain = home.spec_path.read_text()
-    spec = yaml.safe_load(plain)
-    spec["state"]["visits"]["columns"]["note"] = {"merge": "max", "of": "note"}
-    home.spec_path.write_text(yaml.safe_dump(spec))
-    again = Placed(Table(load_spec(home.spec_path)), home.spec_path, home.names)
-    roll_back(spark, again.migration("r"))
-    home.spec_path.write_text(plain)
-    assert home.constraints(spark) == {"evenkeel_epoch_1"}
-    assert parts(spark, home) == {**HAD, START: HAD[START] + 5}
-    rows = spark.sql(f"SELECT note FROM {path} WHERE key = '{HEAVY}' AND channel = {START}")
-    assert rows.first()[0] == "kept"
-
-
-def test_a_merge_that_the_columns_type_cannot_do_is_refused(
-    spark: SparkSession, home: Placed
-) -> None:
-    spec = yaml.safe_load(home.spec_path.read_text())
-    spec["state"]["visits"]["columns"]["visits"] = {"merge": "hll", "of": "id"}
-    home.spec_path.write_text(yaml.safe_dump(spec))
-    again = Placed(type(home.table)(type(home.table.spec).model_validate(spec)), home.spec_path, ())
-    assert again.table.spec.state["visits"].columns["visits"].merge == "hll"
-    broken = copied(home, home.spec_path.parent / "again")
-    migration = planned(spark, broken, "whole", whole(broken.table.epoch().function, 2))
-    with pytest.raises(InputError, match="column 'visits' is bigint, which hll does not merge"):
-        migrate(spark, migration)
-    shutil.rmtree(broken.spec_path.parent)
-
-
-@pytest.mark.slow
-def test_a_value_that_changes_as_partials_join_fails_the_gate(
-    spark: SparkSession, home: Placed
-) -> None:
-    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
-    migrate(spark, migration)
-    meta = migration.meta("migrate")
-    update = f"UPDATE {state.sql_name(home.path())} SET visits = visits + 1 WHERE key = '{HEAVY}'"
-    with commits.commit_session(spark, "test", 1, meta) as own:
-        own.sql(update)
-    with pytest.raises(GateError, match="No split key's state changes when its partials"):
-        verify(spark, migration)
-    assert home.constraints(spark) == {migration.moving}
-
-
 def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:
     rows = spark.read.format("delta").load(home.path())
     heavy = rows.where(f"key = '{HEAVY}'")
@@ -404,24 +266,3 @@ def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:
         channel_sql(replace(function, row=None))
     assert json.dumps(function.to_dict()["split"]["owners"]) == "[[3, 0, 1]]"
     assert len(others(spark, home)) == KEYS - 1
-
-
-@pytest.mark.parametrize("ansi", ["true", "false"])
-def test_an_overflow_half_way_is_named_and_rolled_back(
-    spark: SparkSession, home: Placed, ansi: str
-) -> None:
-    """Each partial holds its visits, and the whole does not."""
-    caller = spark.newSession()
-    caller.conf.set("spark.sql.ansi.enabled", ansi)
-    write(spark, home, {START: 2**62, (START + 1) % 4: 2**62})
-    had, rest = parts(spark, home), others(spark, home)
-    assert had == {**HAD, START: HAD[START] + 2**62, (START + 1) % 4: 20 + 2**62}
-    function = whole(next_function(home.table.epoch().function, heavy=None), START)
-    migration = planned(spark, home, "joined", function)
-    with pytest.raises(InputError, match="visits.* cannot hold a merged value .*is more than"):
-        migrate(caller, migration)
-    # Whole keys had moved by then.
-    assert home.constraints(spark) == {migration.moving}
-    roll_back(caller, migration)
-    assert home.constraints(spark) == {migration.old}
-    assert parts(spark, home) == had and others(spark, home) == rest

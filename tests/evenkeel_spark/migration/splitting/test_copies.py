@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import plan_gate
 from evenkeel_spark.events.state_weights import weigh
-from evenkeel_spark.jobs.apply_window import apply_window
-from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import check_gate, verify
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import FenceError, GateError
-from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.function.hashing import key_hash
-from partitioning.function.split import Split
-from partitioning.planning.plan import plan_for
+from partitioning.function.function import PartitioningFunction
 from partitioning.workload.profile import Profile, Sketch
-from tests.conftest import DAYS, SPEC, World, some_events
 from tests.support.placed import (
     HEAVY,
     SLOTS,
@@ -40,14 +31,19 @@ from tests.support.placed import (
     placed,
     planned,
 )
-from tests.support.raw_json import read_json, write_json
+from tests.support.raw_json import read_json
 from tests.support.worlds.split_state import START, parts, split, whole
+
+(HASH,) = hashes([HEAVY]).tolist()
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-(HASH,) = hashes([HEAVY]).tolist()
+
 #: What HEAVY's row has, and so each copy of it.
 VALUE = int(HEAVY[1:])
+
+
 THREE = {START: 2.0, 0: 1.0, 1: 1.0}
 
 
@@ -265,49 +261,3 @@ def test_copies_are_held_to_the_budget(spark: SparkSession, home: Placed) -> Non
     migration = plan_to(spark, home, "paid", function, budget=size + 1)
     migrate(spark, migration)
     assert set(build_side(spark, home)) == {*THREE, 2}
-
-
-def test_windows_give_every_owner_what_they_bring(spark: SparkSession, world: World) -> None:
-    """Of a key that had no state when it was split, too, and wherever its events go."""
-    events = some_events()
-    late = pd.DataFrame({**events.tail(1), "dest": ["NEW"]})
-    events = pd.concat([events, late], ignore_index=True).assign(id=range(len(events) + 1))
-    # Few events tell what the key is.
-    told = events.groupby("dest").cumcount() % 5 == 0
-    events["city"] = ("City of " + events["dest"]).where(told, None)
-    dims = {"path": "state/dims", "columns": {"city": {"merge": "copy", "of": "city"}}}
-    world.write_events(events)
-    world.respec(state={**SPEC["state"], "dims": dims}, split={"by": "id"})
-    bootstrap(spark, world.table, date(2013, 1, 8))
-    epoch = world.table.epoch()
-    slots = len(epoch.function.slots)
-    first, new = key_hash([["D000", "NEW"]], ["string"]).tolist()
-    owners = {first: {0: 1.0, 1: 1.0, 3: 1.0}, new: {1: 2.0, 2: 1.0}}
-    function = replace(epoch.function, split=Split.of(owners), row=KeyColumn("id", "bigint"))
-    names, listed = ("D000", "NEW"), np.array(sorted(owners))
-    sketch = Sketch(np.ones(slots), listed, np.full(2, 0.5), names, 0.0, slots)
-    weight = weigh(spark, world.table.spec, epoch.function, listed)
-    profile = weight.onto(sketch, epoch.function.key)
-    plan = plan_for("trips", profile, epoch.function, function, tables=weight.versions)
-    run = world.table.registry.run("split")
-    write_json(run, "plan.json", plan.to_dict())
-    run.write("profile.npz", profile.to_bytes())
-    migration = approved_migration(world.table, "split", plan.digest)
-    migrate(spark, migration)
-    verify(spark, migration)
-    publish(spark, migration)
-
-    def cities() -> dict[str, dict[int, str]]:
-        rows = spark.read.format("delta").load(world.table.spec.state["dims"].path)
-        held = rows.where("dest IN ('D000', 'NEW')").toPandas()
-        assert not held.duplicated(["dest", "channel"]).any()
-        return {
-            str(k): dict(zip(g["channel"], g["city"], strict=True)) for k, g in held.groupby("dest")
-        }
-
-    everywhere = dict.fromkeys((0, 1, 3), "City of D000")
-    assert cities() == {"D000": everywhere}
-    apply_window(spark, world.table, date(2013, 1, 8), date(2013, 1, DAYS + 1))
-    assert cities() == {"D000": everywhere, "NEW": dict.fromkeys((1, 2), "City of NEW")}
-    held = world.table.state("dims", spark=spark).toPandas().set_index("dest")["city"]
-    assert held.sort_index().to_dict() == {d: f"City of {d}" for d in sorted(set(events["dest"]))}

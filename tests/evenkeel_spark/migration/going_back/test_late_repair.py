@@ -1,0 +1,132 @@
+"""A repair that slept: it undoes nothing of what came since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.registry import verdict
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.placement import REPAIRING, Placement
+from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import constraints
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+from tests.support.placed import (
+    KEYS,
+    Placed,
+    copied,
+    meanwhile,
+    planned,
+)
+from tests.support.state_tables import assert_under, by_hand
+
+pytestmark = pytest.mark.spark
+
+
+def stands(spark: SparkSession, home: Placed, function: PartitioningFunction) -> None:
+    rows = assert_under(spark, home, function)
+    assert all(rows[f"k{i}"][1] == i for i in range(KEYS))
+
+
+def test_a_repair_that_slept_leaves_what_came_since(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another repair has ended meanwhile, and a new run has begun, or published its epoch."""
+    home = copied(moved_home, tmp_path)
+    function = home.migration("r1").after
+
+    def begun() -> None:
+        repair(spark, home.table)
+        new = planned(spark, home, "r2", function)
+        constraints.add(spark, home.path(), new.moving, new.rules[new.moving][0])
+
+    with meanwhile("repaired", begun, monkeypatch), pytest.raises(FenceError, match="evenkeel rep"):
+        repair(spark, home.table)
+    new = home.migration("r2")
+    assert home.constraints(spark) == {new.old, new.moving}
+
+    def published() -> None:
+        repair(spark, home.table)
+        new = planned(spark, home, "r3", function)
+        migrate(spark, new)
+        verify(spark, new)
+        publish(spark, new)
+
+    by_hand(spark, home, f"ALTER TABLE {{}} DROP CONSTRAINT {new.old}")
+    with (
+        meanwhile("repairing", published, monkeypatch),
+        pytest.raises(FenceError, match="evenkeel repair people --dry-run"),
+    ):
+        repair(spark, home.table)
+    stands(spark, home, function)
+    assert repair(spark, home.table) == []
+
+
+def test_a_repair_that_slept_before_its_first_commit_leaves_a_healthy_table(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another repair has ended meanwhile, and a run has published an epoch of the same number."""
+    home = copied(sealed_home, tmp_path)
+    function = home.migration("r1").after
+
+    def published() -> None:
+        repair(spark, home.table)
+        new = planned(spark, home, "r2", function)
+        migrate(spark, new)
+        verify(spark, new)
+        publish(spark, new)
+
+    with (
+        meanwhile("deciding to repair", published, monkeypatch),
+        pytest.raises(FenceError, match="evenkeel repair people --dry-run"),
+    ):
+        repair(spark, home.table)
+    stands(spark, home, function)
+    since = home.table.epoch().tables["visits"].version
+    assert home.version(spark) == since
+    assert repair(spark, home.table) == []
+
+
+def test_a_repair_takes_its_constraint_back_where_an_epoch_was_published_meanwhile(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run had looked at the table for the last time before the repair's commit."""
+    home = copied(sealed_home, tmp_path)
+    migration = home.migration("r1")
+    verdict.settle(migration.run, migration.plan.digest, 1, verdict.ROLL_BACK)
+
+    def published() -> None:
+        assert home.constraints(spark) == {"evenkeel_epoch_1", REPAIRING}
+        home.table.registry.publish(migration.after, {}, migration.plan.digest)
+
+    with (
+        meanwhile("opening repair", published, monkeypatch),
+        pytest.raises(FenceError, match="epoch 1 is the one to bring the tables to by now"),
+    ):
+        repair(spark, home.table)
+    stands(spark, home, migration.after)
+
+
+def test_a_repair_marks_only_the_attempt_that_it_has_brought_back(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile the run has begun another attempt, which is on its way back and not there yet."""
+    home = copied(moved_home, tmp_path)
+    run, digest = home.migration("r1").run, home.migration("r1").plan.digest
+    real = Placement.bring
+
+    def bring(placement: Placement) -> None:
+        real(placement)
+        verdict.mark(run, digest, 1, done=True)
+        assert verdict.begin_attempt(run, digest, 2)
+        verdict.settle(run, digest, 2, verdict.ROLL_BACK)
+        verdict.mark(run, digest, 2, done=False)
+
+    monkeypatch.setattr(Placement, "bring", bring)
+    repair(spark, home.table)
+    assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, verdict.ROLL_BACK, False)

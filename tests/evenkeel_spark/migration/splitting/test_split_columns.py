@@ -1,0 +1,151 @@
+"""Columns of split keys: those without a merge, renamed, added or too full, half-way, too."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from evenkeel.spec.loading import load_spec
+from evenkeel.table import Table
+from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import commits, state
+from partitioning.errors import GateError, InputError
+from tests.support.placed import (
+    HEAVY,
+    Placed,
+    copied,
+    crashing_at,
+    next_function,
+    planned,
+)
+from tests.support.worlds.split_state import (
+    HAD,
+    START,
+    others,
+    parts,
+    split,
+    whole,
+    write,
+)
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_column_without_a_merge_is_refused_before_anything_moves(
+    spark: SparkSession, home: Placed
+) -> None:
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    spark.sql(f"ALTER TABLE {state.sql_name(home.path())} ADD COLUMN note STRING")
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    with pytest.raises(InputError, match="has column 'note', of which the spec says no merge"):
+        migrate(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+
+
+def broken_off(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, owners: dict[int, float]
+) -> Migration:
+    """A migration that was killed as it had just begun."""
+    migration = planned(spark, home, "r", split(home.table.epoch().function, owners))
+    with crashing_at("loosened", monkeypatch):
+        migrate(spark, migration)
+    return migration
+
+
+def test_a_column_renamed_half_way_is_named_and_renamed_back(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = broken_off(spark, home, monkeypatch, {START: 1.0, 2: 1.0})
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE {path} RENAME COLUMN visits TO hits")
+    with pytest.raises(InputError, match="expected column 'visits', found .*hits") as error:
+        roll_back(spark, migration)
+    # What to do is told as SQL.
+    said = str(error.value)
+    spark.sql(said[said.index("ALTER TABLE") : said.index("; then")])
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == HAD
+
+
+def test_no_value_of_a_column_added_half_way_is_lost(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = broken_off(spark, home, monkeypatch, {**dict.fromkeys(HAD, 1.0), 2: 4.0})
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
+    write(spark, home, {2: 5})
+    spark.sql(f"UPDATE {path} SET note = 'kept' WHERE key = '{HEAVY}' AND channel = 2")
+    before = home.version(spark)
+    with pytest.raises(InputError, match="has got column 'note'.*values would be lost"):
+        roll_back(spark, migration)
+    assert home.version(spark) == before
+    plain = home.spec_path.read_text()
+    spec = yaml.safe_load(plain)
+    spec["state"]["visits"]["columns"]["note"] = {"merge": "max", "of": "note"}
+    home.spec_path.write_text(yaml.safe_dump(spec))
+    again = Placed(Table(load_spec(home.spec_path)), home.spec_path, home.names)
+    roll_back(spark, again.migration("r"))
+    home.spec_path.write_text(plain)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == {**HAD, START: HAD[START] + 5}
+    rows = spark.sql(f"SELECT note FROM {path} WHERE key = '{HEAVY}' AND channel = {START}")
+    assert rows.first()[0] == "kept"
+
+
+def test_a_merge_that_the_columns_type_cannot_do_is_refused(
+    spark: SparkSession, home: Placed
+) -> None:
+    spec = yaml.safe_load(home.spec_path.read_text())
+    spec["state"]["visits"]["columns"]["visits"] = {"merge": "hll", "of": "id"}
+    home.spec_path.write_text(yaml.safe_dump(spec))
+    again = Placed(type(home.table)(type(home.table.spec).model_validate(spec)), home.spec_path, ())
+    assert again.table.spec.state["visits"].columns["visits"].merge == "hll"
+    broken = copied(home, home.spec_path.parent / "again")
+    migration = planned(spark, broken, "whole", whole(broken.table.epoch().function, 2))
+    with pytest.raises(InputError, match="column 'visits' is bigint, which hll does not merge"):
+        migrate(spark, migration)
+    shutil.rmtree(broken.spec_path.parent)
+
+
+@pytest.mark.slow
+def test_a_value_that_changes_as_partials_join_fails_the_gate(
+    spark: SparkSession, home: Placed
+) -> None:
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    migrate(spark, migration)
+    meta = migration.meta("migrate")
+    update = f"UPDATE {state.sql_name(home.path())} SET visits = visits + 1 WHERE key = '{HEAVY}'"
+    with commits.commit_session(spark, "test", 1, meta) as own:
+        own.sql(update)
+    with pytest.raises(GateError, match="No split key's state changes when its partials"):
+        verify(spark, migration)
+    assert home.constraints(spark) == {migration.moving}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_an_overflow_half_way_is_named_and_rolled_back(
+    spark: SparkSession, home: Placed, ansi: str
+) -> None:
+    """Each partial holds its visits, and the whole does not."""
+    caller = spark.newSession()
+    caller.conf.set("spark.sql.ansi.enabled", ansi)
+    write(spark, home, {START: 2**62, (START + 1) % 4: 2**62})
+    had, rest = parts(spark, home), others(spark, home)
+    assert had == {**HAD, START: HAD[START] + 2**62, (START + 1) % 4: 20 + 2**62}
+    function = whole(next_function(home.table.epoch().function, heavy=None), START)
+    migration = planned(spark, home, "joined", function)
+    with pytest.raises(InputError, match="visits.* cannot hold a merged value .*is more than"):
+        migrate(caller, migration)
+    # Whole keys had moved by then.
+    assert home.constraints(spark) == {migration.moving}
+    roll_back(caller, migration)
+    assert home.constraints(spark) == {migration.old}
+    assert parts(spark, home) == had and others(spark, home) == rest

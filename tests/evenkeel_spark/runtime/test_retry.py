@@ -1,0 +1,33 @@
+"""Lost races: a commit is tried again for a time, and then the error tells what to do."""
+
+from __future__ import annotations
+
+import delta.exceptions
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.runtime.retry import PATIENCE_SETTING, retry_on_conflict
+from partitioning.errors import FenceError
+
+pytestmark = pytest.mark.spark
+
+
+def test_lost_races_are_tried_again_and_then_told(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    lost: list[int] = []
+
+    def lose(times: int) -> str:
+        if len(lost) < times:
+            lost.append(1)
+            raise delta.exceptions.ConcurrentAppendException("files were added")
+        return "done"
+
+    # A writer that commits every second wins more than once or twice.
+    assert retry_on_conflict(spark, lambda: lose(9), "visits") == "done"
+    lost.clear()
+    hasty = spark.newSession()
+    hasty.conf.set(PATIENCE_SETTING, "0")
+    with pytest.raises(FenceError, match=f"were first 1 times in .* raise {PATIENCE_SETTING}"):
+        retry_on_conflict(hasty, lambda: lose(9), "visits")
