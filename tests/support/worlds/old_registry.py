@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,7 @@ ARCHIVE = Path(__file__).resolve().parents[2] / "fixtures" / "registry_0.1.0.tar
 @pytest.fixture
 def spec_path(tmp_path: Path) -> str:
     """The old table, in a folder of its own."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(ARCHIVE, tmp_path)
     return str(tmp_path / "trips" / "trips.yaml")
 
 
