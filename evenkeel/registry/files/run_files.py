@@ -18,6 +18,7 @@ from evenkeel.registry.files.migration_records import (
     Verdict,
     VerifyRecord,
 )
+from evenkeel.registry.files.plan_record import PlanRecord
 from evenkeel.registry.files.records import (
     Approval,
     Asked,
@@ -54,7 +55,7 @@ class KeptFiles(Folder):
     learned = FileOf("profile.json", ProfileRecord)
     decision = FileOf("decision.json", Decision)
     watch_decision = FileOf("watched.json", WatchDecision)
-    plan = FileOf("plan.json", Plan)
+    plan = FileOf("plan.json", Plan, PlanRecord)
     gate_plan = FileOf("gate_plan.json", GateRecord)
     #: The answer, of a person or of the spec's limit.
     approval = FileOf("approval.json", Approval)

@@ -49,7 +49,7 @@ def files_of(folder: type[Folder]) -> Iterator[File]:
     for name, member in vars(folder).items():
         if isinstance(member, FileOf):
             at = next(i for i, line in enumerate(lines) if line.strip().startswith(f"{name} = "))
-            yield File(member.name, member._kind, comment(lines, at))
+            yield File(member.name, member._form or member._kind, comment(lines, at))
         elif str(getattr(member, "__annotations__", {}).get("return", "")).startswith("StoredFile"):
             given = [_NAMES[p] for p in inspect.signature(member).parameters if p != "self"]
             stored: StoredFile[Any] = member(None, *given)
