@@ -108,8 +108,11 @@ class FileOf(Generic[T]):
 def parse(kind: type[T], data: bytes, where: str) -> T:
     """Return what the bytes of the file `where` hold; DamagedError if it is something else."""
     convert: Callable[[bytes, str], T] | None = getattr(kind, "from_bytes", None)
-    if convert is not None:
-        return convert(data, where)
+    return parse_model(kind, data, where) if convert is None else convert(data, where)
+
+
+def parse_model(kind: type[T], data: bytes, where: str) -> T:
+    """Return what the JSON of the file `where` holds, as pydantic reads it, or DamagedError."""
     try:
         return _adapter(kind).validate_json(data, strict=True)
     except ValidationError as error:
