@@ -16,7 +16,7 @@ from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.runs.params import Params, Throttling, goes_back, throttle_asked
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
-from evenkeel.runs.prediction import freeze
+from evenkeel.runs.prediction import keep_prediction
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
@@ -252,6 +252,6 @@ def _write_plan(
                 "after it",
             )
     # Write the prediction first: whoever sees a plan must see its cost.
-    freeze(registry, run, made, profile, limits)
+    keep_prediction(registry, run, made, profile, limits)
     run.plan.write(made)
     return made.digest

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from evenkeel.render.formatting import environment
+from evenkeel.render.formatting import template_environment
 
 Row = TypeVar("Row")
 _OWN = Path(__file__).parent / "templates" / "assets"
@@ -156,7 +156,7 @@ def _asked(request: Request) -> Mapping[str, str]:
 
 @cache
 def _environment() -> Environment:
-    made = environment("evenkeel_ui")
+    made = template_environment("evenkeel_ui")
     made.filters |= {"when": when, "ago": ago}
     made.globals |= {"sort_link": sort_link, "sorted_as": sorted_as, "show_all": show_all}
     return made

@@ -31,7 +31,7 @@ from evenkeel_ui.access import (
 )
 from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.pages.fields import fields, read_form, read_params
-from evenkeel_ui.pages.plans import MOST, NUMBERED, told
+from evenkeel_ui.pages.plans import MOST_MOVES, NUMBERED, told
 from evenkeel_ui.pages.preview_stamp import identity, mismatch, stamp
 from evenkeel_ui.pages.tables import EPOCHS_BY
 from evenkeel_ui.web import page, sort
@@ -40,7 +40,7 @@ from partitioning.planning.plan import Plan
 from partitioning.strategies import PRODUCTION
 
 #: Moves and epochs at first sight.
-LISTED, EPOCHS = 20, 12
+FORM_MOVES, FORM_EPOCHS = 20, 12
 router = APIRouter(prefix="/tables/{table}", tags=["forms"])
 Fields = Annotated[dict[str, str], Depends(fields)]
 
@@ -224,7 +224,7 @@ def _roll_back(
             target = None
         else:
             preview = _back_preview(found, target, missing)
-    known = past(registry, None if _every(request) else EPOCHS)
+    known = past(registry, None if _every(request) else FORM_EPOCHS)
     earlier = [e for e in known if e.number != newest]
     dag = f"{ROLL_BACK}{found.spec.table}"
     return page(
@@ -278,7 +278,7 @@ def _shown(
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:
     moves = sort(request, enumerate(preview["plan"].moves, 1), NUMBERED, "order", "moves")
-    return {**preview, "moves": moves[: MOST if _every(request) else LISTED]}
+    return {**preview, "moves": moves[: MOST_MOVES if _every(request) else FORM_MOVES]}
 
 
 def _every(request: Request) -> bool:

@@ -26,13 +26,13 @@ from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import (
     between,
     day_number,
-    key_columns,
     need_time,
     null_key,
     read_events,
     reading,
     refuse_null_keys,
     refuse_null_times,
+    typed_key,
     without_null_keys,
 )
 from evenkeel_spark.runtime.command import parser, run_job, say
@@ -116,7 +116,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         check_tables(spark, spec)
         return False
     events = read_events(spark, spec)
-    function = first_function(key_columns(events, spec), spec.slots, spec.channel_list())
+    function = first_function(typed_key(events, spec), spec.slots, spec.channel_list())
     made = digest(
         {
             "end": end.isoformat() if end else None,
