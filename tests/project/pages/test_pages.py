@@ -26,6 +26,12 @@ def test_every_link_leads_to_a_file_and_a_heading():
             if "://" in link or link.startswith("mailto:"):
                 continue
             seen += 1
+            if workflow := re.fullmatch(
+                r"\.\./\.\./actions/workflows/(\w+\.yml)(/badge\.svg)?", link
+            ):
+                if not (ROOT / ".github/workflows" / workflow[1]).exists():
+                    broken.append(f"{page.relative_to(ROOT)}: {link}")
+                continue
             path, _, anchor = link.partition("#")
             target = (page.parent / path).resolve() if path else page
             if not target.exists() or (anchor and anchor not in anchors(target)):
