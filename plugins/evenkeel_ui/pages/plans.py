@@ -171,7 +171,7 @@ def answer(
     return RedirectResponse(request.url.path.removesuffix("/answer"), 303)
 
 
-def told(
+def plan_values(
     found: Table,
     plan: Plan,
     profile: Profile | None,
@@ -234,7 +234,7 @@ def _shown(
     if plan is None:
         return {"plan": None}
     return {
-        **told(found, plan, profile, _limits(found, folder, problems), problems, parts),
+        **plan_values(found, plan, profile, _limits(found, folder, problems), problems, parts),
         "moves": sort(request, enumerate(plan.moves, 1), NUMBERED, "order", "moves")[:most],
         "rejected": None
         if profile is None

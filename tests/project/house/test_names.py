@@ -86,3 +86,31 @@ def test_a_constant_has_one_value() -> None:
     several = {n: there for n, there in values.items() if len({*there.values()}) > 1}
     assert {name: several[name] for name in several.keys() - SEVERAL} == {}
     assert SEVERAL - several.keys() == set(), "no longer needed, remove it"
+
+
+#: Words of the author's own, and participles for things. A name says what a thing is or does.
+BANNED = {
+    *("told", "begun", "picked", "asked", "foretold", "standing", "lane", "grounds", "thrift"),
+    *("thriftier", "loosen", "tighten"),
+}
+
+
+def definitions(path: str, module: ast.Module) -> Iterator[str]:
+    """Names of a module, and of its classes, functions, methods and constants."""
+    yield Path(path).stem
+    yield from (name for name, _ in constants(module))
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef | FUNCTION):
+            yield node.name
+
+
+def words(name: str) -> set[str]:
+    """The words of a name in either style of writing, in lower case."""
+    return {w.lower() for w in re.findall("[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])", name)}
+
+
+def test_no_definition_has_a_banned_word() -> None:
+    named = [(path, name) for path, module in modules() for name in definitions(path, module)]
+    assert len(named) > 2500, "names are no longer found"
+    assert [(path, name) for path, name in named if words(name) & BANNED] == []
+    assert words("HeavyKey_ofTASKS") == {"heavy", "key", "of", "tasks"}
