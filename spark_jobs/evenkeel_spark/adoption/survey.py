@@ -76,7 +76,7 @@ class Survey:
         keys = "" if self.keys is None else f", {self.keys:,} keys"
         yield f"{self.name}: {self.rows:,} rows{keys}, {self.size:,} bytes in {self.files:,} files"
         if self.fits:
-            yield f"{self.name}: one commit would set its fence and properties, and write no rows"
+            yield f"{self.name}: one commit would set constraint and properties, and write no rows"
         else:
             yield from self._rewrite_lines(table, cores)
         if self.added:
