@@ -28,7 +28,7 @@ ALL = (
     "dag_start",
 )
 #: Takes so long that it is run by name alone.
-LONG = ("at_scale", "unseen", "competitive")
+LONG = ("at_scale", "unseen", "competitive", "leaderboard")
 #: A ratio as `benchmarks.spark.pairs` prints it.
 RATIO = re.compile(r"; ratio ([\d.]+) \(of ")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel_spark.events.daily_sketches import sketch_days
@@ -249,3 +250,14 @@ def test_with_a_decay_the_load_is_a_forecast(spark, ready: World):
     assert ahead.heavy.tolist() == plain.heavy.tolist()
     assert (ahead.load != plain.load).any() and (ahead.bytes == plain.bytes).all()
     assert 0 < plain.chance < 1 and 0 < ahead.chance < 1
+
+
+def test_without_a_decay_in_the_spec_a_day_weighs_half_of_the_next(spark, ready: World, capsys):
+    end = date(2013, 1, 8)
+    half, _ = learn(spark, ready.respec(decay=0.5).table, end)
+    spec = yaml.safe_load(Path(ready.spec_path).read_text())
+    del spec["decay"]
+    Path(ready.spec_path).write_text(yaml.safe_dump(spec))
+    default, _ = learn(spark, ready.table, end)
+    assert (default.load == half.load).all() and default.chance == half.chance
+    assert "decay 0.5" in capsys.readouterr().out
