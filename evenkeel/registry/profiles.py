@@ -13,7 +13,7 @@ from partitioning.function.function import KeyColumn
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d.*")
+_DAYS_NAME = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def run_names(registry: Registry) -> list[str]:
     """
 
     def when(name: str) -> str:
-        found = _MOMENT.search(name)
+        found = _DAYS_NAME.search(name)
         return found[0] if found else ""
 
     return sorted(registry.store.names("runs"), key=lambda n: (when(n), n), reverse=True)

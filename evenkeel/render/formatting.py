@@ -25,7 +25,7 @@ _BYTES = re.compile(rf"(\d+(?:\.\d+(?= ?[kMGTP]))?) ?({'|'.join(UNITS)})?")
 
 def template(name: str) -> Template:
     """Return a template of `evenkeel/render/templates` by its file name."""
-    return environment("evenkeel.render").get_template(name)
+    return template_environment("evenkeel.render").get_template(name)
 
 
 def bytes_text(size: float) -> str:
@@ -118,7 +118,7 @@ def example_text(row: Mapping[str, Any]) -> str:
 
 
 @cache
-def environment(package: str) -> Environment:
+def template_environment(package: str) -> Environment:
     """Return the Jinja environment of a package's templates, with ours as fallback.
 
     It escapes every value. A name that a template uses and nobody passed is an error.

@@ -97,7 +97,7 @@ def predict(
     )
 
 
-def freeze(
+def keep_prediction(
     registry: Registry, run: RunFiles, plan: Plan, profile: Profile, limits: Throttling
 ) -> None:
     """Keep the prediction of a run's plan; one that is kept already stays as it is."""

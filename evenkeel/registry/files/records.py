@@ -82,7 +82,7 @@ class ProfileRecord(FileModel):
         return self.row and self.row.column
 
 
-class Asked(FileModel):
+class Question(FileModel):
     """The plan that a person was asked about. Airflow shows the first one in a run for ever."""
 
     digest: str

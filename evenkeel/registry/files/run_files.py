@@ -21,7 +21,6 @@ from evenkeel.registry.files.migration_records import (
 from evenkeel.registry.files.plan_record import PlanRecord
 from evenkeel.registry.files.records import (
     Approval,
-    Asked,
     BootstrapRecord,
     ChannelRecord,
     EpochRecord,
@@ -32,6 +31,7 @@ from evenkeel.registry.files.records import (
     Manifest,
     ParamsRecord,
     ProfileRecord,
+    Question,
     ReleaseRecord,
     SpecChannels,
     WatchDecision,
@@ -80,7 +80,7 @@ class RunFiles(KeptFiles):
 
     learning = FileOf("learning.json", LearningMark)
     #: The plan that a person was asked about.
-    asked = FileOf("asked.json", Asked)
+    question = FileOf("asked.json", Question)
     progress = FileOf("progress.json", Progress)
     #: Progress of a rollback.
     rolled_back = FileOf("rolled_back.json", RolledBack)

@@ -43,9 +43,9 @@ from partitioning.function.key_text import key_columns
 from partitioning.planning.plan import plan_for
 
 #: Rows of channels and of keys shown at first, most rows of a page, and most epochs that it reads.
-FIRST, FIRST_KEYS, MOST, EPOCHS = 50, 10, 10_000, 12
+CHANNELS_AT_FIRST, KEYS_AT_FIRST, MOST_LISTED, EPOCHS_READ = 50, 10, 10_000, 12
 #: Most logs of failed runs that one page reads.
-LOGS = 3
+LOGS_READ = 3
 router = APIRouter(prefix="/tables", tags=["pages"])
 
 
@@ -77,7 +77,7 @@ def table_page(
     registry = found.registry
     # The history of a key that the user searched for needs all epochs. For the listed keys the
     # newest epochs are enough: an older start shows as "or earlier".
-    count = None if every else EPOCHS
+    count = None if every else EPOCHS_READ
     known = past(registry, None if key else count, plans=count)
     epochs = known[:count] if before is None else past(registry, count, before=before)
     channels = sort(request, _channels(now), CHANNELS, "-share", "channels")
@@ -108,7 +108,7 @@ def table_page(
         windows_picture=drawn(
             windows, [w.imbalance for w in windows], "Imbalance over windows", found.spec.trigger
         ),
-        channels=channels[: MOST if every else FIRST],
+        channels=channels[: MOST_LISTED if every else CHANNELS_AT_FIRST],
         channels_count=len(channels),
         epochs=sort(request, epochs, EPOCHS_BY, "-number", "epochs"),
         epochs_pictures=_past_pictures(epochs),
@@ -117,7 +117,7 @@ def table_page(
         older=epochs[-1].number if epochs and epochs[-1].number > 0 else None,
         may_start=may(user, "POST", f"{REBALANCE}{found.spec.table}", DagAccessEntity.RUN),
         today=date.today().isoformat(),
-        keys=keys[: MOST if every else FIRST_KEYS],
+        keys=keys[: MOST_LISTED if every else KEYS_AT_FIRST],
         keys_count=len(keys),
         key=key,
         answer=_search(now, known, key) if key and now.epoch else None,
@@ -127,7 +127,7 @@ def table_page(
             if name not in listed
         ][:10],
         source=runs.source(session, user, found, now.learned),
-        under_way=runs.under_way(session, user, found.spec.table),
+        under_way=runs.runs_under_way(session, user, found.spec.table),
         validations=_count(registry),
     )
 
@@ -136,7 +136,7 @@ def _errors(
     session: Session, user: User, registry: Registry, rows: list[triage.RunRow]
 ) -> dict[tuple[str, str], str | None]:
     """Return (DAG, run) -> error line of the newest runs that have one; logs can be slow."""
-    failed = [r for r in rows if r.error_task is not None][:LOGS]
+    failed = [r for r in rows if r.error_task is not None][:LOGS_READ]
     return {
         (r.dag, r.run): error_line(session, user, registry, r.dag, r.run, r.error_task)
         for r in failed
@@ -194,7 +194,7 @@ def _channels(now: TableStatus) -> list[dict[str, Any]]:
 
 
 def _heavy(now: TableStatus, epochs: list[Past]) -> list[HeavyKey]:
-    """Return the profile's keys with the most load, at most `MOST`, and every split key."""
+    """Return the profile's keys with the most load, at most `MOST_LISTED`, and every split key."""
     if now.epoch is None:
         return []
     profile, function = now.learned and now.learned.profile, now.epoch.function
@@ -202,7 +202,7 @@ def _heavy(now: TableStatus, epochs: list[Past]) -> list[HeavyKey]:
     if profile is not None:
         order = np.argsort(-profile.heavy_load, kind="stable")
         told = dict(zip(profile.heavy[order].tolist(), order.tolist(), strict=True))
-        listed = profile.heavy[order[:MOST]]
+        listed = profile.heavy[order[:MOST_LISTED]]
         hashes = np.concatenate([listed, np.setdiff1d(hashes, listed)])
     total = 1.0 if profile is None else float(profile.load.sum()) or 1.0
     lives = stays(now.table.registry, epochs, hashes)

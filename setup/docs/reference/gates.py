@@ -153,7 +153,7 @@ def expectations(module: Path) -> list[tuple[str, bool]]:
     calls = [
         node
         for node in ast.walk(ast.parse(module.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "check"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "expect"
     ]
     return [
         (ast.literal_eval(call.args[2]), any(k.arg == "severity" for k in call.keywords))

@@ -27,12 +27,12 @@ from evenkeel_spark.events.reader import (
     between,
     check_key,
     day_of,
-    key_columns,
     need_time,
     read_events,
     reading,
     refuse_null_times,
     row_column,
+    typed_key,
 )
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import weigh
@@ -98,7 +98,7 @@ def _window(
     spec = table.spec
     channels = max(len(epoch.function.channels), len(spec.channel_list()))
     passes = Passes(
-        key_columns(events, spec),
+        typed_key(events, spec),
         len(epoch.function.slots),
         HEAVY_SHARE / channels,
         _listed(epoch),

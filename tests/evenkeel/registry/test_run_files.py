@@ -46,7 +46,7 @@ FILES: dict[str, tuple[Any, dict[str, Any]]] = {
         lambda run: run.learned,
         {"epoch": 3, "tables": {"counts": 9}, "seconds": 1.5},
     ),
-    "asked": (lambda run: run.asked, {"digest": "d"}),
+    "question": (lambda run: run.question, {"digest": "d"}),
     "approval": (
         lambda run: run.approval,
         {"approved": False, "by": "vic", "when": "2026-01-01T00:00:00+00:00", "digest": "d"},
