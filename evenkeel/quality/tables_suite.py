@@ -12,7 +12,7 @@ from evenkeel.quality.expectations import WARNING, Check, expect
 from evenkeel.render.formatting import bytes_text
 
 #: Part of the prediction by which bytes written may exceed it without a warning; see
-#: docs/BENCHMARKS.md. A plan's budget leaves room for it, so raising it lets plans move less.
+#: docs/benchmarks/moving.md. A plan's budget leaves room for it: raising it lets plans move less.
 WRITTEN_OVER_WARNING = 0.02
 #: The same, from which on the gate fails. Then the UPDATE has rewritten rows that did not move, as
 #: it does without deletion vectors (10 times the bytes, measured).

@@ -27,6 +27,7 @@ class Learned:
     epoch : number of the epoch at which it was learned
     tables : version of each state table that was weighed
     row : column by which keys may be split; None: none
+    footer : bytes that a file of state takes beside its rows; None: not known
     """
 
     profile: Profile
@@ -34,6 +35,7 @@ class Learned:
     epoch: int
     tables: dict[str, int]
     row: KeyColumn | None = None
+    footer: float | None = None
 
 
 def run_names(registry: Registry) -> list[str]:
@@ -65,7 +67,8 @@ def newest_profile(registry: Registry) -> Learned:
         if not folder.profile.exists() or folder.watch_decision.exists():
             continue
         if (of := folder.learned.find()) is not None:
-            return Learned(folder.profile.read(), name, of.epoch, of.tables, of.column)
+            profile = folder.profile.read()
+            return Learned(profile, name, of.epoch, of.tables, of.column, of.footer)
     raise InputError(
         "no profile is learned yet", registry.url, "Start a run; a dry run learns one, too"
     )

@@ -127,7 +127,7 @@ class Forecast:
             off = sums_by(function.slots, error[:slots], len(fair))
             off += key_sums(function, self.sketch.heavy, error[slots:])
             squares.append(float(np.square(off[open_] / fair[open_]).mean()))
-        rows = max(self.sketch.rows, 1) / max(len(self.past), 1)
+        rows = max(sum(s.rows for s in self.past), 1) / max(len(self.past), 1)
         independent = np.count_nonzero(open_) / rows
         weights = ERROR_DECAY ** np.arange(len(squares))[::-1]
         square = PRIOR * independent + self.best * float(np.dot(weights, squares))
@@ -223,9 +223,9 @@ def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
 
 
 def _without_last(sketches: Sequence[Sketch], last: Sketch, whole: Sketch) -> Sketch:
-    """Return the sum of all but the last one, scaled to that of all, listing the same keys."""
+    """Return the load of all but the last one, scaled to that of all, listing the same keys."""
     none, no_key = np.zeros_like(last.load), np.zeros_like(last.heavy_load)
-    emptied = replace(last, load=none, heavy_load=no_key, error=0.0, rows=0)
+    emptied = replace(last, load=none, heavy_load=no_key, error=0.0)
     rest = merge([emptied if s is last else s for s in sketches])
     times = float(whole.load.sum() / rest.load.sum())
     return replace(

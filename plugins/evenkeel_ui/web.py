@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from evenkeel.render.formatting import template_environment
+from evenkeel.render.formatting import template_environment, when
 
 Row = TypeVar("Row")
 _OWN = Path(__file__).parent / "templates" / "assets"
@@ -106,21 +106,6 @@ def show_all(request: Request, place: str) -> Markup:
     return Markup('<a href="?{}#{}">Show all</a>').format(query, place)
 
 
-def when(moment: datetime | str | None) -> Markup:
-    """Format a moment in UTC; `page.js` converts it to the reader's zone."""
-    if moment is None:
-        return Markup("–")
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            return escape(moment)
-    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Markup('<time datetime="{}">{} UTC</time>').format(
-        moment.strftime("%Y-%m-%dT%H:%M:%SZ"), moment.strftime("%Y-%m-%d %H:%M")
-    )
-
-
 def ago(moment: datetime | str | None) -> Markup:
     """Format a moment as the time since then: 2 h ago; its title has the moment itself."""
     told = when(moment)
@@ -157,6 +142,6 @@ def _query(request: Request) -> Mapping[str, str]:
 @cache
 def _environment() -> Environment:
     made = template_environment("evenkeel_ui")
-    made.filters |= {"when": when, "ago": ago}
+    made.filters["ago"] = ago
     made.globals |= {"sort_link": sort_link, "sorted_as": sorted_as, "show_all": show_all}
     return made

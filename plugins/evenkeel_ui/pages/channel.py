@@ -170,8 +170,8 @@ def _moves(now: TableStatus, number: int, problems: list[str]) -> list[dict[str,
                     "way": "in" if comes else "out",
                     "name": move.name,
                     "other": longer[move.source if comes else move.target].name,
-                    "load": move.load if profile is not None else None,
-                    "bytes": move.bytes if profile is not None else None,
+                    "load": move.load if between.weighed else None,
+                    "bytes": move.bytes if between.weighed else None,
                     "reason": move.reason,
                 }
             )

@@ -45,7 +45,6 @@ def comparison(
         numbers=numbers[::-1],
         result=result,
         problems=[*problems, *result.problems],
-        weighed=profile is not None,
         names=[c.name for c in longer],
         moves=moves[: MOST_MOVES if every else MOVES_SHOWN],
     )

@@ -178,17 +178,19 @@ def plan_values(
     limits: Throttling,
     problems: list[str],
     parts: RunParts | None = None,
+    footer: float | None = None,
 ) -> dict[str, Any]:
     """Return what every page shows of a plan, in a preview and after a run.
 
     Parameters
     ----------
     parts : what the run has left, with the prediction that it kept; None: a preview
+    footer : bytes that a file of state takes beside its rows, for a preview; None: not known
     """
     kept = parts and parts.prediction
     cost: Prediction | None = kept
     try:
-        cost = kept or predict(found.registry, plan, profile, limits)
+        cost = kept or predict(found.registry, plan, profile, limits, footer)
     except EvenkeelError as error:
         problems.append(str(error))
     return {

@@ -34,6 +34,7 @@ CHECK: dict[str, Any] = {
     "examples": [{"table": ATTACK}],
     "success": True,
 }
+MOMENT = "2013-01-29T08:00:04+01:00"
 DOCS = "data_docs/2013.run.before.passed.html"
 GATE = GateRecord(success=True, results=[ExpectationRecord(**CHECK)], docs=DOCS)
 FAILED = GateRecord(
@@ -69,6 +70,13 @@ def test_whole_page_says_what_happened() -> None:
     assert "v3 v3 v5 77 308 kB 3.2 s" in text
     assert 'href="../../data_docs/2013.run.before.passed.html"' in html
     assert PLAN.moves[0].reason.split(",")[1] in text
+
+
+def test_times_are_written_as_on_every_page() -> None:
+    html = report_page(replace(WHOLE, approval=Approval(approved=True, by="vic", when=MOMENT)))
+    told = '<time datetime="2013-01-29T07:00:04Z">2013-01-29 07:00 UTC</time>.'
+    assert f"Approved by vic, {told}" in " ".join(html.split())
+    assert not re.search(r"\d{4}-\d\d-\d\dT", text_of(html).replace(WHOLE.run, ""))
 
 
 def test_an_uncertain_forecast_is_told() -> None:

@@ -141,6 +141,7 @@ def test_nobody_plans_for_new_keys_before_they_come_again(decay):
         assert np.allclose(ahead.sketch.load, same.sketch.load * times)
         assert ahead.sketch.heavy_load.sum() == pytest.approx(same.sketch.heavy_load.sum() * times)
         assert "not listed before" in ahead.uncertain
+        assert ahead.sketch.rows == sum(s.rows for s in BAD[name](seed))
         assert ahead.chance(before) == same.chance(before)
         found, then = (decided(past, seed, decay=decay) for past in (name, "known keys"))
         assert found.rebalance == then.rebalance

@@ -19,6 +19,7 @@ RUN = (
     "choose",
     "cluster",
     "first-table",
+    "first-table-s3",
     "channels",
     "late-rows",
     "schedule",
