@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,8 +21,11 @@ from partitioning.function.sql import OURS, epoch_name, quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Delta's errors for a version that is older than its files or its log are kept.
-_TOO_OLD = re.compile(r"RETENTION_DURATION|DELTA_VERSION_NOT|VERSION_NOT_EXIST|Cannot time travel")
+#: Delta's error conditions for a version that is older than its files, or its log, are kept.
+_TOO_OLD = {
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_VERSION_NOT_FOUND",
+}
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,12 @@ class Table:
     @contextmanager
     def _readable(self, name: str, number: int | None) -> Iterator[None]:
         """Turn Delta's refusal to read an epoch's version that is too old into an InputError."""
+        from pyspark.errors import PySparkException
+
         try:
             yield
-        except Exception as error:
-            if number is None or not _TOO_OLD.search(str(error)):
+        except PySparkException as error:
+            if number is None or error.getCondition() not in _TOO_OLD:
                 raise
             raise InputError(
                 f"the version of epoch {number} cannot be read any more: versions stay readable "

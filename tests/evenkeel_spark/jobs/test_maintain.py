@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.maintain import maintain
@@ -126,6 +129,19 @@ def test_files_stay_bounded_however_old_the_epoch_in_force_is(spark, ready: Worl
         ready.table.state("totals", 0, spark)
     assert ready.table.state("totals", spark=spark).count() == before[0]
     assert ready.table.snapshot(spark).rows["totals"].count() == before[0]
+
+
+def test_a_version_that_the_log_does_not_reach_is_named(spark, ready: World, monkeypatch):
+    epoch, path = ready.table.epoch(0), ready.table.spec.state["totals"].path
+    gone = replace(epoch, tables={"totals": TableVersion(path, 999)})
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "epoch", lambda self, number: gone)
+        with pytest.raises(InputError, match=r"totals \(.*the version of epoch 0 cannot be"):
+            ready.table.state("totals", 0, spark)
+    # Any other error stays what it is.
+    shutil.rmtree(path)
+    with pytest.raises((Py4JJavaError, PySparkException), match="does not exist"):
+        ready.table.state("totals", 0, spark)
 
 
 def test_versions_within_keep_stay_readable(spark, ready: World):
