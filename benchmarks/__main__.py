@@ -26,9 +26,10 @@ ALL = (
     "watch_effect",
     "airflow_overhead",
     "dag_start",
+    "overview",
 )
 #: Takes so long that it is run by name alone.
-LONG = ("at_scale", "unseen", "competitive")
+LONG = ("at_scale", "unseen", "competitive", "leaderboard")
 #: A ratio as `benchmarks.spark.pairs` prints it.
 RATIO = re.compile(r"; ratio ([\d.]+) \(of ")
 

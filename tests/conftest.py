@@ -40,6 +40,7 @@ SPEC: dict[str, Any] = {
     "key": ["dest"],
     "input": {"path": "events.parquet", "time": "at"},
     "window": 7,
+    "decay": None,  # tests compare the load learned with the window itself
     "state": {
         "totals": {
             "path": "state/totals",

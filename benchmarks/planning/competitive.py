@@ -4,8 +4,14 @@ A plan is made in each window. To take it costs the load that it moves, and each
 imbalance over 1 of the function in force, which was planned before. The best in hindsight takes of
 the same plans those that cost least (dynamic programming). A ratio of 1 is as good.
 
-"good" forecasts are the costs of the coming windows themselves, and "bad" ones say the opposite.
-"none" does not look at them. "each window" takes every plan, "never" only the first.
+The first three columns are a rule of rent or buy. "good" forecasts are the costs of the coming
+windows themselves, and "bad" ones say the opposite. "none" does not look at them.
+
+"decide" is the product's own decision, by the defaults of a spec. It is not made from these costs:
+it begins over a trigger, where chance does not explain it. "knows" is the same where the forecast
+is the next window itself, and "stale" where it is the first window, for ever.
+
+"each window" takes every plan, "never" only the first.
 
     python -m benchmarks.planning.competitive [--hashes 3] [--channels 10] [--sets words,zipf]
 """
@@ -13,6 +19,7 @@ the same plans those that cost least (dynamic programming). A ratio of 1 is as g
 from __future__ import annotations
 
 import argparse
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -24,14 +31,17 @@ from evenkeel.backtest.arguments import parse_channels
 from evenkeel.backtest.runners import placed
 from evenkeel.backtest.scoring import expected_profile, learn_window, sketch_of
 from evenkeel.backtest.windows import Series, salted
+from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
-from partitioning.planning.decide import aim_by_chance
+from partitioning.planning.decide import Policy, aim_by_chance, decide
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Floats, Sketch
 
 #: Windows that a forecast of the saving reaches ahead.
 HORIZON = 7
+#: Forecasts that `decide` is played with.
+DECIDED = ("decide", "knows", "stale")
 #: Windows of a set at most.
 WINDOWS_JUDGED = 30
 
@@ -42,6 +52,11 @@ def costs(series: Series, channels: int) -> tuple[Floats, Floats]:
     Plan k is made after window k, so that it is in force from window k + 1 on; row t is of window
     t + 1. A plan that is not made yet costs infinitely much.
     """
+    return costs_of(series, planned(series, channels))
+
+
+def planned(series: Series, channels: int) -> list[PartitioningFunction]:
+    """Return the plan made after each window but the last, each from the one before."""
     owners, function = numbered_channels(channels), None
     plans: list[PartitioningFunction] = []
     seen: list[Sketch] = []
@@ -52,6 +67,11 @@ def costs(series: Series, channels: int) -> tuple[Floats, Floats]:
         profile = expected_profile(learned, seen, "auto", function)
         function = frontier(profile, function, owners, max_imbalance=aim_by_chance(profile))
         plans.append(function)
+    return plans
+
+
+def costs_of(series: Series, plans: Sequence[PartitioningFunction]) -> tuple[Floats, Floats]:
+    """Return the same as `costs` for given plans."""
     each = np.full((len(plans), len(plans)), np.inf)
     moves = np.zeros_like(each)
     for t, (window, unseen) in enumerate(pairwise(series.windows)):
@@ -79,12 +99,48 @@ def played(each: Floats, moves: Floats, forecasts: str, trust: float = TRUST) ->
     return total
 
 
+def decided(
+    series: Series,
+    plans: Sequence[PartitioningFunction],
+    each: Floats,
+    moves: Floats,
+    forecasts: str,
+) -> float:
+    """Return the cost of a run in which `decide` says when to take the plan of a window.
+
+    Parameters
+    ----------
+    forecasts : what the load expected is: "decide": the forecast of a spec of defaults; "knows":
+        the next window; "stale": the first window
+    """
+    fields, owners = TableSpec.model_fields, plans[0].channels
+    days, decay, trigger, asked, horizon = (
+        fields[name].default for name in ("window", "decay", "trigger", "max_imbalance", "horizon")
+    )
+    now, total = 0, 0.0
+    seen: deque[Sketch] = deque(maxlen=days)
+    for t, (window, unseen) in enumerate(pairwise(series.windows)):
+        source = {"decide": window, "knows": unseen, "stale": series.windows[0]}[forecasts]
+        listed = plans[now].explicit_keys
+        profile = learn_window(series, source, len(owners), DEFAULT_SLOTS, listed)
+        if forecasts == "decide":
+            seen.append(sketch_of(profile, window))
+            profile = expected_profile(profile, list(seen), decay, plans[now])
+        policy = Policy(trigger, aim_by_chance(profile) if asked is None else asked, horizon)
+        if now < t and decide(profile, plans[now], owners, policy).rebalance:
+            total, now = total + float(moves[now, t]), t
+        total += float(each[t, now])
+    return total
+
+
 def ratios(series: Series, channels: int) -> dict[str, float]:
     """Return the cost of each rule over that of the best in hindsight."""
-    each, moves = costs(series, channels)
+    plans = planned(series, channels)
+    each, moves = costs_of(series, plans)
     best = least_cost(each, moves)
     count = np.arange(len(each))
     found = {name: played(each, moves, name) for name in ("good", "bad", "none")}
+    found |= {name: decided(series, plans, each, moves, name) for name in DECIDED}
     found["each window"] = float(each[count, count].sum() + moves[count[:-1], count[1:]].sum())
     found["never"] = float(each[:, 0].sum())
     return {name: cost / best for name, cost in found.items()}
@@ -98,7 +154,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", default="", help="parts of names of sets, as words,zipf")
     given = parser.parse_args(argv)
     print(
-        f"{'set':36}" + "".join(f"{n:>16}" for n in ("good", "bad", "none", "each window", "never"))
+        f"{'set':36}"
+        + "".join(f"{n:>16}" for n in ("good", "bad", "none", *DECIDED, "each window", "never"))
     )
     for data in SETS:
         if not any(part in data.name for part in given.sets.split(",")):

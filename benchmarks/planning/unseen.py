@@ -1,22 +1,26 @@
-"""Compare planners on windows that no plan has seen, on many streams and several hashes.
+r"""Compare planners on windows that no plan has seen, on many streams and several hashes.
 
 Each stream is played window by window. A plan is made from what was known then, and the next window
 gives its imbalance (1 is perfect). "moved" is the share of the load that changes channel, a window.
 "sum" is both together, and "ms" the CPU time of one plan with its forecast, in milliseconds.
 
 "frontier" is the product's planner with `decay: auto` and no `max_imbalance`, planning in each
-window. "last window" and the decays are the same with a fixed decay. "default spec" is a spec
-without any setting: it rebalances only if `decide` says so. "reference" knows each key's load.
+window. "last window" and the decays are the same with a fixed decay. "spec none", "spec 0.5" and
+"spec auto" are specs that set `decay` alone: they rebalance only if `decide` says so. "reference"
+knows each key's load.
 
 A hash decides which keys share a slot, and one hash is not a measurement. So keys are salted
-several times. "frontier less" is the paired difference in the sum, with its standard error over the
-hashes. Under 0, frontier is better. The rule, for each rival: below (frontier's mean is at most the
-rival's), level (it is higher, by one standard error at most), or FAILS.
+several times. "less" is the paired difference in the sum, frontier less the other, with its
+standard error over the hashes. Under 0, frontier is better. The rule, for each rival: below
+(frontier's mean is at most the rival's), level (it is higher, by one standard error at most), or
+FAILS. `--ours` compares another player with all the others, by the same rule.
 
 Choices, such as the set of decays, were made on half of the sets. The other half is only reported.
 
     python -m benchmarks.planning.unseen [--hashes 5] [--channels 5,10,20] [--sets flights,zipf]
     python -m benchmarks.planning.unseen --half report --jobs 2 --windows 365
+    python -m benchmarks.planning.unseen --half choice --players "spec none,spec 0.5,spec auto" \
+        --ours "spec auto"
     python -m benchmarks.planning.unseen --file events.parquet --key user --time at --every 1d
 """
 
@@ -77,8 +81,13 @@ def verdict(less: float, error: float) -> str:
     return "level" if less <= error else "FAILS"
 
 
-def lines(name: str, found: Found) -> Iterable[str]:
-    """Yield a line for each planner of a set."""
+def judged(ours: str) -> Sequence[str]:
+    """Return the players that `ours` is held to the rule against."""
+    return RIVALS if ours == OURS else [name for name in PLAYERS if name != ours]
+
+
+def lines(name: str, found: Found, ours: str = OURS) -> Iterable[str]:
+    """Yield a line for each planner of a set; `ours` is compared with the others."""
     for planner, values in found.items():
         even, even_error = mean_and_error(values[:, 0])
         text = (
@@ -86,22 +95,25 @@ def lines(name: str, found: Found) -> Iterable[str]:
             f"{sums(values).mean():>9.4f}"
         )
         told = f"{'':27}"
-        if planner != OURS and OURS in found:
-            less, error = mean_and_error(sums(found[OURS]) - sums(values))
-            rule = verdict(less, error) if planner in RIVALS else ""
+        if planner != ours and ours in found:
+            less, error = mean_and_error(sums(found[ours]) - sums(values))
+            rule = verdict(less, error) if planner in judged(ours) else ""
             told = f"{less:>+10.4f} ±{error:<7.4f} {rule:7}"
         yield f"{text}{told}{1000 * values[:, 2].mean():>7.1f}"
         name = ""
 
 
 HEADER = (
-    f"{'set':30}{'planner':13}{'imbalance':>17}{'moved':>7}{'sum':>9}{'frontier less':>19}"
+    f"{'set':30}{'planner':13}{'imbalance':>17}{'moved':>7}{'sum':>9}{'less':>19}"
     f" {'rule':7}{'ms':>7}"
 )
 
 
-def summary(title: str, every: Sequence[Found]) -> Iterable[str]:
-    """Yield a line a planner: means over the rows of a half, and how often the rule is kept."""
+def summary(title: str, every: Sequence[Found], ours: str = OURS) -> Iterable[str]:
+    """Yield a line a planner: means over the rows of a half, and how often the rule is kept.
+
+    The error of the mean difference is that over rows, which are other sets.
+    """
     yield f"{title}: means over {len(every)} rows"
     for planner in every[0] if every else ():
         rows = [f[planner] for f in every]
@@ -109,12 +121,14 @@ def summary(title: str, every: Sequence[Found]) -> Iterable[str]:
         text = (
             f"  {planner:13}{even:>8.4f}{moved:>8.2%}{even + moved:>9.4f}{1000 * seconds:>8.1f} ms"
         )
-        if planner in RIVALS and OURS in every[0]:
-            told = [mean_and_error(sums(f[OURS]) - sums(f[planner])) for f in every]
+        if planner in judged(ours) and ours in every[0]:
+            told = [mean_and_error(sums(f[ours]) - sums(f[planner])) for f in every]
             counts = dict.fromkeys(("below", "level", "FAILS"), 0)
             for less, error in told:
                 counts[verdict(less, error)] += 1
-            text += f"  frontier less {np.mean([t[0] for t in told]):+.4f}: " + ", ".join(
+            mean, error = mean_and_error(np.array([less for less, _ in told]))
+            spread = f" ±{error:.4f}" if len(told) > 1 else ""
+            text += f"  less {mean:+.4f}{spread}: " + ", ".join(
                 f"{word} {count}" for word, count in counts.items()
             )
         yield text
@@ -138,8 +152,8 @@ def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
                 continue
             found = {p: np.array([r[i] for r in rows]) for i, p in enumerate(players)}
             every.append(found)
-            print("\n".join(lines(f"{data.name}, N = {count}", found)), flush=True)
-        print("\n".join(summary(title, every)), flush=True)
+            print("\n".join(lines(f"{data.name}, N = {count}", found, given.ours)), flush=True)
+        print("\n".join(summary(title, every, given.ours)), flush=True)
 
 
 def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result]]:
@@ -161,6 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--half", default="choice,report", help="choice, report, or both")
     parser.add_argument("--windows", type=int, default=WINDOWS_PLAYED, help="most windows of a set")
     parser.add_argument("--players", default="", help="names of planners; default: all")
+    parser.add_argument("--ours", default=OURS, choices=PLAYERS, help="whose sums are compared")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--file", help="your own stream: Parquet, CSV or text")
     parser.add_argument("--key", default="line", help="its key columns, as a,b")

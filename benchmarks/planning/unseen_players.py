@@ -20,7 +20,7 @@ from partitioning.function.function import DEFAULT_SLOTS, numbered_channels
 from partitioning.function.hashing import Hashes
 from partitioning.planning.decide import Policy, aim_by_chance, decide
 from partitioning.strategies.frontier.strategy import frontier
-from partitioning.workload.forecast import DECAYS
+from partitioning.workload.forecast import DECAYS, Decay
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Sketch
 
@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.intp]
 #: Imbalance of the next window, load moved a window, and seconds a plan.
 Result = tuple[float, float, float]
 Player = Callable[[Series, int], Result]
-OURS, REFERENCE, LAST, SPEC = "frontier", "reference", "last window", "default spec"
+OURS, REFERENCE, LAST = "frontier", "reference", "last window"
 
 
 def play_frontier(series: Series, channels: int, decay: float | None = None) -> Result:
@@ -79,14 +79,18 @@ def by_first_window(series: Series) -> tuple[Ints, Hashes]:
     return codes, hashes
 
 
-def play_spec(series: Series, channels: int) -> Result:
-    """Play a spec of defaults: a run a window, which rebalances if `decide` says so.
+def play_spec(series: Series, channels: int, decay: Decay) -> Result:
+    """Play a spec without other settings: a run a window, which rebalances if `decide` says so.
 
     The spec's window counts days; here it counts windows.
+
+    Parameters
+    ----------
+    decay : the spec's
     """
     fields = TableSpec.model_fields
-    names = ("window", "decay", "trigger", "max_imbalance", "horizon")
-    days, decay, trigger, asked, horizon = (fields[name].default for name in names)
+    names = ("window", "trigger", "max_imbalance", "horizon")
+    days, trigger, asked, horizon = (fields[name].default for name in names)
     owners, function, found = numbered_channels(channels), None, []
     seen: deque[Sketch] = deque(maxlen=days)
     for window, unseen in pairwise(series.windows):
@@ -114,12 +118,14 @@ def _means(found: Sequence[Result]) -> Result:
     return float(even.mean()), float(moved[min(1, len(moved) - 1) :].mean()), float(seconds.mean())
 
 
+#: Specs that differ in `decay` alone; one of them is what a spec has by default.
+SPECS: dict[str, Decay] = {"spec none": None, "spec 0.5": 0.5, "spec auto": "auto"}
 PLAYERS: dict[str, Player] = {
     OURS: play_frontier,
     REFERENCE: play_reference,
     LAST: partial(play_frontier, decay=0.0),
     **{f"decay {d:g}": partial(play_frontier, decay=d) for d in DECAYS if d > 0},
-    SPEC: play_spec,
+    **{name: partial(play_spec, decay=decay) for name, decay in SPECS.items()},
 }
 #: Players that `OURS` must not be worse than.
-RIVALS = tuple(name for name in PLAYERS if name not in (OURS, SPEC))
+RIVALS = tuple(name for name in PLAYERS if name not in (OURS, *SPECS))

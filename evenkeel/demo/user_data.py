@@ -54,6 +54,7 @@ def own_spec(
             "time": time,
         },
         "window": days,
+        "decay": None,  # for the window as it was: a round serves as many days
         "state": {
             name: {
                 "path": f"../state/{name}",

@@ -71,7 +71,7 @@ class TableSpec(Strict):
         | Annotated[None, Tag("none")],
         Discriminator(_decay_kind),
     ] = Field(
-        None,
+        0.5,
         description="plan for a forecast, a day weighing this much against the one after it; "
         "auto: found by backtest; none: for the window as it was",
     )

@@ -30,6 +30,7 @@ from partitioning.strategies.published.flexd_routers import DaltonRouter, FlexdR
 from partitioning.strategies.published.gedik import readj, redist, scan
 from partitioning.strategies.published.reshape import flowjoin, flux, sbk, sbr
 from partitioning.strategies.published.substreams import clb, elb, uhlb
+from partitioning.strategies.trino import trino
 from partitioning.strategies.water_filling import Router
 
 Strategy = Callable[..., PartitioningFunction]
@@ -59,6 +60,7 @@ _DECLARED: dict[str, tuple[Strategy, Literal["production", "baseline"]]] = {
     "sbr": (sbr, "baseline"),
     "flux": (flux, "baseline"),
     "flowjoin": (flowjoin, "baseline"),
+    "trino": (trino, "baseline"),
     "frontier": (frontier, "production"),
 }
 #: Every strategy by name: what backtests and papers offer.
@@ -68,7 +70,18 @@ PRODUCTION = tuple(name for name, (_, use) in _DECLARED.items() if use == "produ
 
 #: Those that may split keys; frontier does where it is told to.
 SPLITTING = frozenset(
-    {"dkg_pkg", "pkg", "dchoices", "wchoices", "flexd", "pstream", "dalton", "sbr", "flowjoin"}
+    {
+        "dkg_pkg",
+        "pkg",
+        "dchoices",
+        "wchoices",
+        "flexd",
+        "pstream",
+        "dalton",
+        "sbr",
+        "flowjoin",
+        "trino",
+    }
 )
 #: Those that leave every key whole.
 WHOLE = tuple(name for name in STRATEGIES if name not in SPLITTING)

@@ -17,13 +17,14 @@ from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.workload.metrics import key_sums
+from partitioning.workload.new_keys import new_shares, room_for
 from partitioning.workload.profile import Floats, Profile, Sketch, merge, sums_by
 
 #: A weight of a window against the one after it; auto: found by backtest; None: all weigh the same.
 Decay = float | Literal["auto"] | None
 #: Weights of a window against the one after it, of which one is chosen. 0 is the last window alone.
 DECAYS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
-#: The decay as long as there are no forecasts to compare, and that of the share of new keys.
+#: The decay as long as there are no forecasts to compare.
 UNKNOWN = 0.5
 #: A larger decay is preferred if its squared error is at most this many times the least one. A
 #: larger value gives steadier forecasts, which move less state.
@@ -38,12 +39,8 @@ PRIOR = 1.0
 REACH = 60
 #: Weight of the error of a forecast against that of the one after it.
 ERROR_DECAY = 0.8
-#: Part of the slots that must have had no load so that they tell of new keys. A smaller value lets
-#: few slots, and so chance, tell.
-LEAST_EMPTY = 0.02
-#: Share of the load for which room is left at most, so that a forecast never forgets all it knows.
-MOST_ROOM = 0.95
-#: Part of the load above which new keys, or a single key, make a forecast uncertain.
+#: Part of the load above which new keys, or a single key, make a forecast uncertain. A last window
+#: with more of listed keys that are new is left out.
 MOST_NEW, MOST_OF_A_KEY = 0.5, 0.9
 #: Times the mean load of earlier windows above which the last window makes a forecast uncertain.
 JUMP = 10.0
@@ -130,7 +127,7 @@ class Forecast:
             off = sums_by(function.slots, error[:slots], len(fair))
             off += key_sums(function, self.sketch.heavy, error[slots:])
             squares.append(float(np.square(off[open_] / fair[open_]).mean()))
-        rows = max(self.sketch.rows, 1) / max(len(self.past), 1)
+        rows = max(sum(s.rows for s in self.past), 1) / max(len(self.past), 1)
         independent = np.count_nonzero(open_) / rows
         weights = ERROR_DECAY ** np.arange(len(squares))[::-1]
         square = PRIOR * independent + self.best * float(np.dot(weights, squares))
@@ -142,6 +139,10 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
 
     Each slot's tail, and each heavy key, gets a mean of its shares of the windows. The weights fall
     by a decay (exponential smoothing).
+
+    A last window with mostly listed keys that are new is left out: nobody knows whether these come
+    again. Once another window has come, it counts like any other. Lighter keys do no harm: a hash
+    spreads them evenly.
 
     Parameters
     ----------
@@ -168,11 +169,15 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     past = tuple([s for s in sketches if s.load.any()][-REACH:])
     if not past:
         return Forecast(whole, UNKNOWN, UNKNOWN, 1.0, 0.0, "no window has load", ())
+    listed, came = new_shares(past, whole.heavy)
+    new = room_for(came)
+    uncertain = _doubt(past, whole, came)
+    if listed and listed[-1] > MOST_NEW:
+        whole = _without_last(sketches, past[-1], whole)
+        past, new = past[:-1], room_for(came[:-1])
     tried = sorted({*DECAYS, *([] if decay is None or isinstance(decay, str) else [decay])})
     means, weights, losses = _tried(past, whole.heavy, np.array(tried))
     best = _best(tried, losses, len(past) - 1)
-    new = _new_share(past, whole.heavy)
-    uncertain = _doubt(past, whole, new)
     if decay is None:
         gain = float(past[-1].load.sum() / sum(s.load.sum() for s in past))
         return Forecast(whole, 1.0, best, gain, 0.0, uncertain, past)
@@ -217,38 +222,26 @@ def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
     return max(d for d, e in known if e <= (NEAR + FEW_FORECASTS / count**2) * least)
 
 
-def _new_share(past: Sequence[Sketch], heavy: Hashes) -> float:
-    """Return the share of the load of a window that comes from keys that were not there before.
-
-    A key that is listed for the first time is new by what it has over the largest load of an
-    unlisted key in the window before. Slots that never had load tell of lighter keys: these slots
-    get their part of all that is new. Later windows weigh more.
-    """
-    slots = len(past[0].load)
-    known, filled = np.zeros(len(heavy), dtype=np.bool_), np.zeros(slots, dtype=np.bool_)
-    new, before = None, 0.0
-    for sketch in past:
-        total = float(sketch.load.sum())
-        at = np.searchsorted(heavy, sketch.heavy)
-        tail = sketch.load - sums_by(slot_of(sketch.heavy, slots), sketch.heavy_load, slots)
-        if filled.any():
-            came = np.maximum(sketch.heavy_load[~known[at]] / total - before, 0.0).sum()
-            empty = slots - np.count_nonzero(filled)
-            if empty >= LEAST_EMPTY * slots:
-                came += float(tail[~filled].sum()) / total * slots / empty
-            new = came if new is None else UNKNOWN * new + (1 - UNKNOWN) * came
-        known[at] = True
-        filled |= sketch.load > 0
-        before = sketch.error / total
-    return min(float(new or 0.0), MOST_ROOM)
+def _without_last(sketches: Sequence[Sketch], last: Sketch, whole: Sketch) -> Sketch:
+    """Return the load of all but the last one, scaled to that of all, listing the same keys."""
+    none, no_key = np.zeros_like(last.load), np.zeros_like(last.heavy_load)
+    emptied = replace(last, load=none, heavy_load=no_key, error=0.0)
+    rest = merge([emptied if s is last else s for s in sketches])
+    times = float(whole.load.sum() / rest.load.sum())
+    return replace(
+        rest,
+        load=rest.load * times,
+        heavy_load=rest.heavy_load * times,
+        error=rest.error * times,
+    )
 
 
-def _doubt(past: Sequence[Sketch], whole: Sketch, new: float) -> str:
+def _doubt(past: Sequence[Sketch], whole: Sketch, came: Sequence[float]) -> str:
     """Say why a forecast from these windows may be far off; empty: nothing is known against it."""
     totals = [float(s.load.sum()) for s in past]
     if len(past) == 1:
         return "one window with load does not tell chance from drift"
-    if new > MOST_NEW:
+    if (new := max(came[-1], room_for(came))) > MOST_NEW:
         return f"{new:.0%} of the load came from keys that were not listed before"
     if totals[-1] > JUMP * float(np.mean(totals[:-1])):
         times = totals[-1] / float(np.mean(totals[:-1]))

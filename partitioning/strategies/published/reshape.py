@@ -31,10 +31,15 @@ FLOW_JOIN_SHARE = 0.2
 
 
 @dataclass(eq=False)
-class _Placed:
+class Placed:
     """Slots' tails and heavy keys on channels, keys perhaps in parts; changed in place.
 
-    slots : int32 (S,); keys : (K,) of {channel: share}, each adding up to 1; loads : float64 (N,)
+    Parameters
+    ----------
+    slots : int32 (S,): channel of each slot
+    keys : (K,) of {channel: share}, each adding up to 1
+    loads : float64 (N,): load of each channel
+    tail : float64 (S,): load of each slot without its heavy keys
     """
 
     profile: Profile
@@ -44,6 +49,7 @@ class _Placed:
     tail: Floats
 
     def move_slot(self, slot: int, target: int) -> None:
+        """Bring a slot's light keys to another channel."""
         self.loads[self.slots[slot]] -= self.tail[slot]
         self.loads[target] += self.tail[slot]
         self.slots[slot] = target
@@ -60,7 +66,7 @@ class _Placed:
 
 
 #: (what is placed, skewed channel, helper, load to bring over) -> None
-Transfer = Callable[[_Placed, int, int, float], None]
+Transfer = Callable[[Placed, int, int, float], None]
 
 
 def sbk(
@@ -141,7 +147,7 @@ def flowjoin(
     if not hot > 0:
         raise InputError(f"expected more than 0, got {hot}", "hot")
 
-    def halve(placed: _Placed, skewed: int, helper: int, load: float) -> None:
+    def halve(placed: Placed, skewed: int, helper: int, load: float) -> None:
         least = hot * placed.loads.sum() / len(placed.loads)
         for key, parts in enumerate(placed.keys):
             if parts == {skewed: 1.0} and placed.profile.heavy_load[key] >= least:
@@ -151,7 +157,7 @@ def flowjoin(
     return _mitigated(profile, previous, channels, "flowjoin", options, halve)
 
 
-def _by_keys(placed: _Placed, skewed: int, helper: int, load: float) -> None:
+def _by_keys(placed: Placed, skewed: int, helper: int, load: float) -> None:
     slots = np.flatnonzero((placed.slots == skewed) & (placed.tail > 0))
     keys = [k for k, parts in enumerate(placed.keys) if parts == {skewed: 1.0}]
     loads = np.concatenate([placed.tail[slots], placed.profile.heavy_load[keys]])
@@ -164,7 +170,7 @@ def _by_keys(placed: _Placed, skewed: int, helper: int, load: float) -> None:
                 placed.move_key(keys[i - len(slots)], skewed, helper, 1.0)
 
 
-def _by_records(placed: _Placed, skewed: int, helper: int, load: float) -> None:
+def _by_records(placed: Placed, skewed: int, helper: int, load: float) -> None:
     there = {k: parts[skewed] for k, parts in enumerate(placed.keys) if skewed in parts}
     weights = {k: share * float(placed.profile.heavy_load[k]) for k, share in there.items()}
     for key in sorted(weights, key=lambda k: (-weights[k], k)):
@@ -189,7 +195,7 @@ def _mitigated(
         if not options[option] >= 0:
             raise InputError(f"{options[option]} is below 0", option)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    placed = _start(profile, previous, capacities)
+    placed = start(profile, previous, capacities)
     levels = np.divide(placed.loads, capacities, out=np.full(len(capacities), np.inf),
                        where=capacities > 0)  # fmt: skip
     mean = placed.loads.sum() / capacities.sum()
@@ -203,7 +209,7 @@ def _mitigated(
     )  # fmt: skip
 
 
-def _start(profile: Profile, previous: PartitioningFunction | None, capacities: Floats) -> _Placed:
+def start(profile: Profile, previous: PartitioningFunction | None, capacities: Floats) -> Placed:
     """Place everything as it is; load of channels that are closed or gone, on the emptiest."""
     tail = profile.tail(profile.load, profile.heavy_load)
     every = np.arange(profile.slots + len(profile.heavy), dtype=np.int32)
@@ -227,4 +233,4 @@ def _start(profile: Profile, previous: PartitioningFunction | None, capacities: 
     for load, shares in zip(profile.heavy_load.tolist(), keys, strict=True):
         for channel, share in shares.items():
             loads[channel] += load * share
-    return _Placed(profile, at[: profile.slots].copy(), keys, loads, tail)
+    return Placed(profile, at[: profile.slots].copy(), keys, loads, tail)

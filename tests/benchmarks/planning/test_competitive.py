@@ -1,12 +1,13 @@
 """The benchmark `competitive`: no rule costs less than the best in hindsight, and its table."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks.planning import competitive
-from benchmarks.planning.competitive import costs, played, ratios
+from benchmarks.planning.competitive import costs, decided, planned, played, ratios
 from benchmarks.planning.rent_or_buy import least_cost
 from benchmarks.planning.unseen_sets import DataSet, counted
 
@@ -23,7 +24,7 @@ def drifting(seed: int = 1):
 def test_no_rule_costs_less_than_the_best_in_hindsight():
     for seed in range(4):
         found = ratios(drifting(seed), 4)
-        assert set(found) == {*RULES, "each window", "never"}
+        assert set(found) == {*RULES, *competitive.DECIDED, "each window", "never"}
         assert min(found.values()) >= 1 - 1e-12
         assert max(found[rule] for rule in RULES) < 3
 
@@ -57,6 +58,37 @@ def test_a_lasting_gain_is_bought_and_a_passing_one_is_not(rule):
         assert played(passing, moves, rule) == pytest.approx(0.5)
 
 
+def test_decide_takes_the_plans_that_it_begins(monkeypatch):
+    """Told to begin always, it costs what each window costs; told never to, what no plan costs."""
+    series = drifting()
+    plans = planned(series, 4)
+    each, moves = costs(series, 4)
+    expected = {"each window": True, "never": False}
+    for name, begins in expected.items():
+        answer = SimpleNamespace(rebalance=begins)
+        monkeypatch.setattr(competitive, "decide", lambda *given, told=answer: told)
+        cost = decided(series, plans, each, moves, "decide")
+        assert cost / least_cost(each, moves) == pytest.approx(ratios(series, 4)[name])
+
+
+def test_decide_looks_at_the_forecast_that_it_is_given(monkeypatch):
+    series, asked = drifting(), []
+
+    def noted(profile, function, channels, policy):
+        asked.append((profile.load.sum(), profile.load.max()))
+        return SimpleNamespace(rebalance=False)
+
+    monkeypatch.setattr(competitive, "decide", noted)
+    plans = planned(series, 4)
+    each, moves = costs(series, 4)
+    loads = [w.load.sum() for w in series.windows]
+    decided(series, plans, each, moves, "knows")
+    assert [total for total, _ in asked] == pytest.approx(loads[2:])
+    asked.clear()
+    decided(series, plans, each, moves, "stale")
+    assert [total for total, _ in asked] == pytest.approx([loads[0]] * len(loads[2:]))
+
+
 def test_the_table_has_a_row_a_set(capsys, monkeypatch):
     def missing():
         raise FileNotFoundError
@@ -66,4 +98,4 @@ def test_the_table_has_a_row_a_set(capsys, monkeypatch):
     competitive.main(["--hashes", "2", "--channels", "3"])
     said = capsys.readouterr().out.splitlines()
     assert said[0].split()[:4] == ["set", *RULES] and said[1].startswith("small, N = 3")
-    assert said[1].count("±") == 5 and "nan" not in said[1] and "left out" in said[2]
+    assert said[1].count("±") == 8 and "nan" not in said[1] and "left out" in said[2]

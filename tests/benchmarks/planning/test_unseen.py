@@ -14,6 +14,7 @@ from benchmarks.planning.unseen import lines, verdict
 from benchmarks.planning.unseen_players import (
     PLAYERS,
     RIVALS,
+    SPECS,
     by_first_window,
     play_frontier,
     play_reference,
@@ -21,6 +22,7 @@ from benchmarks.planning.unseen_players import (
 )
 from benchmarks.planning.unseen_reference import ReferencePlanner
 from benchmarks.planning.unseen_sets import SETS, DataSet, counted
+from evenkeel.spec.table_spec import TableSpec
 from partitioning.streams.zipf_stream import hashed_keys
 
 
@@ -123,11 +125,32 @@ def test_several_processes_give_the_same(capsys, monkeypatch):
     assert shown[0] == shown[1] and "hot keys" in shown[0]
 
 
-def test_the_default_spec_rebalances_only_over_its_trigger():
+@pytest.mark.parametrize("decay", SPECS.values())
+def test_a_spec_rebalances_only_over_its_trigger(decay):
     """No window of an even stream is over the trigger, and the other planner moves for less."""
     random = np.random.default_rng(1)
     series = counted(random.poisson(100.0, (8, 400)) * 1.0)
-    assert play_spec(series, 4)[1] == 0 < play_frontier(series, 4, decay=0.0)[1]
+    assert play_spec(series, 4, decay)[1] == 0 < play_frontier(series, 4, decay=0.0)[1]
+
+
+def test_a_spec_plans_by_its_decay():
+    """Ten keys of 60 grow from window to window. A spec that weighs all alike is late."""
+    loads = np.full((12, 60), 100.0)
+    loads[:, :10] *= np.floor(1.4 ** np.arange(12))[:, None]
+    series = counted(loads)
+    assert play_spec(series, 4, 0.5)[0] < play_spec(series, 4, None)[0]
+    assert TableSpec.model_fields["decay"].default in SPECS.values()
+
+
+def test_another_player_is_compared_with_all_others(capsys, monkeypatch):
+    monkeypatch.setattr(unseen, "SETS", (small(),))
+    asked = ["--hashes", "2", "--channels", "3", "--half", "choice", "--ours", "spec 0.5"]
+    unseen.main([*asked, "--players", "frontier,spec none,spec 0.5"])
+    said = capsys.readouterr().out.splitlines()
+    rows = [row for row in said if re.search("(below|level|FAILS) +[0-9.]+ *$", row)]
+    rows = [row for row in rows if "less" not in row]
+    assert len(rows) == 2 and not any("spec 0.5" in row for row in rows)
+    assert sum("below" in line and "FAILS" in line for line in said) == 2
 
 
 def test_a_missing_file_is_told_and_left_out(capsys, monkeypatch):

@@ -58,11 +58,14 @@ def test_a_second_one_says_that_it_is_running(site: Site) -> None:
 
 def test_it_stops_and_leaves_nothing(site: Site) -> None:
     # Processes that a task has started must end, too: stop while a Spark job runs.
-    site.api("op").trigger("rebalance_flights", dry_run=True, force=True, relearn=True)
+    api, dag = site.api("op"), "rebalance_flights"
+    run = api.trigger(dag, dry_run=True, force=True, relearn=True)
     until = time.monotonic() + RUN
-    while "java" not in _names(site) and time.monotonic() < until:
+    while "java" not in (names := _names(site)):
+        state, tasks = api.state(dag, run), api.tasks(dag, run)
+        told = f"the run is {state}: {tasks}; no java of {names}\n{site.failures()}"
+        assert state in ("queued", "running") and time.monotonic() < until, told
         time.sleep(0.5)
-    assert "java" in _names(site)
     started = [p for p in site.members() if p.is_running()]
     assert len(started) > 5
     # Of make: interrupted, as a shell expects of what Ctrl-C ends.

@@ -9,8 +9,8 @@ import pytest
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.planning.decide import Decision, Policy, aim_by_chance, decide
 from partitioning.strategies.frontier.strategy import frontier
-from partitioning.streams.zipf_stream import KEY, hashed_keys
-from partitioning.workload.forecast import forecast
+from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
+from partitioning.workload.forecast import Decay, forecast
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
 from tests.support.planning.pasts import SLOTS, N, profile_for, sketch, steady
@@ -40,6 +40,20 @@ def all_new(seed: int) -> list[Sketch]:
     return past
 
 
+def known(seed: int, windows: int = 12) -> list[Sketch]:
+    """Return windows of one truth, of which most of the load is of listed keys."""
+    random = np.random.default_rng(seed)
+    loads = random.poisson(2000 * zipf(300, 1.2), (windows, 300)).astype(float)
+    return [sketch(load, 10) for load in loads]
+
+
+def then_new(seed: int) -> list[Sketch]:
+    """Return windows of one truth, and one of the same distribution whose keys are all new."""
+    load = np.random.default_rng(seed).poisson(2000 * zipf(300, 1.2)).astype(float)
+    hashes = hashed_keys(300, 1000 * seed + 1)
+    return [*known(seed), profile_of_keys(KEY, hashes, load, SLOTS, threshold=10).sketch()]
+
+
 def one_key(seed: int) -> list[Sketch]:
     """Return eight windows of one truth, in which a key has 99% of the load."""
     random = np.random.default_rng(seed)
@@ -60,27 +74,34 @@ BAD: dict[str, Callable[[int], list[Sketch]]] = {
         scaled(past[8], 100.0),
     ],
     "all keys new": all_new,
+    "all keys new after known ones": then_new,
     "one key of 99%": one_key,
+}
+#: Name -> windows from which the function in force was made; without one: steady ones.
+EARLIER = {
+    "one key of 99%": one_key,
+    "all keys new": all_new,
+    "all keys new after known ones": known,
+    "known keys": known,
 }
 
 
 def in_force(case: str, seed: int) -> PartitioningFunction:
     """Return the function that earlier windows of the same truth gave."""
-    earlier = {"one key of 99%": one_key, "all keys new": all_new}
-    past = earlier[case](seed + 50) if case in earlier else steady(12, seed)
+    past = EARLIER[case](seed + 50) if case in EARLIER else steady(12, seed)
     return frontier(profile_for(forecast(past)), None, CHANNELS, max_imbalance=1.005)
 
 
-def expected(case: str, seed: int, before: PartitioningFunction) -> Profile:
-    """Return what is expected after the bad windows, with the keys that `before` names."""
-    ahead = forecast(BAD[case](seed))
+def expected(case: str, seed: int, before: PartitioningFunction, decay: Decay = "auto") -> Profile:
+    """Return what is expected after the windows, with the keys that `before` names."""
+    ahead = forecast((BAD | {"known keys": known})[case](seed), decay)
     profile = profile_for(ahead).listing(before.explicit_keys)
     return replace(profile, chance=ahead.chance(before))
 
 
-def decided(case: str, seed: int, trigger: float = 1.01) -> Decision:
+def decided(case: str, seed: int, trigger: float = 1.01, decay: Decay = "auto") -> Decision:
     before = in_force(case, seed)
-    profile = expected(case, seed, before)
+    profile = expected(case, seed, before, decay)
     return decide(profile, before, CHANNELS, Policy(trigger, aim_by_chance(profile), 28))
 
 
@@ -107,6 +128,27 @@ def test_nothing_moves_for_chance(case):
     found = [decided(case, seed) for seed in range(20)]
     begun = [d for d in found if d.rebalance]
     assert len(begun) <= 3, [(d.imbalance, d.reason) for d in begun]
+
+
+@pytest.mark.parametrize("decay", ["auto", 0.5, 0.0, None])
+def test_nobody_plans_for_new_keys_before_they_come_again(decay):
+    """Until then the load expected, and its chance, are those of the windows before."""
+    name = "all keys new after known ones"
+    for seed in range(20):
+        before = in_force(name, seed)
+        ahead, same = forecast(BAD[name](seed), decay), forecast(known(seed), decay)
+        times = ahead.sketch.load.sum() / same.sketch.load.sum()
+        assert np.allclose(ahead.sketch.load, same.sketch.load * times)
+        assert ahead.sketch.heavy_load.sum() == pytest.approx(same.sketch.heavy_load.sum() * times)
+        assert "not listed before" in ahead.uncertain
+        assert ahead.sketch.rows == sum(s.rows for s in BAD[name](seed))
+        assert ahead.chance(before) == same.chance(before)
+        found, then = (decided(past, seed, decay=decay) for past in (name, "known keys"))
+        assert found.rebalance == then.rebalance
+        assert found.imbalance == pytest.approx(then.imbalance)
+    ahead = forecast([*(past := BAD[name](1)), past[-1]], decay)
+    came = ahead.sketch.heavy_load[np.isin(ahead.sketch.heavy, past[-1].heavy)].sum()
+    assert came > 0.08 * ahead.sketch.load.sum(), "they came again, and are planned for"
 
 
 def test_a_window_without_load_moves_no_slot():

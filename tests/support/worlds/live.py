@@ -40,6 +40,7 @@ SPEC: dict[str, Any] = {
     "key": ["dest"],
     "input": {"path": "events", "time": "at"},
     "window": 7,
+    "decay": None,
     "state": {
         "totals": {
             "path": "state/totals",

@@ -44,6 +44,7 @@ SPEC = {
     "key": ["dest"],
     "input": {"path": "events.parquet", "time": "at"},
     "window": 7,
+    "decay": None,
     "state": {"totals": {"path": "state/totals", "columns": COLUMNS}},
     "registry": "registry",
     "channels": CHANNELS,
