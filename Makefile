@@ -66,7 +66,7 @@ lint: .venv/.installed ## style, types, plain English and the arrows between pac
 	@.venv/bin/lint-imports --no-cache --no-logo
 	@$(PY) -m tests.support.docs.prose
 
-audit: .venv/.installed ## ask OSV for known vulnerabilities of what is pinned
+audit: .venv/.installed ## ask OSV for known vulnerabilities of what is pinned, the docs' site included
 	@setup/audit.sh
 
 bench: setup ## run the benchmarks
@@ -93,7 +93,7 @@ wheel: .venv/.installed ## build the wheel into dist (ARGS=0.1.0 refuses another
 	@.venv/bin/pip wheel -q --no-deps --no-build-isolation -w dist .
 	@ls dist/evenkeel-$(or $(ARGS),*)-py3-none-any.whl
 
-reference: setup ## write the pages of docs/reference and the drawings of docs/concepts, which come from code
+reference: setup ## write what comes from code: docs/reference, the tables of docs/GATES.md, the drawings
 	@$(IN_ENV) $(PY) -m setup.docs.reference && exec $(PY) -m setup.docs.drawings
 
 docs: .venv/docs/.installed ## build the site of the docs strictly and pack it into dist (ARGS=0.1.0 names the archive)

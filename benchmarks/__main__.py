@@ -26,6 +26,7 @@ ALL = (
     "watch_effect",
     "airflow_overhead",
     "dag_start",
+    "overview",
 )
 #: Takes so long that it is run by name alone.
 LONG = ("at_scale", "unseen", "competitive", "leaderboard")

@@ -73,7 +73,7 @@ def delta_package(spark: str) -> str:
     return f"io.delta:delta-spark_{series}_2.13:{TESTED_DELTA[-1]}.0"
 
 
-def require(extra: str, *modules: str) -> None:
+def require_packages(extra: str, *modules: str) -> None:
     """Check that modules can be imported, without importing the last part of their names.
 
     Parameters

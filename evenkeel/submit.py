@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from evenkeel.extras import require
+from evenkeel.extras import require_packages
 from partitioning.errors import InputError, SetupError
 
 #: In the extra of an Airflow connection to YARN: where the resource manager answers.
@@ -77,7 +77,7 @@ def submit(
     """
     if job not in job_names():
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
-    require("spark", "pyspark", "delta")
+    require_packages("spark", "pyspark", "delta")
     command = spark_submit()
     if command is None:
         raise SetupError(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from evenkeel.extras import require
-from evenkeel.registry.consistent_read import Snapshot, constraint_names, snapshot
+from evenkeel.extras import require_packages
+from evenkeel.registry.consistent_read import Snapshot, consistent_snapshot, constraint_names
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.state_view import kinds, one_row_a_key
 from evenkeel.spec.loading import find_spec, load_spec
@@ -122,11 +122,11 @@ class Table:
         FenceError : a table no longer has such a version
         """
         paths = {name: part.path for name, part in self.spec.state.items()}
-        return snapshot(spark or _session(), self.epoch(), paths)
+        return consistent_snapshot(spark or _session(), self.epoch(), paths)
 
 
 def _session() -> SparkSession:
-    require("spark", "pyspark")
+    require_packages("spark", "pyspark")
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()

@@ -19,7 +19,7 @@ from benchmarks.spark.pairs import compare
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.jobs.generate import write
+from evenkeel_spark.jobs.generate import write_stream
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.runtime.session import session
 from partitioning.streams.zipf_stream import Stream
@@ -38,7 +38,7 @@ def main() -> None:
     end = stream.start + timedelta(days=DAYS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write(spark, stream, f"{folder}/events")
+        write_stream(spark, stream, f"{folder}/events")
         tables = {}
         for window in (DAYS, 1):
             spec = {

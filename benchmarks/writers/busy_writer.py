@@ -25,8 +25,8 @@ from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.function.sql import channel_sql, slot_sql
 
-#: Seconds to wait after a refusal, before the epoch is read again.
-PAUSE_SECONDS = 0.2
+#: Seconds to wait after a refusal, unless a newer epoch is there by then. How-to pages wait longer.
+PAUSE_SECONDS = 1.0
 
 
 class Commit(NamedTuple):
@@ -74,6 +74,7 @@ def commit(spark: SparkSession, table: Table, number: int, rows: int, there: int
     path = table.spec.state["visits"].path
     began, conflicts, refusals = time.time(), 0, 0
     while True:
+        epoch = table.epoch().number
         try:
             write(spark, path, number, batch(spark, table, number, rows, there))
             break
@@ -83,7 +84,7 @@ def commit(spark: SparkSession, table: Table, number: int, rows: int, there: int
             if constraints.REFUSED not in str(error):
                 raise
             refusals += 1
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(0 if table.epoch().number > epoch else PAUSE_SECONDS)
     kind = "append" if number % 2 == 0 else "MERGE"
     added = rows if number % 2 == 0 else 0
     return Commit(kind, began, time.time(), conflicts, refusals, added, rows)

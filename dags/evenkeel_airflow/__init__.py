@@ -29,10 +29,10 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from evenkeel.extras import check_airflow, installed, require
+    from evenkeel.extras import check_airflow, installed, require_packages
 
     check_airflow(installed("apache-airflow"))
-    require(
+    require_packages(
         "airflow",
         "airflow.sdk",
         "airflow.providers.apache.spark",

@@ -53,7 +53,7 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
     ) as dag:
         planned = tasks.plan_rollback(file)
         learn(file) >> planned
-        carry_out(spec, file, planned)
+        carry_out_tasks(spec, file, planned)
     dag.params.update(
         {
             "epoch": Param(
@@ -165,7 +165,7 @@ def watch(spec: TableSpec, file: str) -> DAG | None:
         )
         planned = tasks.plan_watch(file)
         looked >> planned
-        carry_out(spec, file, planned)
+        carry_out_tasks(spec, file, planned)
     return dag
 
 
@@ -174,7 +174,7 @@ def whole_rebalance(spec: TableSpec, file: str) -> None:
     decided = tasks.decide(file)
     planned = tasks.plan(file, decided)
     learn(file) >> decided
-    carry_out(spec, file, planned)
+    carry_out_tasks(spec, file, planned)
 
 
 def learn(file: str) -> op.SparkJob:
@@ -186,7 +186,7 @@ def learn(file: str) -> op.SparkJob:
     return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
 
 
-def carry_out(spec: TableSpec, file: str, planned: XComArg) -> None:
+def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:
     """Create the tasks that follow every plan, and connect them."""
     # In a task group, the id of the task `plan` has the group's name before it.
     (plan,) = planned.roots

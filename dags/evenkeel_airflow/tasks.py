@@ -28,7 +28,7 @@ def folder(spec: str, ti: Any) -> str:
     return run_name(spec, ti.dag_id, ti.run_id)
 
 
-def asked(ti: Any, params: Any) -> Params:
+def run_params(ti: Any, params: Any) -> Params:
     """Return what a run was asked for. A task group leaves out Params that are its DAG's own."""
     from evenkeel.pipeline.steps import Params
 
@@ -42,7 +42,7 @@ def decide(spec: str, *, ti: Any = None, params: Any = None) -> dict[str, Any]:
     from evenkeel.pipeline import steps
 
     with one_line():
-        decision = steps.decide(spec, folder(spec, ti), asked(ti, params))
+        decision = steps.decide(spec, folder(spec, ti), run_params(ti, params))
     print(f"{'Rebalance' if decision.rebalance else 'No rebalance'}: {decision.reason}")
     return decision.to_dict()
 
@@ -55,7 +55,7 @@ def plan(spec: str, decision: Mapping[str, Any], *, ti: Any = None, params: Any 
     if not decision["rebalance"]:
         raise AirflowSkipException(decision["reason"])
     with one_line():
-        return steps.plan(spec, folder(spec, ti), asked(ti, params))
+        return steps.plan(spec, folder(spec, ti), run_params(ti, params))
 
 
 @task(task_id="plan", **RETRIES)

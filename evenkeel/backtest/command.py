@@ -77,12 +77,12 @@ def backtest(
     html: Html = None,
 ) -> None:
     """Compare strategies on past data; score each function on the next, unseen window."""
-    from evenkeel.backtest.console import followed, show
+    from evenkeel.backtest.console import followed, print_scores
     from evenkeel.backtest.windows import read_series
 
     names = parse_names(strategy, "--strategy")
     counts, options = parse_channels(channels), parse_options(option or [])
-    scoring.check(names, counts, options)
+    scoring.check_inputs(names, counts, options)
     if html and not Path(html).parent.is_dir():
         raise InputError("the folder of this file does not exist", html, "Create the folder first")
     if html and Path(html).is_dir():
@@ -115,7 +115,7 @@ def backtest(
         if format is Lines.jsonl:
             sys.stdout.write(score.to_json() + "\n")
     if format is Lines.table:
-        show(kept, len(series.windows) - 1)
+        print_scores(kept, len(series.windows) - 1)
     if html:
         from evenkeel.backtest.page import write_page
 

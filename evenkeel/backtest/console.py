@@ -60,7 +60,7 @@ def means(scores: Iterable[Score]) -> list[list[str]]:
     ]
 
 
-def show(scores: Iterable[Score], windows: int) -> None:
+def print_scores(scores: Iterable[Score], windows: int) -> None:
     """Print the table of means on stdout, and standard errors where there are several hashes."""
     scores = list(scores)
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)

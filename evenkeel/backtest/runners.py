@@ -120,7 +120,7 @@ class Streamed:
         }
 
 
-def run(
+def run_strategy(
     series: Series, name: str, channels: Sequence[Channel], options: Mapping[str, Any]
 ) -> Planned | Streamed:
     """Return the runner of a strategy: by its router if it has one, else by functions."""

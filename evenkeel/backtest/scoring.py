@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.backtest.runners import run
+from evenkeel.backtest.runners import run_strategy
 from evenkeel.backtest.windows import Series, Window, salted
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
@@ -119,15 +119,15 @@ def backtest(
 
     Raises
     ------
-    InputError : as `check`, more channels than keys, fewer than 1 hash, or a decay that is not
-        from 0 to 1
+    InputError : as `check_inputs`, more channels than keys, fewer than 1 hash, or a decay that is
+        not from 0 to 1
     """
     options = options or {}
     if hashes < 1:
         raise InputError(f"must be at least 1, got {hashes}", "--hashes", "Give at least 1")
     if decay is not None and not 0 <= decay <= 1:
         raise InputError(f"must be from 0 to 1, got {decay:g}", "--decay", "Give, say, 0.5")
-    check(strategies, channels, options)
+    check_inputs(strategies, channels, options)
     if max(channels) > series.keys:
         raise InputError(
             f"{max(channels)} channels for {series.keys} keys",
@@ -150,7 +150,7 @@ def _series(
     foreseen: Foreseen,
 ) -> Iterator[Score]:
     owners = numbered_channels(count)
-    runs = {name: run(series, name, owners, options.get(name, {})) for name in strategies}
+    runs = {name: run_strategy(series, name, owners, options.get(name, {})) for name in strategies}
     seen: dict[str, list[Sketch]] = {name: [] for name in strategies}
     for window, unseen in zip(series.windows, series.windows[1:], strict=False):
         least = floor(learn_window(series, unseen, count, slots), owners)
@@ -228,7 +228,7 @@ def _with_next_load(profile: Profile, after: Profile) -> Profile:
     )
 
 
-def check(strategies: Sequence[str], channels: Sequence[int], options: Options) -> None:
+def check_inputs(strategies: Sequence[str], channels: Sequence[int], options: Options) -> None:
     """Refuse arguments that are wrong for any data; the parameters are those of `backtest`.
 
     Raises

@@ -20,7 +20,7 @@ from partitioning.workload.profile import Floats
 
 #: Microseconds.
 DAY_MICROSECONDS = 86_400_000_000
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_UNITS_OF_TIME = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ def _span(every: str) -> int:
         raise InputError(
             f"must be a number and s, m, h, d or w, got {every!r}", "--every", "Give, say, 1d"
         )
-    return int(timedelta(**{_UNITS[found[2]]: int(found[1])}) / timedelta(microseconds=1))
+    return int(timedelta(**{_UNITS_OF_TIME[found[2]]: int(found[1])}) / timedelta(microseconds=1))
 
 
 def _names(start: int, span: int) -> Callable[[int], str]:

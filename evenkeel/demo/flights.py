@@ -21,13 +21,13 @@ from partitioning.errors import DamagedError, EvenkeelError, InputError
 FLIGHTS_IN_FILE = 336_776
 
 _TEXT = ("carrier", "tailnum", "origin", "dest")
-_WHOLE = (
+_INTEGERS = (
     "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time",
     "sched_arr_time", "arr_delay", "flight", "air_time", "distance", "hour", "minute",
 )  # fmt: skip
 _TYPES = {
     **dict.fromkeys(_TEXT, pa.string()),
-    **dict.fromkeys(_WHOLE, pa.int32()),
+    **dict.fromkeys(_INTEGERS, pa.int32()),
     "time_hour": pa.timestamp("us", tz="UTC"),
 }
 

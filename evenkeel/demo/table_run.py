@@ -28,13 +28,13 @@ _MATTERS = re.compile(r"evenkeel: error: |[A-Za-z]*(?:Error|Exception|Fail\w*): 
 
 
 class StepFailed(EvenkeelError):
-    """A process of the replay failed; `tail` is the end of its log."""
+    """A process of the replay failed; `last_lines` is the end of its log."""
 
     exit_code = 1
 
     def __init__(self, what: str, log: Path, code: int) -> None:
         super().__init__(f"{what} failed with exit code {code}", str(log))
-        self.tail = tail(log)
+        self.tail = last_lines(log)
 
 
 @dataclass
@@ -200,7 +200,7 @@ class TableRun:
         return log
 
 
-def tail(log: Path, lines: int = 12) -> str:
+def last_lines(log: Path, lines: int = 12) -> str:
     """Return the lines with errors of a failed process's log, else its last lines."""
     text = log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line.strip() for line in text if _MATTERS.search(line)]

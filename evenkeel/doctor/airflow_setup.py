@@ -29,7 +29,7 @@ _ADD = f"airflow connections add {_CONNECTION} --conn-type spark --conn-host 'lo
 
 def look_at_airflow() -> Iterator[Finding]:
     """Look at the `airflow` command, the DAGs folder, the plugin and the connection."""
-    code, said = ask("config", "get-value", "core", "dags_folder")
+    code, said = ask_airflow("config", "get-value", "core", "dags_folder")
     if code != 0:
         fix = "Run `airflow config get-value core dags_folder` and correct what it says"
         yield Finding("the airflow command", Status.wrong, said, fix)
@@ -39,7 +39,7 @@ def look_at_airflow() -> Iterator[Finding]:
     yield from connection()
 
 
-def ask(*arguments: str) -> tuple[int | None, str]:
+def ask_airflow(*arguments: str) -> tuple[int | None, str]:
     """Run an Airflow command; return its exit code and the last line that it prints.
 
     The code is None if there is no such command or no answer; the text then says why.
@@ -61,7 +61,7 @@ def ask(*arguments: str) -> tuple[int | None, str]:
 
 def setting(section: str, key: str) -> str | None:
     """Return a value of Airflow's configuration, or None if Airflow does not answer."""
-    code, said = ask("config", "get-value", section, key)
+    code, said = ask_airflow("config", "get-value", section, key)
     return said or None if code == 0 else None
 
 
@@ -124,7 +124,7 @@ def plugin(folder: str | None) -> Finding:
 def connection() -> Iterator[Finding]:
     """Look at the connection that jobs are submitted by, and at the program that submits them."""
     what = f"connection {_CONNECTION}"
-    code, said = ask("connections", "get", _CONNECTION, "-o", "json")
+    code, said = ask_airflow("connections", "get", _CONNECTION, "-o", "json")
     try:
         found = json.loads(said)[0] if code == 0 else None
     except (ValueError, LookupError):

@@ -23,23 +23,30 @@ class Comparison:
     ----------
     old, new : the epochs
     moves : from old to new, most load first, each with the reasons of the plans in between
-    problems : one text for each plan that could not be read
+    problems : one text for each plan, or its profile, that could not be read
+    weighed : the moves have loads and bytes
+    planned : these are the ones by which the plan between the two epochs was made
     """
 
     old: Epoch
     new: Epoch
     moves: tuple[Move, ...]
     problems: tuple[str, ...]
+    weighed: bool
+    planned: bool
 
 
 def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> Comparison:
     """Compare where two epochs place keys.
 
+    Between neighbours, the profile of their plan weighs the moves, as on the page of its run. If
+    that profile is lost, `profile` does.
+
     Parameters
     ----------
     registry : of the table
     old, new : numbers of the epochs
-    profile : gives the load, bytes and rows of what moved; None: these are 0, and heavy keys are
+    profile : weighs all other moves; None: their loads, bytes and rows are 0, and heavy keys are
         named by their hash
 
     Raises
@@ -48,11 +55,13 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
     """
     before, after = registry.epoch(old), registry.epoch(new)
     first, second = before.function, after.function
+    problems: list[str] = []
+    planned = _planned(registry, old, new, problems)
+    profile = planned or profile
     weights = (profile or _unweighed(before)).listing(
         np.concatenate([first.explicit_keys, second.explicit_keys, shared_keys(first, second)])
     )
     reasons: dict[tuple[str, int], list[str]] = {}
-    problems = []
     for number in range(min(old, new) + 1, max(old, new) + 1):
         try:
             plan = past_plan(registry, registry.epoch(number))
@@ -72,8 +81,24 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
 
     moves = moves_between(first, second, weights)
     return Comparison(
-        before, after, tuple(replace(m, reason=why(m)) for m in moves), tuple(problems)
+        before,
+        after,
+        tuple(replace(m, reason=why(m)) for m in moves),
+        tuple(problems),
+        weighed=profile is not None,
+        planned=planned is not None,
     )
+
+
+def _planned(registry: Registry, old: int, new: int, problems: list[str]) -> Profile | None:
+    """Read the profile from which the plan between two neighbours was made; None: there is none."""
+    if abs(new - old) != 1:
+        return None
+    try:
+        return registry.archive(max(old, new)).profile.find()
+    except EvenkeelError as error:
+        problems.append(str(error))
+        return None
 
 
 def _unweighed(epoch: Epoch) -> Profile:

@@ -16,7 +16,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.workload.metrics import channel_loads, fair_shares, imbalance
 
 #: Windows of a page, and newest runs to search for their profiles. More of them cost reads.
-MOST, LOOKED_AT = 24, 60
+MOST_WINDOWS, LOOKED_AT = 24, 60
 #: Past windows cached in a process: some kilobytes each with a thousand channels.
 CACHED_WINDOWS = 512
 
@@ -61,7 +61,7 @@ def past_windows(registry: Registry, problems: list[str]) -> list[PastWindow]:
     If several runs have learned a window, the newest counts. A damaged file becomes a line in
     `problems`.
     """
-    found = islice(_newest_first(registry, problems), MOST)
+    found = islice(_newest_first(registry, problems), MOST_WINDOWS)
     return sorted(found, key=lambda window: window.end)
 
 
@@ -69,10 +69,10 @@ def over_since(registry: Registry, trigger: float) -> str | None:
     """Return the end of the first window since which every one was over the trigger.
 
     None: the newest window was not, or no run has learned one. Windows count on the epoch that was
-    current then. This reads no more of them than it needs, and at most `MOST`.
+    current then. This reads no more of them than it needs, and at most `MOST_WINDOWS`.
     """
     since = None
-    for window in islice(_newest_first(registry, []), MOST):
+    for window in islice(_newest_first(registry, []), MOST_WINDOWS):
         if window.imbalance <= trigger:
             break
         since = window.end
@@ -82,7 +82,7 @@ def over_since(registry: Registry, trigger: float) -> str | None:
 def _newest_first(registry: Registry, problems: list[str]) -> Iterator[PastWindow]:
     """Yield each window once, by the newest run that has learned it."""
     folders: list[KeptFiles] = [registry.run(name) for name in run_names(registry)[:LOOKED_AT]]
-    folders += [registry.archive(n) for n in reversed(registry.numbers()[-MOST:])]
+    folders += [registry.archive(n) for n in reversed(registry.numbers()[-MOST_WINDOWS:])]
     seen: set[str] = set()
     for folder in folders:
         try:
@@ -104,7 +104,7 @@ def channel_seconds(registry: Registry, channel: int) -> list[ChannelSeconds]:
     """
     return [
         ChannelSeconds(str(end), work.rows, work.seconds)
-        for end in registry.files.window_ends()[-MOST:]
+        for end in registry.files.window_ends()[-MOST_WINDOWS:]
         for work in registry.files.window(end).read().channels
         if work.channel == channel
     ]

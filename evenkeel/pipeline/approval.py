@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 
 from evenkeel.pipeline.steps import open_run, read_plan
-from evenkeel.registry.files.records import Approval, Asked
+from evenkeel.registry.files.records import Approval, Question
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.render.formatting import fair_share_text
 from evenkeel.runs.figures import figures
@@ -68,9 +68,9 @@ def ask(spec_path: str, run_id: str) -> None:
     """
     _, _, run = open_run(spec_path, run_id)
     digest = read_plan(run).digest
-    _check_asked(run, digest)
+    _check_question(run, digest)
     run.approval.remove()
-    run.asked.write(Asked(digest=digest))
+    run.question.write(Question(digest=digest))
 
 
 def record(
@@ -93,12 +93,12 @@ def record(
     _, _, run = open_run(spec_path, run_id)
     digest = read_plan(run).digest
     if asked:
-        _check_asked(run, digest)
+        _check_question(run, digest)
     run.approval.write(Approval(approved=approved, by=by, when=when, digest=digest))
 
 
-def _check_asked(run: RunFiles, digest: str) -> None:
-    asked = run.asked.find()
+def _check_question(run: RunFiles, digest: str) -> None:
+    asked = run.question.find()
     if asked is not None and asked.digest != digest:
         raise FenceError(
             f"a person may have been asked about plan {asked.digest[:12]}, and Airflow shows it "

@@ -14,9 +14,9 @@ from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Html, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
-from evenkeel.runs.params import Params, Throttling, goes_back, throttle_asked
+from evenkeel.runs.params import Params, Throttling, goes_back, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
-from evenkeel.runs.prediction import freeze
+from evenkeel.runs.prediction import keep_prediction
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
@@ -76,7 +76,7 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     decision = run.decision.find()
     worth = None if decision is None else decision.worth
     made = plan_next(spec, registry, epoch, profile, params, tables, row, worth)
-    return _write_plan(registry, run, made, profile, throttle_asked(spec, params))
+    return _write_plan(registry, run, made, profile, requested_throttling(spec, params))
 
 
 def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
@@ -97,7 +97,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
         )
     target = registry.epoch(to_epoch)
     made = plan_back(spec, epoch, profile, target, tables)
-    digest = _write_plan(registry, run, made, profile, throttle_asked(spec, Params()))
+    digest = _write_plan(registry, run, made, profile, requested_throttling(spec, Params()))
     run.params.write(ParamsRecord(to_epoch=to_epoch))
     return digest
 
@@ -114,7 +114,7 @@ def plan_watch(spec_path: str, run_id: str) -> str | None:
         return None
     epoch, profile, tables, row = _read_profile(registry, run)
     made = plan_mitigation(spec, epoch, profile, run, tables, row)
-    return _write_plan(registry, run, made, profile, throttle_asked(spec, Params()))
+    return _write_plan(registry, run, made, profile, requested_throttling(spec, Params()))
 
 
 def watch_message(spec_path: str) -> str:
@@ -252,6 +252,6 @@ def _write_plan(
                 "after it",
             )
     # Write the prediction first: whoever sees a plan must see its cost.
-    freeze(registry, run, made, profile, limits)
+    keep_prediction(registry, run, made, profile, limits)
     run.plan.write(made)
     return made.digest

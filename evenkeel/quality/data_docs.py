@@ -25,6 +25,8 @@ FOLDER = "data_docs"
 #: Pages that the index lists, newest first. More of them make a longer page; none is deleted.
 LISTED_PAGES = 1000
 _NAME = re.compile(r"(\d{8}T\d{6})Z\.(.*)\.(before|after)\.(passed|failed)\.html")
+# Text from data is escaped, so a tag is one of Great Expectations' own.
+_HEADING = re.compile(r"(</?)h5\b")
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def _sections(raw: Any) -> list[str]:
         result.result = _escaped(result.result)
     document = ValidationResultsPageRenderer(run_info_at_end=True).render(raw)
     view = DefaultJinjaSectionView()
-    return [
+    drawn = (
         view.render({"section": section.to_json_dict(), "section_loop": {"index": place}})
         for place, section in enumerate(document.sections[1:-1])
-    ]
+    )
+    # A section follows our heading of level 2, and Great Expectations gives its own level 5.
+    return [_HEADING.sub(r"\1h3", html) for html in drawn]

@@ -54,7 +54,7 @@ class Check:
     severity: str = CRITICAL
 
 
-def check(
+def expect(
     frame: str,
     expectation: str,
     what: str,

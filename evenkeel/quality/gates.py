@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.extras import require
+from evenkeel.extras import require_packages
 from evenkeel.quality.budgets import write_budget
 from evenkeel.quality.data_docs import leave_docs
 from evenkeel.quality.expectations import GateResult, validate
@@ -72,7 +72,7 @@ def plan_gate(
     going_back : a person asked for an earlier placement (roll back). Then the plan need not be
         even enough, nor more even than now
     """
-    require("quality", *_NEEDED)
+    require_packages("quality", *_NEEDED)
     from evenkeel.quality import plan_frames
 
     frames = {
@@ -131,7 +131,7 @@ def tables_gate(
     ------
     InputError : a measure is missing: what was not measured must not pass
     """
-    require("quality", *_NEEDED)
+    require_packages("quality", *_NEEDED)
     import pandas as pd
 
     _complete(measures, _MEASURES, "measures")

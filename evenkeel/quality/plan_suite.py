@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from evenkeel.quality.expectations import Check, check
+from evenkeel.quality.expectations import Check, expect
 from evenkeel.render.formatting import count_text
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.decide import LEAST_GAIN
@@ -41,7 +41,7 @@ def plan_suite(
     checks += [*_loads(plan), *_placement(), *_moves(plan), *_summary(plan, previous)]
     if plan.budget is not None:
         checks.append(
-            check(
+            expect(
                 "moves",
                 "ExpectColumnSumToBeBetween",
                 "The plan moves no more than the budget",
@@ -52,7 +52,7 @@ def plan_suite(
         )
     if weighed:
         checks.append(
-            check(
+            expect(
                 "channels",
                 "ExpectColumnMaxToBeBetween",
                 "The loads that the plan predicts are those of the profile",
@@ -68,7 +68,7 @@ def _loads(plan: Plan) -> list[Check]:
     """Build the checks of the channels' loads."""
     total = float(sum(plan.loads_before))
     return [
-        check(
+        expect(
             "channels",
             "ExpectColumnMaxToBeBetween",
             "No function beats the floor",
@@ -77,7 +77,7 @@ def _loads(plan: Plan) -> list[Check]:
             column="share_after",
             min_value=plan.floor * (1 - LOAD_TOLERANCE),
         ),
-        check(
+        expect(
             "channels",
             "ExpectColumnSumToBeBetween",
             "No load is lost and none appears",
@@ -86,7 +86,7 @@ def _loads(plan: Plan) -> list[Check]:
             min_value=total * (1 - LOAD_TOLERANCE),
             max_value=total * (1 + LOAD_TOLERANCE),
         ),
-        check(
+        expect(
             "channels",
             "ExpectColumnMaxToBeBetween",
             "Closed and dropped channels carry no load",
@@ -100,7 +100,7 @@ def _loads(plan: Plan) -> list[Check]:
 def _placement() -> list[Check]:
     """Build the checks of where slots and keys are before and after the moves."""
     return [
-        check(
+        expect(
             "placement",
             "ExpectColumnValuesToBeBetween",
             "Every slot and heavy key is owned by an open channel",
@@ -109,7 +109,7 @@ def _placement() -> list[Check]:
             min_value=0,
             strict_min=True,
         ),
-        check(
+        expect(
             "placement",
             "ExpectColumnPairValuesToBeEqual",
             "The moves are exactly what differs between the two functions",
@@ -117,7 +117,7 @@ def _placement() -> list[Check]:
             column_A="planned",
             column_B="after",
         ),
-        check(
+        expect(
             "placement",
             "ExpectColumnPairValuesToBeEqual",
             "Every move starts at the channel that owns the slot or key now",
@@ -131,14 +131,14 @@ def _placement() -> list[Check]:
 def _moves(plan: Plan) -> list[Check]:
     """Build the checks of single moves and of their bytes."""
     return [
-        check(
+        expect(
             "moves",
             "ExpectCompoundColumnsToBeUnique",
             "No slot or key moves twice",
             "distinct",
             column_list=["kind", "item", "way"],
         ),
-        check(
+        expect(
             "moves",
             "ExpectColumnValuesToBeInSet",
             "Every move goes to another channel",
@@ -146,14 +146,14 @@ def _moves(plan: Plan) -> list[Check]:
             column="goes",
             value_set=[True],
         ),
-        check(
+        expect(
             "moves",
             "ExpectColumnValuesToNotBeNull",
             "Nothing moves without a reason",
             "a reason",
             column="reason",
         ),
-        check(
+        expect(
             "moves",
             "ExpectColumnValuesToBeBetween",
             "No move has negative load, bytes or rows",
@@ -161,7 +161,7 @@ def _moves(plan: Plan) -> list[Check]:
             column="least",
             min_value=0,
         ),
-        check(
+        expect(
             "moves",
             "ExpectColumnSumToBeBetween",
             "The bytes of the moves add up to the plan's",
@@ -176,7 +176,7 @@ def _moves(plan: Plan) -> list[Check]:
 def _summary(plan: Plan, previous: PartitioningFunction) -> list[Check]:
     """Build the checks of what the plan says of itself."""
     return [
-        check(
+        expect(
             "plan",
             "ExpectColumnValuesToBeInSet",
             "The plan starts from the epoch that it names",
@@ -184,7 +184,7 @@ def _summary(plan: Plan, previous: PartitioningFunction) -> list[Check]:
             column="parent",
             value_set=[previous.digest],
         ),
-        check(
+        expect(
             "plan",
             "ExpectColumnMaxToBeBetween",
             "The imbalance that the plan states is that of its loads",
@@ -226,7 +226,7 @@ def balance_limit(plan: Plan) -> tuple[float, str]:
 def _balance(plan: Plan, free: bool) -> list[Check]:
     limit, why = balance_limit(plan)
     checks = [
-        check(
+        expect(
             "channels",
             "ExpectColumnMaxToBeBetween",
             "The channels are as even as asked, or as they can be",
@@ -238,7 +238,7 @@ def _balance(plan: Plan, free: bool) -> list[Check]:
     ]
     if not free and math.isfinite(plan.imbalance_before):
         checks.append(
-            check(
+            expect(
                 "channels",
                 "ExpectColumnMaxToBeBetween",
                 "The channels are not less even than before",

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from evenkeel.quality.expectations import WARNING, Check, check
+from evenkeel.quality.expectations import WARNING, Check, expect
 from evenkeel.render.formatting import bytes_text
 
 #: Part of the prediction by which bytes written may exceed it without a warning; see
-#: docs/BENCHMARKS.md. A plan's budget leaves room for it, so raising it lets plans move less.
+#: docs/benchmarks/moving.md. A plan's budget leaves room for it: raising it lets plans move less.
 WRITTEN_OVER_WARNING = 0.02
 #: The same, from which on the gate fails. Then the UPDATE has rewritten rows that did not move, as
 #: it does without deletion vectors (10 times the bytes, measured).
@@ -49,14 +49,14 @@ def tables_suite(
 def _measured(tables: Collection[str]) -> list[Check]:
     """Build the checks that exactly the plan's state tables were measured."""
     return [
-        check(
+        expect(
             "tables",
             "ExpectTableRowCountToEqual",
             "Every state table was measured",
             f"{len(tables)}",
             value=len(tables),
         ),
-        check(
+        expect(
             "tables",
             "ExpectColumnValuesToBeInSet",
             "Only the plan's state tables were measured",
@@ -74,7 +74,7 @@ def _unchanged(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
         return "; ".join(f"{m['table']}: {text.format(**m)}" for m in measures)
 
     return [
-        check(
+        expect(
             "tables",
             "ExpectColumnPairValuesToBeEqual",
             "No row is lost and none appears",
@@ -83,7 +83,7 @@ def _unchanged(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
             column_A="rows_before",
             column_B="rows_after",
         ),
-        check(
+        expect(
             "tables",
             "ExpectColumnPairValuesToBeEqual",
             "No value changes but the channel",
@@ -92,7 +92,7 @@ def _unchanged(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
             column_A="checksum_before",
             column_B="checksum_after",
         ),
-        check(
+        expect(
             "tables",
             "ExpectColumnMaxToBeBetween",
             "Every row is where the function says",
@@ -101,7 +101,7 @@ def _unchanged(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
             min_value=0,
             max_value=0,
         ),
-        check(
+        expect(
             "tables",
             "ExpectColumnMaxToBeBetween",
             "No key stands in two rows",
@@ -117,7 +117,7 @@ def _written(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Build the checks of bytes written against bytes predicted."""
     footers = _footers(measures)
     return [
-        check(
+        expect(
             "tables",
             "ExpectColumnPairValuesAToBeGreaterThanB",
             "Only what was to move was written",
@@ -127,7 +127,7 @@ def _written(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
             column_B="bytes_written",
             or_equal=True,
         ),
-        check(
+        expect(
             "tables",
             "ExpectColumnPairValuesAToBeGreaterThanB",
             "The bytes written are as predicted",
@@ -144,7 +144,7 @@ def _written(measures: Sequence[Mapping[str, Any]]) -> list[Check]:
 def _channel_rows() -> list[Check]:
     """Build the check of each channel's rows."""
     return [
-        check(
+        expect(
             "channels",
             "ExpectColumnPairValuesAToBeGreaterThanB",
             "Each channel holds the rows that were predicted",
@@ -162,7 +162,7 @@ def _held(measures: Sequence[Mapping[str, Any]], budget: float) -> list[Check]:
     """Build the check of bytes written against the budget, in bytes."""
     footers = _footers(measures)
     return [
-        check(
+        expect(
             "written",
             "ExpectColumnPairValuesAToBeGreaterThanB",
             "No more was written than the budget",
@@ -178,7 +178,7 @@ def _held(measures: Sequence[Mapping[str, Any]], budget: float) -> list[Check]:
 def _merged() -> list[Check]:
     """Build the check of split keys whose partial rows were merged."""
     return [
-        check(
+        expect(
             "tables",
             "ExpectColumnMaxToBeBetween",
             "No split key's state changes when its partials are merged",
@@ -193,7 +193,7 @@ def _merged() -> list[Check]:
 def _copied() -> list[Check]:
     """Build the check of tables whose rows are copied to all owners of a split key."""
     return [
-        check(
+        expect(
             "tables",
             "ExpectColumnMaxToBeBetween",
             "Every owner of a split key has its copy",

@@ -22,7 +22,7 @@ _CONSTRAINT = "delta.constraints."
 _ADD, _DROP = "ADD CONSTRAINT", "DROP CONSTRAINT"
 #: Times to look again if constraints change meanwhile; commits to read at first; and the factor by
 #: which to read more if these do not reach back far enough.
-_LOOKS, _FEW, _MORE = 10, 32, 8
+_LOOKS, _COMMITS_AT_FIRST, _MORE = 10, 32, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Change(NamedTuple):
     dropped: str | None = None
 
 
-def snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, str]) -> Snapshot:
+def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, str]) -> Snapshot:
     """Read state tables as of an epoch.
 
     Parameters
@@ -97,7 +97,7 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     for _ in range(_LOOKS):
         before = _changes(spark, path, 1)[0].version
         stand = constraint_names(spark, path)
-        limit = _FEW
+        limit = _COMMITS_AT_FIRST
         while True:
             changes = _changes(spark, path, limit)
             since = [c for c in changes if c.version > before]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from evenkeel.extras import require
+from evenkeel.extras import require_packages
 from evenkeel.registry.files.folder import Folder
 from evenkeel.registry.files.records import EpochRecord
 from evenkeel.registry.files.run_files import EpochFiles, RegistryFiles, RunFiles
@@ -63,7 +63,7 @@ class Epoch:
         columns : names of the columns that hold the key; default: the key's own names
         row : name of the column by which rows of split keys are told apart; default: its own name
         """
-        require("spark", "pyspark")
+        require_packages("spark", "pyspark")
         from pyspark.sql import functions
 
         return functions.expr(channel_sql(self.function, columns or None, row))
@@ -88,7 +88,7 @@ class Epoch:
         ----------
         columns : as in `route`
         """
-        require("spark", "pyspark")
+        require_packages("spark", "pyspark")
         from pyspark.sql import functions
 
         h = hash_sql(self.function.key, columns or None)

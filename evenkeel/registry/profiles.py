@@ -13,7 +13,7 @@ from partitioning.function.function import KeyColumn
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d.*")
+_DAYS_NAME = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Learned:
     epoch : number of the epoch at which it was learned
     tables : version of each state table that was weighed
     row : column by which keys may be split; None: none
+    footer : bytes that a file of state takes beside its rows; None: not known
     """
 
     profile: Profile
@@ -34,6 +35,7 @@ class Learned:
     epoch: int
     tables: dict[str, int]
     row: KeyColumn | None = None
+    footer: float | None = None
 
 
 def run_names(registry: Registry) -> list[str]:
@@ -43,7 +45,7 @@ def run_names(registry: Registry) -> list[str]:
     """
 
     def when(name: str) -> str:
-        found = _MOMENT.search(name)
+        found = _DAYS_NAME.search(name)
         return found[0] if found else ""
 
     return sorted(registry.store.names("runs"), key=lambda n: (when(n), n), reverse=True)
@@ -65,7 +67,8 @@ def newest_profile(registry: Registry) -> Learned:
         if not folder.profile.exists() or folder.watch_decision.exists():
             continue
         if (of := folder.learned.find()) is not None:
-            return Learned(folder.profile.read(), name, of.epoch, of.tables, of.column)
+            profile = folder.profile.read()
+            return Learned(profile, name, of.epoch, of.tables, of.column, of.footer)
     raise InputError(
         "no profile is learned yet", registry.url, "Start a run; a dry run learns one, too"
     )

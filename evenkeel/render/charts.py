@@ -16,6 +16,7 @@ from evenkeel.render.vega import (
     FAIR,
     INK,
     LEFT,
+    PAPER,
     Spec,
     draw,
     line_mark,
@@ -83,7 +84,6 @@ def _bar_rows(
             "before": b,
             "after": a,
             "fair": f,
-            "top": max(b, a),
             "number": f"{a:.2f}",
             "description": f"channel {name}: {count_text(x)} before, {count_text(y)} after "
             f"({imbalance_text(b)} and {imbalance_text(a)} of the mean)",
@@ -119,7 +119,7 @@ def _bars(rows: list[Spec], text: list[str], width: int, *, linked: bool) -> str
     }
     description = {"field": "description", "type": "nominal"}
     step = (width - LEFT) / len(rows)
-    top = max((max(row["top"], row["fair"]) for row in rows), default=1.0)
+    top = max((max(row["before"], row["after"], row["fair"]) for row in rows), default=1.0)
     y["scale"]["domainMax"] = top * 1.08
     layers: list[Spec] = [
         _bar("before", BEFORE, min(0.76 * step, 56), x, y, description),
@@ -131,11 +131,13 @@ def _bars(rows: list[Spec], text: list[str], width: int, *, linked: bool) -> str
         },
     ]
     if step > 5 * _GLYPH:
-        # Each bar carries its number where there is room for it.
+        # Each dark bar carries its number where there is room for it. A pale bar may be behind the
+        # number, or the line of the fair share: an edge of paper keeps it readable.
         number = {"field": "number", "type": "nominal"}
-        at = {"x": x, "y": {"field": "top", **y}, "text": number}
+        at = {"x": x, "y": {"field": "after", **y}, "text": number}
+        edge = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
         text_of = {"type": "text", "baseline": "bottom", "dy": -4, "color": INK, "aria": False}
-        layers.append({"mark": text_of, "encoding": at})
+        layers.append({"mark": text_of | edge, "encoding": at})
     if linked:
         layers[1]["encoding"]["href"] = {"field": "link", "type": "nominal"}
     bottom = BOTTOM if flat else longest + 12

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from partitioning.errors import InputError
 
@@ -25,7 +27,7 @@ _BYTES = re.compile(rf"(\d+(?:\.\d+(?= ?[kMGTP]))?) ?({'|'.join(UNITS)})?")
 
 def template(name: str) -> Template:
     """Return a template of `evenkeel/render/templates` by its file name."""
-    return environment("evenkeel.render").get_template(name)
+    return template_environment("evenkeel.render").get_template(name)
 
 
 def bytes_text(size: float) -> str:
@@ -117,8 +119,23 @@ def example_text(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
+def when(moment: datetime | str | None) -> Markup:
+    """Format a moment in UTC; within Airflow, `page.js` converts it to the reader's zone."""
+    if moment is None:
+        return Markup("–")
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            return escape(moment)
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return Markup('<time datetime="{}">{} UTC</time>').format(
+        moment.strftime("%Y-%m-%dT%H:%M:%SZ"), moment.strftime("%Y-%m-%d %H:%M")
+    )
+
+
 @cache
-def environment(package: str) -> Environment:
+def template_environment(package: str) -> Environment:
     """Return the Jinja environment of a package's templates, with ours as fallback.
 
     It escapes every value. A name that a template uses and nobody passed is an error.
@@ -139,5 +156,6 @@ def environment(package: str) -> Environment:
         percent=percent_text,
         observed=observed_text,
         example=example_text,
+        when=when,
     )
     return made

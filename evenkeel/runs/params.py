@@ -156,10 +156,10 @@ class Throttling(NamedTuple):
 
 def throttle_for(spec: TableSpec, run: RunFiles) -> Throttling:
     """Return the limits of a run's migration: those of its parameters, else of the spec."""
-    return throttle_asked(spec, run.params.find() or Params())
+    return requested_throttling(spec, run.params.find() or Params())
 
 
-def throttle_asked(spec: TableSpec, params: Params | ParamsRecord) -> Throttling:
+def requested_throttling(spec: TableSpec, params: Params | ParamsRecord) -> Throttling:
     """Return the limits that a run with these parameters would have."""
     given = ((getattr(params, name), getattr(spec, name)) for name in Throttling._fields)
     return Throttling(*(said if one is None else one for one, said in given))

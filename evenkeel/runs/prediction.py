@@ -54,6 +54,7 @@ def predict(
     plan: Plan,
     profile: Profile | None,
     limits: Throttling | None = None,
+    footer: float | None = None,
 ) -> Prediction:
     """Predict the cost of a plan from the migrations before it, and what it saves.
 
@@ -61,6 +62,7 @@ def predict(
     ----------
     profile : weighs what a window waits less; None: not known
     limits : what the migration is held to; None: nothing
+    footer : bytes that a file of state takes beside its rows, by its files; None: not known
 
     Raises
     ------
@@ -72,7 +74,7 @@ def predict(
     parts = _batches(plan, batch_limits(plan, limits), tables)
     rows = sum(m.rows for m in plan.moves)
     files = sum(b.files for b in parts)
-    written = plan.bytes + _footer(measured) * files
+    written = plan.bytes + _footer(measured, footer) * files
     limit = max(limits.seconds(rows, written))
     seconds = rate = None
     if measured:
@@ -97,7 +99,7 @@ def predict(
     )
 
 
-def freeze(
+def keep_prediction(
     registry: Registry, run: RunFiles, plan: Plan, profile: Profile, limits: Throttling
 ) -> None:
     """Keep the prediction of a run's plan; one that is kept already stays as it is."""
@@ -105,7 +107,8 @@ def freeze(
     if file.exists():
         return
     try:
-        made = predict(registry, plan, profile, limits)
+        learned = run.learned.find()
+        made = predict(registry, plan, profile, limits, learned and learned.footer)
     except EvenkeelError:
         # A torn record of the past must not stop a plan, above all one that goes back.
         return
@@ -156,12 +159,13 @@ def _slowest(loads: Sequence[float], weights: Floats, others: Floats, mean: floa
     return float((np.array(loads) * mean / found).max())
 
 
-def _footer(measured: list[MigrationCost]) -> float:
-    """Return the bytes of a file that hold no state, by earlier migrations, or the most there are.
+def _footer(measured: list[MigrationCost], footer: float | None) -> float:
+    """Return the bytes of a file that hold no state.
 
+    Earlier migrations tell best, then the files that there are; else it is the most there can be.
     Files of few rows are mostly footer, so a small move writes far more than it moves.
     """
     files = sum(m.files for m in measured)
     if not files:
-        return float(FILE_OVERHEAD)
+        return float(FILE_OVERHEAD if footer is None else min(footer, FILE_OVERHEAD))
     return max(0.0, sum(m.written - m.moved for m in measured)) / files

@@ -24,7 +24,7 @@ from evenkeel.spec.table_spec import TableSpec
 from partitioning.planning.plan import Plan
 
 #: Moves to list at most, and those of them to show before a click; others are only counted.
-LISTED, FIRST = 200, 20
+MOVES_LISTED, MOVES_AT_FIRST = 200, 20
 #: Relative path from a run's folder, or an epoch's, to the registry.
 _HOME = "../../"
 
@@ -36,10 +36,10 @@ def render(spec: TableSpec, registry: Registry, run: RunFiles) -> str:
     ------
     DamagedError : a file of the run is torn
     """
-    return page(read_run(spec.table, registry, run), spec)
+    return report_page(read_run(spec.table, registry, run), spec)
 
 
-def page(parts: RunParts, spec: TableSpec | None = None) -> str:
+def report_page(parts: RunParts, spec: TableSpec | None = None) -> str:
     """Render the page of these parts as HTML. The same parts give the same page."""
     title, sentence, tone = headline(parts)
     plan, split = parts.plan, spec is not None and spec.split is not None
@@ -62,7 +62,7 @@ def page(parts: RunParts, spec: TableSpec | None = None) -> str:
         pictures=pictures(plan) if plan else {},
         channels=_channels(plan) if plan else [],
         moves=_moves(plan) if plan else [],
-        first=FIRST,
+        first=MOVES_AT_FIRST,
         gates=_gates(parts),
         tables=_tables(parts),
         home=_HOME,
@@ -172,7 +172,7 @@ def _moves(plan: Plan) -> list[dict[str, Any]]:
     names, _ = channel_names(plan)
     return [
         {"move": m, "source": names[m.source], "target": names[m.target]}
-        for m in plan.moves[:LISTED]
+        for m in plan.moves[:MOVES_LISTED]
     ]
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _INEXACT = frozenset({"float", "double"})
-_NUMBERS = _WHOLE | _INEXACT | {"decimal"}
+_NUMBERS = _WHOLE_NUMBERS | _INEXACT | {"decimal"}
 _MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz"})
 #: Types that Spark's sketches accept.
 _SKETCHED = frozenset({"int", "bigint", "string", "binary"})
 #: Types that a set may hold. Floats may not: NaN and -0.0 compare in surprising ways.
-_MEMBERS = _WHOLE | _MOMENTS | {"decimal", "string", "binary", "boolean"}
+_MEMBERS = _WHOLE_NUMBERS | _MOMENTS | {"decimal", "string", "binary", "boolean"}
 #: Types without an order, and types that hold one. Intervals that mix months and days have none.
 #: Strings with a collation that takes different strings for equal are here, too: which of them is
 #: the greatest would depend on which came first.
@@ -28,7 +28,7 @@ _UNORDERED = re.compile(
 #: Text with which every error begins that the SQL of a merge raises.
 RAISED = "evenkeel cannot merge"
 #: Digits of Spark's widest decimal, and the digits after the point that a sum of these keeps.
-_DIGITS, _KEPT = 38, 6
+_DIGITS, _KEPT_DIGITS = 38, 6
 #: Most digits after the point of a decimal that is summed: with more, none is left before it.
 _MOST_SCALE = 36
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -112,7 +112,7 @@ def _added(a: str, b: str, kind: str = "") -> str:
     value = f"try_add({a}, {b})"
     if (found := _DECIMAL.fullmatch(kind)) is not None:
         digits, scale = map(int, found.groups())
-        if digits == _DIGITS and scale > _KEPT:
+        if digits == _DIGITS and scale > _KEPT_DIGITS:
             # Spark would round the sum to make room for one more digit before the point.
             one, other = (f"try_cast({x} AS DECIMAL({_DIGITS - 1},{scale}))" for x in (a, b))
             value = f"try_add({one}, {other})"
@@ -182,4 +182,4 @@ MERGES: dict[str, Merge] = {
 #: Types that round: sums of their values in another order differ.
 INEXACT = _INEXACT
 #: Types of a column that orders values for `last`.
-TIMES = _MOMENTS | _WHOLE
+TIMES = _MOMENTS | _WHOLE_NUMBERS

@@ -186,7 +186,7 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
 
 
 def mark_learning(run: RunFiles, epoch: Epoch) -> None:
-    """Mark that a run begins to learn at this epoch, for `under_way` to find.
+    """Mark that a run begins to learn at this epoch, for `daily_run_under_way` to find.
 
     Remove what an earlier attempt of the run has learned and decided.
     """
@@ -195,7 +195,7 @@ def mark_learning(run: RunFiles, epoch: Epoch) -> None:
     run.learning.write(LearningMark(epoch=epoch.number, at=datetime.now(UTC)))
 
 
-def under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:
+def daily_run_under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:
     """Say which daily run learns at this epoch, or has planned from it and may still move state.
 
     Runs of the watch do not count.

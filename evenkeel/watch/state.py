@@ -21,9 +21,6 @@ from partitioning.workload.profile import Floats
 
 #: Strategy's name in functions that the watch has made.
 STRATEGY = "watch"
-#: Parts of tau: the band of forecast errors in which tau stays, and the step by which it is raised.
-#: From Reshape: 98, 110 and 50 tuples for a tau of 100.
-LOWER, UPPER, STEP = 0.98, 1.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -153,11 +150,8 @@ def speeds(function: PartitioningFunction) -> Floats:
 
 def new_watch(source: str, epoch: Epoch, spec: Watching, last: int = -1) -> Watched:
     """Return a watch that has seen nothing under this epoch."""
-    tau = spec.tau
-    threshold = Threshold(tau, LOWER * tau, UPPER * tau, STEP * tau)
-    return Watched(
-        source, epoch.number, Controller(threshold, last), np.zeros(len(epoch.function.channels))
-    )
+    watch = Controller(Threshold.of(spec.tau), last)
+    return Watched(source, epoch.number, watch, np.zeros(len(epoch.function.channels)))
 
 
 def _scaled(watch: Controller, unit: float) -> Controller:

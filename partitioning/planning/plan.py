@@ -30,7 +30,7 @@ from partitioning.workload.profile import Floats, Packed, Profile
 
 FORMAT = 1
 #: Advice for a damaged plan.
-_AGAIN = "Plan again: start a new run"
+PLAN_AGAIN = "Plan again: start a new run"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Plan:
         try:
             values = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise DamagedError(f"not JSON ({error})", where, _AGAIN) from error
+            raise DamagedError(f"not JSON ({error})", where, PLAN_AGAIN) from error
         return cls.from_dict(values, where)
 
     @classmethod
@@ -135,7 +135,7 @@ class Plan:
             _ = made.digest
             return made
         except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
-            raise DamagedError(f"not a plan ({error})", where, _AGAIN) from error
+            raise DamagedError(f"not a plan ({error})", where, PLAN_AGAIN) from error
 
 
 def make_plan(

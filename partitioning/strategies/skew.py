@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class Threshold:
     ----------
     tau : difference of workloads from which a pair is skewed
     lower, upper : the errors of forecasts between which tau is right
-    step : by how much it is raised (section 7.6: 50)
+    step : by how much it is raised (section 7.6: 50 tuples, for a tau of 100)
     left : adjustments still allowed (section 7.6: 3)
     """
 
@@ -69,6 +70,18 @@ class Threshold:
     upper: float
     step: float = 50.0
     left: int = 3
+
+    @classmethod
+    def of(cls, tau: float) -> Self:
+        """Return the watch's threshold: the paper's bounds and step in proportion to tau.
+
+        The paper has bounds of 98 and 110 tuples and a step of 50 for a tau of 100. A higher upper
+        bound or a smaller step lets tau rise more slowly.
+
+        >>> Threshold.of(1.0)
+        Threshold(tau=1.0, lower=0.98, upper=1.1, step=0.5, left=3)
+        """
+        return cls(tau, 0.98 * tau, 1.1 * tau, 0.5 * tau)
 
     def adjusted(self, gap: float, error: float) -> Threshold:
         """Return the threshold for the next round.

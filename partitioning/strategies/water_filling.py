@@ -1,7 +1,7 @@
 """Least load first, for one key's tuples among its candidates: whole tuples and in the limit.
 
-`Router` drives the algorithms that choose a channel for each tuple; `settle` gives the shares that
-such choices come to.
+`Router` drives the algorithms that choose a channel for each tuple. `settled_loads` gives the
+shares that such choices come to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 #: Tuples that a router takes at once. With 1 it is exact tuple by tuple; more is faster.
 BATCH = 1000
 #: Rounds in which keys give way to one another. More make no visible difference.
-ROUNDS = 20
+SETTLING_ROUNDS = 20
 
 
 def fill(levels: Floats, steps: Floats, count: int) -> Ints:
@@ -65,7 +65,7 @@ def surface(levels: Floats, widths: Floats, volume: float) -> float:
     return float(heights[covered - 1])
 
 
-def settle(
+def settled_loads(
     loads: Floats, choices: Sequence[Ints], resting: Floats, capacities: Floats
 ) -> list[Floats]:
     """Return the load of each key on each of its candidates, if every tuple goes to the lowest.
@@ -82,7 +82,7 @@ def settle(
     width = np.where(capacities > 0, capacities, 1.0)
     levels = resting / width
     shares = [np.zeros(len(c)) for c in choices]
-    for _ in range(ROUNDS):
+    for _ in range(SETTLING_ROUNDS):
         before = levels.copy()
         for k in np.argsort(-loads, kind="stable").tolist():
             mine = choices[k]

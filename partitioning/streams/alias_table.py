@@ -15,8 +15,8 @@ from partitioning.workload.profile import Floats
 
 Ints = npt.NDArray[np.int64]
 
-#: Number of Zipf ranks drawn with their exact share; the others are drawn by `tail`. A larger value
-#: is more exact and makes the tables longer.
+#: Number of Zipf ranks drawn with their exact share; the others are drawn by `tail_terms`. A larger
+#: value is more exact and makes the tables longer.
 HEAD_RANKS = 1024
 
 
@@ -55,7 +55,7 @@ def alias(shares: Floats) -> Alias:
     return Alias(keep, other)
 
 
-def tail(keys: int, z: float) -> tuple[float, float, float]:
+def tail_terms(keys: int, z: float) -> tuple[float, float, float]:
     """Return (a, L, p) of the ranks beyond the head, which lie between a and a e^L, from 1 on.
 
     p is 1 - z, or 0 where z is so close to 1 that the logarithm is exact enough.
@@ -68,7 +68,7 @@ def zipf_head(keys: int, z: float) -> Floats:
     """Return the shares of the first `HEAD_RANKS` ranks, then that of all other ranks together."""
     weights: Floats = np.arange(1, min(keys, HEAD_RANKS) + 1, dtype=np.float64) ** -z
     if keys > HEAD_RANKS:
-        a, length, p = tail(keys, z)
+        a, length, p = tail_terms(keys, z)
         rest = a**p * math.expm1(p * length) / p if p else length
         weights = np.append(weights, rest)
     return weights / weights.sum()
@@ -80,7 +80,7 @@ def tail_ranks(keys: int, z: float, uniform: Floats) -> Ints:
     The integral of x^-z from r - 1/2 to r + 1/2 stands for the share of r, and is inverted. The
     relative error of a rank's share is z (z+1) / 24 r^2, at most 5e-7.
     """
-    a, length, p = tail(keys, z)
+    a, length, p = tail_terms(keys, z)
     # It is a^p (e^(p L) - 1) / p up to a e^L; at p = 0 it is L.
     log = np.log1p(uniform * math.expm1(p * length)) / p if p else uniform * length
     ranks = np.floor(a * np.exp(log) - 0.5).astype(np.int64)

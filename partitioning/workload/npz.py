@@ -11,7 +11,7 @@ import numpy as np
 from partitioning.errors import DamagedError
 
 
-def freeze(record: Any) -> None:
+def make_read_only(record: Any) -> None:
     """Make the arrays of a record read-only, because plans are cached by its identity.
 
     An array is copied unless it and every array under it are read-only: its maker, or a view that

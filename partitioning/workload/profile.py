@@ -17,7 +17,7 @@ import numpy.typing as npt
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import Hashes, slot_of
-from partitioning.workload.npz import freeze, pack, unpack
+from partitioning.workload.npz import make_read_only, pack, unpack
 
 Floats = npt.NDArray[np.float64]
 Packed = bytes  # `bytes` is a field's name below
@@ -57,7 +57,7 @@ class Sketch:
     hours: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        freeze(self)
+        make_read_only(self)
 
     def without(self, hashes: Hashes) -> Sketch:
         """Return the sketch without listing these keys: their load stays with their slot."""
@@ -125,7 +125,7 @@ class Profile:
             raise InputError(
                 f"chance must be finite and not negative, got {self.chance}", "profile"
             )
-        freeze(self)
+        make_read_only(self)
 
     @property
     def slots(self) -> int:

@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from evenkeel.render.formatting import environment
+from evenkeel.render.formatting import template_environment, when
 
 Row = TypeVar("Row")
 _OWN = Path(__file__).parent / "templates" / "assets"
@@ -73,7 +73,7 @@ def sort(
 
     The server sorts, so that tables sort without JavaScript.
     """
-    asked = _asked(request).get(name, default)
+    asked = _query(request).get(name, default)
     if asked.lstrip("-") not in columns:
         asked = default
     key = columns[asked.lstrip("-")]
@@ -86,39 +86,24 @@ def sort(
 
 def sort_link(request: Request, column: str, text: str, name: str = "sort") -> Markup:
     """Return a table heading as a link that sorts by it; a second click reverses the order."""
-    asked = _asked(request).get(name, "")
+    asked = _query(request).get(name, "")
     wanted = f"-{column}" if asked == column else column
-    query = urlencode({**_asked(request), name: wanted})
+    query = urlencode({**_query(request), name: wanted})
     mark = {column: " ▲", f"-{column}": " ▼"}.get(asked, "")
     return Markup('<a href="?{}#{}">{}{}</a>').format(query, name, text, mark)
 
 
 def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
     """Return the aria-sort attribute of a table heading; empty if not sorted by it."""
-    asked = _asked(request).get(name, "")
+    asked = _query(request).get(name, "")
     order = {column: "ascending", f"-{column}": "descending"}.get(asked)
     return Markup(' aria-sort="{}"').format(order) if order else Markup("")
 
 
 def show_all(request: Request, place: str) -> Markup:
     """Return a link to the same page with all rows, at the section with the id `place`."""
-    query = urlencode({**_asked(request), "every": "true"})
+    query = urlencode({**_query(request), "every": "true"})
     return Markup('<a href="?{}#{}">Show all</a>').format(query, place)
-
-
-def when(moment: datetime | str | None) -> Markup:
-    """Format a moment in UTC; `page.js` converts it to the reader's zone."""
-    if moment is None:
-        return Markup("–")
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            return escape(moment)
-    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Markup('<time datetime="{}">{} UTC</time>').format(
-        moment.strftime("%Y-%m-%dT%H:%M:%SZ"), moment.strftime("%Y-%m-%d %H:%M")
-    )
 
 
 def ago(moment: datetime | str | None) -> Markup:
@@ -149,14 +134,14 @@ def script(name: str) -> str:
     return (_OWN / name).read_text(encoding="utf-8")
 
 
-def _asked(request: Request) -> Mapping[str, str]:
+def _query(request: Request) -> Mapping[str, str]:
     """Return the query of the page; after a posted form, the query that repeats it."""
     return getattr(request.state, "asked", request.query_params)
 
 
 @cache
 def _environment() -> Environment:
-    made = environment("evenkeel_ui")
-    made.filters |= {"when": when, "ago": ago}
+    made = template_environment("evenkeel_ui")
+    made.filters["ago"] = ago
     made.globals |= {"sort_link": sort_link, "sorted_as": sorted_as, "show_all": show_all}
     return made

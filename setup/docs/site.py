@@ -72,6 +72,9 @@ def _turned(link: re.Match[str], here: str, files: Files) -> str:
     image, text, target, anchor = link.groups()
     source = TOP.get(here, f"docs/{here}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    if path.startswith("../"):
+        # A page of the repository's host, such as the state of its tests.
+        return ""
     place = next((p for p, name in TOP.items() if name == path), path.removeprefix("docs/"))
     if files.get_file_from_path(place) is not None:
         shown = posixpath.relpath(place, posixpath.dirname(here) or ".")

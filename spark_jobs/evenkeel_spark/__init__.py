@@ -3,11 +3,11 @@
 import os
 import sys
 
-from evenkeel.extras import require
+from evenkeel.extras import require_packages
 from partitioning.errors import MissingExtraError
 
 try:
-    require("spark", "pyspark", "delta")
+    require_packages("spark", "pyspark", "delta")
 except MissingExtraError as error:
     # spark-submit sets this for the job that it starts: one line there, an import error elsewhere.
     if "PYSPARK_GATEWAY_PORT" in os.environ:

@@ -131,7 +131,7 @@ def test_who_must_have_read_what_moves_can_read_all_of_it(
 ) -> None:
     from evenkeel_ui.pages import forms
 
-    monkeypatch.setattr(forms, "LISTED", 1)
+    monkeypatch.setattr(forms, "FORM_MOVES", 1)
     client = site.client("vic")
     first = client.get(f"{HOME}/{page}").text
     told = re.search(r">(\d+) of (\d+)\. <a href=\"(\?[^\"]*)#moves\">Show all</a>", first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,13 @@ import pytest
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.browser import HOME, Eyes
 from tests.support.pages.failed_runs import DONE, ERROR, PLANNED
-from tests.support.plugin_site import Site, dag_runs, end_runs, made_site  # noqa: F401  a fixture
+from tests.support.plugin_site import (  # noqa: F401  a fixture
+    Site,
+    dag_runs,
+    end_runs,
+    made_site,
+    scheduler,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -86,6 +93,45 @@ def test_a_half_moved_table_is_seen_gone_on_with_and_undone(eyes: Eyes, broken: 
     page.get_by_role("button", name="Stop this run").click()
     page.get_by_role("alert", name="Half moved").get_by_role("button", name="Go on").click()
     page.get_by_role("button", name="Stop this run").wait_for()
+
+
+def known(stale: bool) -> None:
+    """Let Airflow know the DAG of the rebalance, or have lost it."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        dag = session.get(DagModel, "rebalance_words")
+        assert dag is not None
+        dag.is_stale = stale
+
+
+@pytest.mark.parametrize(
+    ("why", "begin", "end"),
+    [
+        ("scheduler does not run", lambda: scheduler(alive=False), lambda: scheduler(alive=True)),
+        ("does not know the DAG", lambda: known(stale=True), lambda: known(stale=False)),
+    ],
+)
+def test_start_is_disabled_and_says_why(
+    eyes: Eyes, why: str, begin: Callable[[], None], end: Callable[[], None]
+) -> None:
+    end_runs()
+    begin()
+    try:
+        page = eyes.open("uma", f"{HOME}/rebalance?force=true")
+        assert page.get_by_role("button", name="Start this rebalance").is_disabled()
+        assert why in page.get_by_role("region", name="Why no run can start now").inner_text()
+    finally:
+        end()
+    page.reload()
+    # It works again, and while that run is under way no other can be started.
+    page.get_by_role("button", name="Start this rebalance").click()
+    page.get_by_role("button", name="Stop this run").wait_for()
+    page.goto(f"{eyes.url}{HOME}/rebalance?force=true")
+    assert page.get_by_role("button", name="Start this rebalance").is_disabled()
+    page.get_by_text("is under way. Wait for its end, or stop it.").wait_for()
+    end_runs()
 
 
 def test_a_link_to_airflow_leaves_the_frame_that_airflow_puts_the_pages_in(

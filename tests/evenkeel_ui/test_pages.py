@@ -183,7 +183,7 @@ def test_expectations_of_older_epochs_are_a_click_away(
 ) -> None:
     from evenkeel_ui.pages import quality
 
-    monkeypatch.setattr(quality, "EPOCHS", 2)
+    monkeypatch.setattr(quality, "EPOCHS_COMPARED", 2)
     client, home = site.client("vic"), "/evenkeel/tables/words/quality"
     for query, numbers in (("", ["2", "1"]), ("?every=true", ["2", "1", "0"])):
         text = client.get(home + query).text

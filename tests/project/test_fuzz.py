@@ -165,7 +165,7 @@ def _watched() -> bytes:
     decided = Decided("r", 7, {-5: {0: 1.0}}, watch)
     registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
     state_file.write(registry, Watched("s", 3, watch, np.zeros(3), decided, "told"))
-    return registry.store.read(state_file.FILE)
+    return registry.store.read(registry.files.watch.name)
 
 
 WATCHED = _watched()
@@ -177,12 +177,12 @@ WATCHED = _watched()
 @given(st.one_of(torn(WATCHED), damaged(json.loads(WATCHED)).map(lambda d: json.dumps(d).encode())))
 def test_watch_files(data: bytes) -> None:
     registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
-    registry.store.write(state_file.FILE, data)
+    registry.store.write(registry.files.watch.name, data)
     found = answered(lambda: state_file.read(registry), DamagedError)
     if found is not None:
         reach("a watch is read")
         state_file.write(registry, found)
-        assert registry.store.read(state_file.FILE) == WATCHED
+        assert registry.store.read(registry.files.watch.name) == WATCHED
 
 
 @fuzz

@@ -41,6 +41,11 @@ def test_the_page_has_a_table_that_can_be_read() -> None:
     assert results_of(matrix.PAGE.read_text())
 
 
+def test_every_file_that_a_group_names_is_there() -> None:
+    named = [matrix.ROOT / file for files in matrix.GROUPS.values() for file in files]
+    assert named and [file for file in named if not file.is_file()] == []
+
+
 def test_a_group_over_its_time_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""docs/OPERATIONS.md and docs/how-to/cluster.md: the example runs, and what they quote is said."""
+"""Operations, alerts and the cluster: the example runs, and what the pages quote is said."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pytest
 from tests.support.airflow_env import HOME
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "docs/how-to/cluster.md", ROOT / "docs/OPERATIONS.md")
+ALERTS = ROOT / "docs/how-to/operate/alerts.md"
+PAGES = (ROOT / "docs/how-to/cluster.md", ROOT / "docs/OPERATIONS.md", ALERTS)
 TEXT = "\n".join(page.read_text() for page in PAGES)
 SOURCE = "\n".join(
     file.read_text()
@@ -51,10 +52,19 @@ def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         made: dict[str, object] = {}
         exec(code, made)
-        tasks = [SimpleNamespace(dag=SimpleNamespace(tags=t)) for t in ({"evenkeel"}, {"other"})]
+        tasks = [
+            SimpleNamespace(dag=SimpleNamespace(tags=tags), on_failure_callback=callbacks)
+            for tags, callbacks in (
+                ({"evenkeel"}, None),
+                ({"evenkeel"}, [print]),
+                ({"other"}, None),
+            )
+        ]
         for task in tasks:
             made["task_policy"](task)
-        assert not hasattr(tasks[1], "on_failure_callback")
+        # Callbacks of notifiers stay.
+        assert tasks[1].on_failure_callback[0] is print
+        assert tasks[2].on_failure_callback is None
         (tell,) = tasks[0].on_failure_callback
         failed = SimpleNamespace(dag_id="rebalance_t", task_id="verify")
         tell({"task_instance": failed, "run_id": "r1", "exception": ValueError("why")})
@@ -119,6 +129,16 @@ def test_jobs_by_hand_get_the_secret_of_the_composed_cluster() -> None:
     inside = re.findall(r"docker compose exec (\S+ \S+) spark-submit --master (\S+)", TEXT)
     assert inside == [("scheduler deploy/entry.sh", "spark://spark-master:7077")]
     assert TEXT.index("spark_jobs/bootstrap.py") < TEXT.index("## Stores")
+
+
+def test_rules_and_panels_name_metrics_that_there_are() -> None:
+    page = ALERTS.read_text()
+    known = re.findall(r"^\| `(\w+)`", (ROOT / "docs/reference/metrics.md").read_text(), re.M)
+    rules = set(re.findall(r"airflow_evenkeel_sales_(\w+)", page))
+    shown = page[page.index("## 5.") : page.index("## What each")]
+    told = {n for n in re.findall(r"`([a-z]+_\w+)`", shown) if n != "max_imbalance"}
+    assert len(rules) >= 6 and len(told) >= 8
+    assert {n.replace("_sales", "_TABLE") for n in rules} | told <= set(known)
 
 
 def test_what_cannot_be_made_again_is_backed_up() -> None:

@@ -189,11 +189,11 @@ def test_public_names_are_imported_on_use() -> None:
 
 
 def test_a_missing_part_names_its_command() -> None:
-    from evenkeel.extras import require
+    from evenkeel.extras import require_packages
 
-    require("spark", "pyspark", "delta")
+    require_packages("spark", "pyspark", "delta")
     with pytest.raises(MissingExtraError) as caught:
-        require("quality", "great_expectations", "no_such_package.part")
+        require_packages("quality", "great_expectations", "no_such_package.part")
     assert str(caught.value) == (
         "no_such_package.part is not installed. Install it with: pip install 'evenkeel[quality]'; "
         "`evenkeel doctor` looks at the whole set-up"

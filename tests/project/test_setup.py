@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCS_LOCK = ROOT / "setup" / "docs" / "requirements.lock"
 #: What the script needs besides Java; apt is not among them.
 TOOLS = ("bash", "sed", "id", "true")
 
@@ -84,6 +86,13 @@ def audited(url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def advisory(name: str, package: str, version: str) -> dict[str, Any]:
+    """What OSV answers for a package of which one version is vulnerable."""
+    affected = {"package": {"name": package, "ecosystem": "PyPI"}, "versions": [version]}
+    told = {"id": name, "modified": "2026-01-01T00:00:00Z", "details": "It overflows."}
+    return {"vulns": [{**told, "affected": [affected]}]}
+
+
 def test_an_audit_names_what_is_vulnerable_and_says_when_nobody_answers() -> None:
     known: dict[str, Any] = {}
 
@@ -92,7 +101,7 @@ def test_an_audit_names_what_is_vulnerable_and_says_when_nobody_answers() -> Non
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found = known if asked["package"]["name"] == "numpy" else {}
+            found = known.get(asked["package"]["name"], {})
             body = json.dumps(found).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -106,13 +115,20 @@ def test_an_audit_names_what_is_vulnerable_and_says_when_nobody_answers() -> Non
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1/query"
         clean = audited(url)
-        affected = {"package": {"name": "numpy", "ecosystem": "PyPI"}, "versions": [np.__version__]}
-        known["vulns"] = [{"id": "PYSEC-2026-1", "modified": "2026-01-01T00:00:00Z"}]
-        known["vulns"][0] |= {"details": "It overflows.", "affected": [affected]}
+        known["numpy"] = advisory("PYSEC-2026-1", "numpy", np.__version__)
         bad = audited(url)
+        # What only the site of the docs is built with.
+        (version,) = re.findall(r"^mkdocs==([\w.]+)", DOCS_LOCK.read_text(), re.M)
+        known = {"mkdocs": advisory("PYSEC-2026-2", "mkdocs", version)}
+        bad_docs = audited(url)
         server.shutdown()
-    assert (clean.returncode, clean.stderr) == (0, "No known vulnerabilities found\n")
+    locks = ("requirements.lock", "setup/docs/requirements.lock")
+    assert clean.returncode == 0
+    assert clean.stderr.splitlines() == [
+        f"{lock}: No known vulnerabilities found" for lock in locks
+    ]
     assert bad.returncode == 1 and "PYSEC-2026-1" in bad.stdout and "numpy" in bad.stdout
+    assert bad_docs.returncode == 1 and "PYSEC-2026-2" in bad_docs.stdout
     nobody = audited(url)
     assert nobody.returncode == 2 and nobody.stderr.startswith("audit: no advisories: ")
 

@@ -1,56 +1,65 @@
-"""Measure the overview of a thousand tables: `python -m tests.support.many_tables [COUNT]`.
-
-It makes that many tables, each with two epochs, and prints the seconds of the page. Cold is the
-first page of a process that has read nothing. Warm pages follow it.
-"""
+"""Many tables, with what their runs have left in Airflow's database."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
-import tempfile
-import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.support import airflow_env  # noqa: F401  sets Airflow's home before it is imported
 
+#: When the first run of each table began.
+FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 
-def made(site_folder: Path, spec_file: str, registry: str, count: int) -> Path:
-    """Return a folder with the specs of `count` tables, each with a copy of the registry."""
-    folder = site_folder / "many"
+
+def write_tables(folder: Path, spec_file: str, registry: str, count: int) -> list[str]:
+    """Write the specs of `count` tables, each with a copy of the registry; return their names."""
     folder.mkdir()
     spec = yaml.safe_load(Path(spec_file).read_text())
-    for number in range(count):
-        place = folder / f"files{number}"
+    names = [f"t{number}" for number in range(count)]
+    for name in names:
+        place = folder / f"files_{name}"
         shutil.copytree(registry.removeprefix("file://"), place / "registry")
         state = {n: {**s, "path": str(place / n)} for n, s in spec["state"].items()}
-        own = {**spec, "table": f"t{number}", "registry": str(place / "registry"), "state": state}
-        (folder / f"t{number}.yaml").write_text(yaml.safe_dump(own))
-    return folder
+        own = {**spec, "table": name, "registry": str(place / "registry"), "state": state}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(own))
+    return names
 
 
-def main(count: int) -> None:
-    """Make the tables and print what the page takes."""
-    from airflow.utils.db import initdb
+def record_runs(names: Sequence[str], count: int, newest: dict[str, str]) -> None:
+    """Write `count` daily rebalances of each table, with all their tasks, to Airflow's database.
 
-    from tests.support.plugin_site import Site
+    Parameters
+    ----------
+    newest : table -> state of its newest run, and of the task `migrate` in it; others succeeded
+    """
+    from airflow import settings
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
 
-    initdb()
-    with tempfile.TemporaryDirectory() as place:
-        site = Site(Path(place))
-        client = site.client("ada")
-        client.get("/evenkeel/")
-        folder = made(Path(place), site.shop.spec, str(site.registry.url), count)
-        os.environ["EVENKEEL_TABLES"] = str(folder)
-        for name in ("cold", *["warm"] * 4):
-            began = time.monotonic()
-            text = client.get("/evenkeel/").text
-            left = "still being read" in text
-            print(f"{name}: {time.monotonic() - began:.2f} s, {text.count('>t')} rows; {left=}")
+    from evenkeel_ui.airflow_runs.runs import ORDER
 
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    runs: list[dict[str, Any]] = []
+    tasks: list[dict[str, Any]] = []
+    for name in names:
+        for day in range(count):
+            began = FIRST + timedelta(days=day)
+            run = {"dag_id": f"rebalance_{name}", "run_id": f"scheduled__{began.isoformat()}"}
+            state = newest.get(name, "success") if day == count - 1 else "success"
+            ended = None if state == "running" else began + timedelta(minutes=5)
+            when = {"run_after": began, "start_date": began, "end_date": ended}
+            runs.append({**run, **when, "run_type": "scheduled", "state": state})
+            at = ORDER.index("migrate")
+            for place, task in enumerate(ORDER):
+                after = "success" if state == "success" or place < at else None
+                now = state if place == at else after
+                common = {"pool": "default_pool", "map_index": -1, "try_number": 1}
+                tasks.append({**run, **common, "task_id": task, "state": now, "end_date": ended})
+    # A connection of its own: Airflow's sessions are one a thread, and close each other.
+    with settings.engine.begin() as connection:
+        connection.execute(DagRun.__table__.insert(), runs)
+        connection.execute(TaskInstance.__table__.insert(), tasks)

@@ -36,7 +36,7 @@ from partitioning.function.function import (
 )
 from partitioning.function.hashing import slot_of
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.published.dkg import drawn, schedule, two_universal
+from partitioning.strategies.published.dkg import draw_hash, schedule, two_universal
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.profile import Floats, Profile, profile_of_keys, sums_by
 
@@ -114,7 +114,7 @@ def squared(
     float64 (S,), a bucket costs what as many equal items do.
     """
     buckets, channels = k * MU, numbered_channels(k)
-    of = two_universal(np.arange(DEFAULT_SLOTS), *drawn(np.random.default_rng(seed))) % buckets
+    of = two_universal(np.arange(DEFAULT_SLOTS), *draw_hash(np.random.default_rng(seed))) % buckets
     cost = sums_by(of, known.tail(known.load, known.heavy_load), buckets) ** 2
     if distinct is not None:
         cost /= np.maximum(sums_by(of, distinct, buckets), 1.0)

@@ -60,12 +60,14 @@ class ProfileRecord(FileModel):
     tables : version of each state table that was weighed
     seconds : that learning took
     row : column by which keys may be split; None: keys stay whole
+    footer : bytes that a file of state takes beside its rows; None: not known
     """
 
     epoch: int
     tables: dict[str, int]
     seconds: float | None = None
     row: Row | None = None
+    footer: float | None = None
 
     @field_validator("row")
     @classmethod
@@ -82,7 +84,7 @@ class ProfileRecord(FileModel):
         return self.row and self.row.column
 
 
-class Asked(FileModel):
+class Question(FileModel):
     """The plan that a person was asked about. Airflow shows the first one in a run for ever."""
 
     digest: str

@@ -18,9 +18,9 @@ from evenkeel.registry.files.migration_records import (
     Verdict,
     VerifyRecord,
 )
+from evenkeel.registry.files.plan_record import PlanRecord
 from evenkeel.registry.files.records import (
     Approval,
-    Asked,
     BootstrapRecord,
     ChannelRecord,
     EpochRecord,
@@ -31,12 +31,14 @@ from evenkeel.registry.files.records import (
     Manifest,
     ParamsRecord,
     ProfileRecord,
+    Question,
     ReleaseRecord,
     SpecChannels,
     WatchDecision,
     WindowRecord,
 )
 from evenkeel.registry.files.stored_file import FileOf, StoredFile
+from evenkeel.registry.files.watch_records import WatchedRecord
 from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError
 from partitioning.planning.decide import Decision
@@ -54,7 +56,7 @@ class KeptFiles(Folder):
     learned = FileOf("profile.json", ProfileRecord)
     decision = FileOf("decision.json", Decision)
     watch_decision = FileOf("watched.json", WatchDecision)
-    plan = FileOf("plan.json", Plan)
+    plan = FileOf("plan.json", Plan, PlanRecord)
     gate_plan = FileOf("gate_plan.json", GateRecord)
     #: The answer, of a person or of the spec's limit.
     approval = FileOf("approval.json", Approval)
@@ -78,7 +80,7 @@ class RunFiles(KeptFiles):
 
     learning = FileOf("learning.json", LearningMark)
     #: The plan that a person was asked about.
-    asked = FileOf("asked.json", Asked)
+    question = FileOf("asked.json", Question)
     progress = FileOf("progress.json", Progress)
     #: Progress of a rollback.
     rolled_back = FileOf("rolled_back.json", RolledBack)
@@ -170,6 +172,7 @@ class RegistryFiles(Folder):
     bootstrap = FileOf("bootstrap.json", BootstrapRecord)
     #: The tables are the team's again.
     released = FileOf("released.json", ReleaseRecord)
+    watch = FileOf("watch.json", WatchedRecord)
 
     def window(self, end: date | str) -> StoredFile[WindowRecord]:
         """Return the record of the window that ends before that day."""

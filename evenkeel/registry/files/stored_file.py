@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -25,6 +25,9 @@ class FileModel(BaseModel):
     a later release may have written the file.
     """
 
+    #: What to do about a damaged file.
+    advice: ClassVar[str] = RESTORE
+
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", populate_by_name=True, serialize_by_alias=True
     )
@@ -37,10 +40,13 @@ class StoredFile(Generic[T]):
     ----------
     kind : type of what it holds. One that has `from_bytes` and `to_bytes` converts itself. Any
         other is JSON, which pydantic checks: a FileModel, a dataclass, a list
+    form : model of the fields of a kind that converts itself from JSON; it is checked first
     """
 
-    def __init__(self, folder: Folder, name: str, kind: type[T]) -> None:
-        self._folder, self.name, self._kind = folder, name, kind
+    def __init__(
+        self, folder: Folder, name: str, kind: type[T], form: type[FileModel] | None = None
+    ) -> None:
+        self._folder, self.name, self._kind, self._form = folder, name, kind, form
 
     @property
     def path(self) -> str:
@@ -59,12 +65,12 @@ class StoredFile(Generic[T]):
         InputError : it is missing
         DamagedError : it holds something else
         """
-        return parse(self._kind, self._folder.read(self.name), self.path)
+        return self._parsed(self._folder.read(self.name))
 
     def find(self) -> T | None:
         """Return what the file holds; None: it is missing. DamagedError as for `read`."""
         data = self._folder.find(self.name)
-        return None if data is None else parse(self._kind, data, self.path)
+        return None if data is None else self._parsed(data)
 
     def write(self, value: T) -> str:
         """Replace the file, and return its path."""
@@ -78,26 +84,39 @@ class StoredFile(Generic[T]):
         """Remove what an earlier attempt left, if there is any."""
         self._folder.remove(self.name)
 
+    def _parsed(self, data: bytes) -> T:
+        if self._form is not None:
+            parse(self._form, data, self.path)
+        return parse(self._kind, data, self.path)
+
 
 class FileOf(Generic[T]):
-    """Declaration of a file in a class of folders, by its name and the type of its content."""
+    """Declaration of a file in a class of folders, by its name and the type of its content.
 
-    def __init__(self, name: str, kind: type[T]) -> None:
-        self.name, self._kind = name, kind
+    Parameters
+    ----------
+    kind, form : as in `StoredFile`
+    """
+
+    def __init__(self, name: str, kind: type[T], form: type[FileModel] | None = None) -> None:
+        self.name, self._kind, self._form = name, kind, form
 
     def __get__(self, folder: Folder, owner: type[Folder]) -> StoredFile[T]:
-        return StoredFile(folder, self.name, self._kind)
+        return StoredFile(folder, self.name, self._kind, self._form)
 
 
 def parse(kind: type[T], data: bytes, where: str) -> T:
     """Return what the bytes of the file `where` hold; DamagedError if it is something else."""
     convert: Callable[[bytes, str], T] | None = getattr(kind, "from_bytes", None)
-    if convert is not None:
-        return convert(data, where)
+    return parse_model(kind, data, where) if convert is None else convert(data, where)
+
+
+def parse_model(kind: type[T], data: bytes, where: str) -> T:
+    """Return what the JSON of the file `where` holds, as pydantic reads it, or DamagedError."""
     try:
         return _adapter(kind).validate_json(data, strict=True)
     except ValidationError as error:
-        raise DamagedError(_problem(error), where, RESTORE) from error
+        raise DamagedError(_problem(error), where, getattr(kind, "advice", RESTORE)) from error
 
 
 def dump(kind: type[T], value: T) -> bytes:

@@ -17,7 +17,7 @@ from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN, RECEI
 from partitioning.workload.profile import Floats, sums_by
 
 #: Most items of two channels that are shared again between them: about a millisecond.
-FEW = 512
+FEW_ITEMS = 512
 #: Steps that the load of two channels is cut into, at least, and times their items, about.
 LEAST_STEPS, CELLS = 1024, 1 << 16
 

@@ -15,7 +15,7 @@ from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.cheapest_shedding import cheaper_shedding, packed
 from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
-from partitioning.strategies.frontier.pair_repack import FEW, repack_pairs
+from partitioning.strategies.frontier.pair_repack import FEW_ITEMS, repack_pairs
 from partitioning.strategies.frontier.problem import Path, Problem, problem_of
 from partitioning.workload.bounds import least_bytes
 from partitioning.workload.profile import Floats, Profile
@@ -85,7 +85,7 @@ def _packed(problem: Problem, path: Path, at: Ints, budget: float, stop: float) 
     many items, or other things to be even.
     """
     loose = np.flatnonzero(~problem.fixed)
-    if len(loose) > FEW or len(problem.measures) != 1 or problem.poured:
+    if len(loose) > FEW_ITEMS or len(problem.measures) != 1 or problem.poured:
         return at
     charged, stop = problem.sizes * (problem.home >= 0), stop * (1 + GOOD_ENOUGH_PART)
     kept = [k for k in path.pareto() if path.bytes[k] <= budget][-STARTS:]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import check_slots
-from partitioning.strategies.water_filling import BATCH, Ints, Router, candidates, settle
+from partitioning.strategies.water_filling import BATCH, Ints, Router, candidates, settled_loads
 from partitioning.workload.profile import Floats, Profile
 from partitioning.workload.sketches import SpaceSaving
 
@@ -118,7 +118,7 @@ def _chosen(
     tried = _tried(profile.heavy[listed], np.where(heads, d, 2), open_)
     tail = profile.tail(profile.load, profile.heavy_load)
     slots, levels = _two_choices(tail, loads, tried, capacities, open_)
-    shares = settle(loads, tried, levels * capacities, capacities)
+    shares = settled_loads(loads, tried, levels * capacities, capacities)
     split = {
         h: dict(zip(c.tolist(), s.tolist(), strict=True))
         for h, c, s in zip(profile.heavy[listed].tolist(), tried, shares, strict=True)

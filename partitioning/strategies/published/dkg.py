@@ -16,7 +16,7 @@ import numpy.typing as npt
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots
-from partitioning.strategies.water_filling import settle
+from partitioning.strategies.water_filling import settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 Ints = npt.NDArray[np.int32]
@@ -194,7 +194,7 @@ def _built(
         of_bucket = np.flatnonzero(capacities).astype(np.int32)
     choices = [np.unique(own).astype(np.int64) for own in owners]
     resting = sums_by(of_bucket, in_bucket, len(channels))
-    shares = settle(heavy_load, choices, resting, capacities)
+    shares = settled_loads(heavy_load, choices, resting, capacities)
     return successor(
         profile.key,
         previous,
@@ -215,7 +215,7 @@ def _check_seed(seed: int) -> None:
 
 
 def _hashed(slots: int, seed: int) -> npt.NDArray[np.int64]:
-    return two_universal(np.arange(slots), *drawn(np.random.default_rng(seed)))
+    return two_universal(np.arange(slots), *draw_hash(np.random.default_rng(seed)))
 
 
 def schedule(load: Floats, capacities: Floats) -> Ints:
@@ -240,7 +240,7 @@ def schedule(load: Floats, capacities: Floats) -> Ints:
     return at
 
 
-def drawn(random: np.random.Generator) -> tuple[int, int]:
+def draw_hash(random: np.random.Generator) -> tuple[int, int]:
     """Draw a hash of Carter and Wegman's family: a and b of (a x + b) mod `PRIME`, a not 0."""
     return int(random.integers(1, PRIME)), int(random.integers(0, PRIME))
 

@@ -20,7 +20,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.function.hashing import slot_of
 from partitioning.strategies.hashing import check_slots, in_turn
-from partitioning.strategies.water_filling import Ints, pour, settle
+from partitioning.strategies.water_filling import Ints, pour, settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: A key is hot from this share of a channel's fair load, as in D-Choices: theta = 1 / 5N. FlexD's
@@ -66,7 +66,7 @@ def flexd(
 
     Source: section 4.4, Algorithm 1.
     """
-    check_options(delta, hot)
+    check_thresholds(delta, hot)
 
     def owners(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
         count = 1 + math.floor(math.log(share * len(open_) / hot, delta) + 1e-9)
@@ -87,7 +87,7 @@ def pstream(
 
     Parameters and errors as in `flexd`.
     """
-    check_options(DELTA, hot)
+    check_thresholds(DELTA, hot)
     return _split(profile, previous, channels, "pstream", {"hot": hot}, _all, _evenly)
 
 
@@ -106,7 +106,7 @@ def dalton(
     known here; the router shows what it costs to learn them. Parameters and errors as in `flexd`;
     `capped` false leaves out the cap.
     """
-    check_options(DELTA, hot)
+    check_thresholds(DELTA, hot)
     random = np.random.default_rng(0)
 
     def owners(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
@@ -135,7 +135,7 @@ def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
     return np.full(len(width), load / len(width))
 
 
-def check_options(delta: float, hot: float) -> None:
+def check_thresholds(delta: float, hot: float) -> None:
     """Refuse a delta that is not over 1, or a share that is not over 0."""
     if not delta > 1:
         raise InputError(f"expected more than 1, got {delta}", "delta")
@@ -171,7 +171,7 @@ def _split(
         shares.append(spread(levels[chosen[-1]], width[chosen[-1]], load))
         levels[chosen[-1]] += shares[-1] / width[chosen[-1]]
     if spread is _least:
-        shares = settle(profile.heavy_load[keys], chosen, resting, capacities)
+        shares = settled_loads(profile.heavy_load[keys], chosen, resting, capacities)
     split = {
         h: dict(zip(c.tolist(), s.tolist(), strict=True))
         for h, c, s in zip(profile.heavy[keys].tolist(), chosen, shares, strict=True)

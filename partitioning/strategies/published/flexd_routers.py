@@ -16,7 +16,7 @@ from partitioning.strategies.published.flexd import (
     EXPLORE,
     HOT_SHARE,
     MOST_COPIES,
-    check_options,
+    check_thresholds,
 )
 from partitioning.strategies.water_filling import BATCH, Ints, Routed, Router
 from partitioning.workload.profile import Floats, sums_by
@@ -48,7 +48,7 @@ class HashRouter(Router):
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, batch=batch)
-        check_options(DELTA, hot)
+        check_thresholds(DELTA, hot)
         self.theta = hot / len(self.open)
         slots = in_turn(DEFAULT_SLOTS, self.capacities)
         self.home = slots[slot_of(hashes, DEFAULT_SLOTS)].astype(np.int64)
@@ -80,7 +80,7 @@ class FlexdRouter(HashRouter):
         batch: int = BATCH,
     ) -> None:
         super().__init__(hashes, channels, hot=hot, batch=batch)
-        check_options(delta, hot)
+        check_thresholds(delta, hot)
         self.delta, self.running = delta, running
         self.owners: dict[int, list[int]] = {}
         self.grows: dict[int, float] = {}

@@ -23,7 +23,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.published.covariance import split_by_covariance
-from partitioning.strategies.published.dkg import PRIME, Ints, drawn, two_universal
+from partitioning.strategies.published.dkg import PRIME, Ints, draw_hash, two_universal
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: Groups of keys that the strategies place. More: more even, and more work. 100 as in the paper.
@@ -193,7 +193,7 @@ def uhlb(
         raise InputError(f"{seed} is below 0", "seed")
     task = _task(profile, previous, channels, substreams)
     random = np.random.default_rng([seed, previous.epoch + 1 if previous else 0])
-    tried = [drawn(random) for _ in range(draws)]
+    tried = [draw_hash(random) for _ in range(draws)]
     if previous is not None and previous.strategy == "uhlb":
         tried.insert(0, (previous.options["a"], previous.options["b"]))
     ends = np.cumsum(task.fair) / task.fair.sum()

@@ -125,7 +125,7 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
     )
 
 
-def under_way(session: Session, user: BaseUser, table: str) -> list[str]:
+def runs_under_way(session: Session, user: BaseUser, table: str) -> list[str]:
     """Return the names of the table's active runs, newest first.
 
     Only runs of DAGs that the user may read are returned.

@@ -33,7 +33,7 @@ from evenkeel_ui.airflow_versions import WAITING
 #: Kinds of runs that move state: while one goes on, no other can start.
 MOVERS = (REBALANCE, ROLL_BACK, WATCH, REPAIR, ADOPT, RELEASE)
 #: Runs of each DAG that a table's page lists; of every table, the overview asks for the newest.
-LISTED = 5
+RUNS_LISTED = 5
 #: Newest successful runs of each DAG to look at, if a table has a failed run. More than one: dry
 #: runs among them do not count.
 LATER = 20
@@ -144,7 +144,7 @@ def airflow_home() -> str:
 
 
 def recent(
-    session: Session, user: BaseUser, tables: Iterable[str], count: int = LISTED
+    session: Session, user: BaseUser, tables: Iterable[str], count: int = RUNS_LISTED
 ) -> list[RunRow]:
     """Return the newest `count` runs of each DAG that the user may read, and all active ones.
 

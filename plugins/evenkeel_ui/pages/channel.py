@@ -22,7 +22,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.function.hashing import slot_of
 
 #: Rows of each table at first, most rows of a page, and newest epochs whose moves are listed.
-FIRST, MOST, EPOCHS = 20, 10_000, 6
+ROWS_AT_FIRST, MOST_CHANNEL_ROWS, EPOCHS_LISTED = 20, 10_000, 6
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
 #: Columns of past windows, each with the load of one channel; and of the seconds of that channel.
@@ -47,7 +47,7 @@ def channel_page(
         span = f"0 to {len(channels) - 1}" if channels else "none yet"
         raise HTTPException(404, f"There is no channel {number} of {found.spec.table}: {span}.")
     problems = [*now.problems]
-    name, most = channels[number].name, MOST if every else FIRST
+    name, most = channels[number].name, MOST_CHANNEL_ROWS if every else ROWS_AT_FIRST
     parts = sort(request, _parts(now, number), PARTS, "-load", "parts")
     moves = sort(request, _moves(now, number, problems), MOVE_COLUMNS, "-epoch", "moves")
     windows = past_windows(found.registry, problems)
@@ -78,7 +78,7 @@ def channel_page(
         ),
         picture=drawn(windows, shares, f"Load of channel {name} over windows"),
         seconds=sort(request, seconds, TASK_COLUMNS, "-window", "seconds"),
-        epochs=EPOCHS,
+        epochs=EPOCHS_LISTED,
         problems=list(dict.fromkeys(problems)),
     )
 
@@ -152,7 +152,7 @@ def _moves(now: TableStatus, number: int, problems: list[str]) -> list[dict[str,
         return []
     registry, profile = now.table.registry, now.learned and now.learned.profile
     found = []
-    for epoch in range(max(1, now.epoch.number - EPOCHS + 1), now.epoch.number + 1):
+    for epoch in range(max(1, now.epoch.number - EPOCHS_LISTED + 1), now.epoch.number + 1):
         try:
             between = compare(registry, epoch - 1, epoch, profile)
         except EvenkeelError as error:
@@ -170,8 +170,8 @@ def _moves(now: TableStatus, number: int, problems: list[str]) -> list[dict[str,
                     "way": "in" if comes else "out",
                     "name": move.name,
                     "other": longer[move.source if comes else move.target].name,
-                    "load": move.load if profile is not None else None,
-                    "bytes": move.bytes if profile is not None else None,
+                    "load": move.load if between.weighed else None,
+                    "bytes": move.bytes if between.weighed else None,
                     "reason": move.reason,
                 }
             )

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from evenkeel.inspect.key_history import past
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.profiles import Learned, newest_profile
-from evenkeel.runs.params import Params, Throttling, throttle_asked
+from evenkeel.runs.params import Params, Throttling, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
 from evenkeel.table import Table
 from evenkeel_ui.access import (
@@ -31,7 +31,7 @@ from evenkeel_ui.access import (
 )
 from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.pages.fields import fields, read_form, read_params
-from evenkeel_ui.pages.plans import MOST, NUMBERED, told
+from evenkeel_ui.pages.plans import MOST_MOVES, NUMBERED, plan_values
 from evenkeel_ui.pages.preview_stamp import identity, mismatch, stamp
 from evenkeel_ui.pages.tables import EPOCHS_BY
 from evenkeel_ui.web import page, sort
@@ -40,7 +40,7 @@ from partitioning.planning.plan import Plan
 from partitioning.strategies import PRODUCTION
 
 #: Moves and epochs at first sight.
-LISTED, EPOCHS = 20, 12
+FORM_MOVES, FORM_EPOCHS = 20, 12
 router = APIRouter(prefix="/tables/{table}", tags=["forms"])
 Fields = Annotated[dict[str, str], Depends(fields)]
 
@@ -66,7 +66,7 @@ def rebalance(
     params, problems = read_params(given)
     if params is None:
         return _rebalance(request, found, user, session, given, problems)
-    asked = _asked(params)
+    asked = _changed_params(params)
     preview = _next_preview(found, params, [])
     if stale := _cannot(session, user, found, REBALANCE) or mismatch(
         _sent(request), asked, preview and preview["identity"], params.dry_run
@@ -137,7 +137,7 @@ def _rebalance(
         table=found.spec.table,
         spec=found.spec,
         stale=stale,
-        stamp=params and stamp(_asked(params), preview and preview["identity"]),
+        stamp=params and stamp(_changed_params(params), preview and preview["identity"]),
         given=given,
         wrong=wrong,
         problems=missing,
@@ -168,7 +168,7 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
     try:
         learned = newest_profile(registry)
         plan = plan_back(found.spec, registry.current(), learned.profile, target, learned.tables)
-        return _shown(found, plan, learned, throttle_asked(found.spec, Params()), missing)
+        return _shown(found, plan, learned, requested_throttling(found.spec, Params()), missing)
     except EvenkeelError as error:
         missing.append(str(error))
         return None
@@ -179,7 +179,7 @@ def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None
     return f"Nothing was started: {' '.join(why)}" if why else None
 
 
-def _asked(params: Params) -> dict[str, Any]:
+def _changed_params(params: Params) -> dict[str, Any]:
     """Return the Params of a run that differ from their defaults, as JSON values."""
     return params.model_dump(mode="json", exclude_defaults=True)
 
@@ -196,7 +196,7 @@ def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any
     decision = decision_for(spec, registry, epoch, profile, params)
     plan = plan_next(spec, registry, epoch, profile, params, tables, row, decision.worth)
     return {
-        **_shown(found, plan, learned, throttle_asked(found.spec, params), problems),
+        **_shown(found, plan, learned, requested_throttling(found.spec, params), problems),
         "decision": decision,
     }
 
@@ -224,7 +224,7 @@ def _roll_back(
             target = None
         else:
             preview = _back_preview(found, target, missing)
-    known = past(registry, None if _every(request) else EPOCHS)
+    known = past(registry, None if _every(request) else FORM_EPOCHS)
     earlier = [e for e in known if e.number != newest]
     dag = f"{ROLL_BACK}{found.spec.table}"
     return page(
@@ -272,13 +272,14 @@ def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, 
 def _shown(
     found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
 ) -> dict[str, Any]:
-    shown = told(found, plan, learned.profile, limits, problems)
-    return {**shown, "learned": learned, "identity": identity(found.spec, plan, learned.profile)}
+    profile = learned.profile
+    shown = plan_values(found, plan, profile, limits, problems, footer=learned.footer)
+    return {**shown, "learned": learned, "identity": identity(found.spec, plan, profile)}
 
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:
     moves = sort(request, enumerate(preview["plan"].moves, 1), NUMBERED, "order", "moves")
-    return {**preview, "moves": moves[: MOST if _every(request) else LISTED]}
+    return {**preview, "moves": moves[: MOST_MOVES if _every(request) else FORM_MOVES]}
 
 
 def _every(request: Request) -> bool:

@@ -34,7 +34,7 @@ from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 
 #: Tables shown at first, and failed runs whose errors one page reads.
-FIRST, LOGS = 200, 5
+TABLES_AT_FIRST, FAILURES_READ = 200, 5
 #: Every status that a table can have, worst first, with the tone in which it is shown.
 STATES = {
     "half-moved": "bad",
@@ -112,7 +112,7 @@ def overview(
         scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),
         table=None,
-        lines=shown if every else shown[:FIRST],
+        lines=shown if every else shown[:TABLES_AT_FIRST],
         shown_count=len(shown),
         counts=counts,
         unread=sum(row.read is None for row in rows),
@@ -182,7 +182,7 @@ def _errors(
     pressing: Iterable[triage.RunRow],
 ) -> dict[tuple[str, str], str | None]:
     """Return (DAG, run) -> error line of the first runs that have one; logs can be slow."""
-    failed = [r for r in pressing if r.error_task is not None][:LOGS]
+    failed = [r for r in pressing if r.error_task is not None][:FAILURES_READ]
     return {
         (r.dag, r.run): error_line(
             session, user, Registry(specs[r.table].registry), r.dag, r.run, r.error_task

@@ -41,7 +41,7 @@ from partitioning.planning.rejected_moves import rejected
 from partitioning.workload.profile import Profile
 
 #: Moves shown at first, and most moves of a page.
-FIRST, MOST = 100, 20_000
+MOVES_SHOWN, MOST_MOVES = 100, 20_000
 #: By what moves are sorted; those of a plan also by their place in it, which stands before each.
 MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load", "bytes")}
 NUMBERED = {"order": itemgetter(0)} | {
@@ -79,7 +79,7 @@ def plan_page(
     if known and known.asked is not None:
         # The run asks again, so an earlier answer no longer counts.
         parts = replace(parts, approval=None)
-    shown = _shown(request, found, folder, parts, problems, MOST if every else FIRST)
+    shown = _shown(request, found, folder, parts, problems, MOST_MOVES if every else MOVES_SHOWN)
     title, sentence, tone = headline(parts)
     half = _half(found, folder, problems)
     halted = stuck.stuck_table(session, user, found, half)
@@ -171,24 +171,26 @@ def answer(
     return RedirectResponse(request.url.path.removesuffix("/answer"), 303)
 
 
-def told(
+def plan_values(
     found: Table,
     plan: Plan,
     profile: Profile | None,
     limits: Throttling,
     problems: list[str],
     parts: RunParts | None = None,
+    footer: float | None = None,
 ) -> dict[str, Any]:
     """Return what every page shows of a plan, in a preview and after a run.
 
     Parameters
     ----------
     parts : what the run has left, with the prediction that it kept; None: a preview
+    footer : bytes that a file of state takes beside its rows, for a preview; None: not known
     """
     kept = parts and parts.prediction
     cost: Prediction | None = kept
     try:
-        cost = kept or predict(found.registry, plan, profile, limits)
+        cost = kept or predict(found.registry, plan, profile, limits, footer)
     except EvenkeelError as error:
         problems.append(str(error))
     return {
@@ -234,7 +236,7 @@ def _shown(
     if plan is None:
         return {"plan": None}
     return {
-        **told(found, plan, profile, _limits(found, folder, problems), problems, parts),
+        **plan_values(found, plan, profile, _limits(found, folder, problems), problems, parts),
         "moves": sort(request, enumerate(plan.moves, 1), NUMBERED, "order", "moves")[:most],
         "rejected": None
         if profile is None

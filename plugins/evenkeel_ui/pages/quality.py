@@ -19,7 +19,7 @@ from evenkeel_ui.web import document, page, sort
 from partitioning.errors import EvenkeelError
 
 #: Most epochs side by side, runs to choose from, and validations in the list.
-EPOCHS, RUNS, LISTED = 8, 50, 50
+EPOCHS_COMPARED, RUNS, VALIDATIONS_LISTED = 8, 50, 50
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 
 
@@ -54,7 +54,7 @@ def quality(
     except EvenkeelError as error:
         numbers = []
         problems.append(str(error))
-    shown_numbers = numbers if every else numbers[:EPOCHS]
+    shown_numbers = numbers if every else numbers[:EPOCHS_COMPARED]
     history, missing = over_epochs(registry, shown_numbers)
     every_doc = pages(registry.store)
     told = {*runs.visible(session, user, found, {doc.run for doc in every_doc})}
@@ -75,7 +75,7 @@ def quality(
         numbers_count=len(numbers),
         history=sort(request, history, _history_by(shown_numbers), "", "epochs"),
         problems=[*problems, *missing],
-        docs=sort(request, docs, DOCS, "-when", "docs")[:LISTED],
+        docs=sort(request, docs, DOCS, "-when", "docs")[:VALIDATIONS_LISTED],
         docs_count=len(docs),
         every_doc=len(docs) == len(every_doc),
     )

@@ -1,11 +1,11 @@
-"""Draw every picture of the concepts into docs/img: python -m setup.docs.drawings."""
+"""Draw concepts and the benchmarks' charts into docs/img: python -m setup.docs.drawings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from setup.docs.drawings import epoch, function, migration, parts, skew, split_key
+from setup.docs.drawings import bars, epoch, function, migration, parts, skew, split_key
 from setup.docs.drawings.canvas import Canvas
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "img" / "concepts"
@@ -16,6 +16,7 @@ DRAWINGS: dict[str, Callable[[], Canvas]] = {
     "parts": parts.draw,
     "migration": migration.draw,
     "skew": skew.draw,
+    **bars.DRAWINGS,
 }
 
 

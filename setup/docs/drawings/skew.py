@@ -1,4 +1,4 @@
-"""Draw the slowest task of a skewed job, from the figures of docs/BENCHMARKS.md."""
+"""Draw the slowest task of a skewed job, from the figures of its page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from setup.docs.drawings.canvas import Canvas
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "BENCHMARKS.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks" / "skew.md"
 
 
 def figures() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that come from code: `make reference`.
+"""Write the pages of docs/reference that come from code, and two tables: `make reference`.
 
 A test compares what is committed with what this makes, so no page can drift from the code.
 """
@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from setup.docs.reference import airflow, api, commands, errors, registry, settings, spec
+from setup.docs import badges
+from setup.docs.reference import airflow, api, commands, errors, gates, registry, settings, spec
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "reference"
 #: File in docs/reference -> what makes its text.
@@ -25,6 +26,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "registry.md": registry.page_text,
     "registry-fields.md": registry.fields_page,
     "registry.schema.json": registry.schema,
+    "../GATES.md": gates.page_text,
+    "../img/badges/licence.svg": badges.licence,
+    "../img/badges/python.svg": badges.python,
     **{f"errors/{name}.md": make for name, make in errors.PAGES.items()},
 }
 
@@ -36,7 +40,7 @@ def main() -> int:
         if not file.exists() or file.read_text() != text:
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)
-            print(file.relative_to(FOLDER.parents[1]))
+            print(file.resolve().relative_to(FOLDER.parents[1]))
     return 0
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from evenkeel.registry.files import run_files as files
 from evenkeel.registry.files.folder import Folder
-from evenkeel.registry.files.stored_file import FileOf, StoredFile
+from evenkeel.registry.files.stored_file import FileModel, FileOf, StoredFile
 from setup.docs.reference.markdown import code, comment, fields, page, summary, table
 from setup.docs.reference.schemas import type_of
 
@@ -49,7 +49,7 @@ def files_of(folder: type[Folder]) -> Iterator[File]:
     for name, member in vars(folder).items():
         if isinstance(member, FileOf):
             at = next(i for i, line in enumerate(lines) if line.strip().startswith(f"{name} = "))
-            yield File(member.name, member._kind, comment(lines, at))
+            yield File(member.name, member._form or member._kind, comment(lines, at))
         elif str(getattr(member, "__annotations__", {}).get("return", "")).startswith("StoredFile"):
             given = [_NAMES[p] for p in inspect.signature(member).parameters if p != "self"]
             stored: StoredFile[Any] = member(None, *given)
@@ -100,7 +100,9 @@ def _listed(found: list[File]) -> str:
 
 
 def _is_model(kind: Any) -> bool:
-    return inspect.isclass(kind) and not hasattr(kind, "from_bytes")
+    return inspect.isclass(kind) and (
+        issubclass(kind, FileModel) or not hasattr(kind, "from_bytes")
+    )
 
 
 def _fields(kind: Any) -> str:
@@ -125,7 +127,7 @@ def schema() -> str:
     made: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": {}}
     made["properties"] = {}
     for file in sorted(every, key=lambda f: f.name):
-        if not hasattr(file.kind, "from_bytes"):
+        if _is_model(file.kind) or not hasattr(file.kind, "from_bytes"):
             one = TypeAdapter(file.kind).json_schema(by_alias=True, ref_template="#/$defs/{model}")
             made["$defs"] |= one.pop("$defs", {})
             made["properties"][file.name] = one

@@ -20,7 +20,7 @@ from evenkeel_spark.adoption.before import BEFORE_PROPERTY
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
-from evenkeel_spark.events.reader import key_columns, read_events
+from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -96,7 +96,7 @@ def _function(spark: SparkSession, table: Table) -> PartitioningFunction:
     InputError : the spec no longer fits the epoch
     """
     spec = table.spec
-    key = key_columns(read_events(spark, spec), spec)
+    key = typed_key(read_events(spark, spec), spec)
     if not table.registry.numbers():
         return first_function(key, spec.slots, spec.channel_list())
     epoch = table.epoch()
@@ -131,7 +131,7 @@ def _adopted(spark: SparkSession, table: Table, name: str, function: Partitionin
     if found.get(state.TABLE_PROPERTY) != table.spec.table:
         return False
     known = found.get(REGISTRY_PROPERTY) == table.registry.url
-    sealed = constraints.sealed(spark, path, function)
+    sealed = constraints.is_sealed(spark, path, function)
     return (known or sealed) if table.registry.numbers() else (known and sealed)
 
 

@@ -77,7 +77,7 @@ class Before:
         return [now[c] for c in self.partitions]
 
 
-def find(properties: Mapping[str, str]) -> Before | None:
+def find_before(properties: Mapping[str, str]) -> Before | None:
     """Read it from a table's properties; None: Evenkeel never adopted the table."""
     if (text := properties.get(BEFORE_PROPERTY)) is None:
         return None

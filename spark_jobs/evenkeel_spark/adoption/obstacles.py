@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
-from evenkeel_spark.adoption.before import find
+from evenkeel_spark.adoption.before import find_before
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
@@ -78,7 +78,7 @@ def _column_problems(
     table, where = spec.state[name], table_in_errors(spec, name)
     kinds = {field.name: field.dataType.simpleString() for field in schema}
     # Those that a release has left are ours.
-    kept = find(state.properties(spark, table.path))
+    kept = find_before(state.properties(spark, table.path))
     released = kept is not None and CHANNEL in state.partition_columns(spark, table.path)
     left = {SLOT: "int", CHANNEL: "int"} if released else {}
     if taken := [c for c in kinds if c.lower() in (SLOT, CHANNEL) and left.get(c) != kinds[c]]:

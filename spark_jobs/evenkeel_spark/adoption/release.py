@@ -17,7 +17,7 @@ from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.allowed_roots import check_inside
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.before import BEFORE_PROPERTY, Before, find
+from evenkeel_spark.adoption.before import BEFORE_PROPERTY, Before, find_before
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
@@ -27,7 +27,7 @@ from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's.
-_OURS = "evenkeel."
+_PROPERTY_PREFIX = "evenkeel."
 
 
 def release(
@@ -93,7 +93,7 @@ def _may_release(
     properties = state.properties(spark, path)
     owner = properties.get(state.TABLE_PROPERTY)
     if owner is None:
-        left = find(properties) is not None and CHANNEL in _names(spark, path)
+        left = find_before(properties) is not None and CHANNEL in _names(spark, path)
         if not (drop_columns and left):
             say(f"{name}: is not Evenkeel's: nothing to do")
         return drop_columns and left
@@ -166,7 +166,7 @@ def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str
             f"{name}: its protocol keeps {', '.join(features)}; ALTER TABLE "
             f"{state.sql_name(path)} DROP FEATURE takes them out"
         )
-    before = find(found)
+    before = find_before(found)
     for property_name, changed in () if before is None else before.properties.items():
         if found.get(property_name) not in (changed.adopted, changed.before):
             yield (
@@ -194,9 +194,11 @@ def _release(
         return
     properties = state.properties(spark, path)
     ours = [
-        p for p in properties if p.startswith((_OURS, constraints.property_name(constraints.OURS)))
+        p
+        for p in properties
+        if p.startswith((_PROPERTY_PREFIX, constraints.property_name(constraints.OURS)))
     ]
-    before = find(properties) or Before((), {})
+    before = find_before(properties) or Before((), {})
     put, removed = before.restored(properties)
     if drop_columns:
         layout = Layout(put, [*ours, *removed])

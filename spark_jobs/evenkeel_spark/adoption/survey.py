@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
-from evenkeel_spark.adoption.before import Before, Changed, find
+from evenkeel_spark.adoption.before import Before, Changed, find_before
 from evenkeel_spark.adoption.obstacles import (
     layout_problems,
     row_problems,
@@ -161,7 +161,7 @@ def _before(spark: SparkSession, spec: TableSpec, name: str, partitions: Sequenc
     path = spec.state[name].path
     found, names = state.properties(spark, path), state.names_in_files(spark, path)
     # A release leaves its columns; whoever has partitioned the table anew has its own reasons.
-    earlier = find(found) if CHANNEL in partitions else None
+    earlier = find_before(found) if CHANNEL in partitions else None
     changes = {state.VECTORS_PROPERTY: "true", **retention(spark, path, spec.keep, at_least=True)}
     return Before(
         [names[c] for c in partitions] if earlier is None else earlier.partitions,

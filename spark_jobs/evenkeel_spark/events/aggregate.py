@@ -38,7 +38,7 @@ def fold(
 ) -> DataFrame:
     """Aggregate events to one row a key: slot, key, EVENTS, columns of all state tables.
 
-    State columns have the names that `alias` gives.
+    State columns have the names that `column_alias` gives.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def fold(
         shuffle, because each channel's rows already share a task
     """
     columns = [
-        _aggregate(c, spec).alias(alias(name, column))
+        _aggregate(c, spec).alias(column_alias(name, column))
         for name, table in spec.state.items()
         for column, c in table.columns.items()
     ]
@@ -66,11 +66,11 @@ def of_table(folded: DataFrame, spec: TableSpec, name: str) -> DataFrame:
         CHANNEL,
         SLOT,
         *(col(c) for c in spec.key),
-        *(col(alias(name, c)).alias(c) for c in spec.state[name].columns),
+        *(col(column_alias(name, c)).alias(c) for c in spec.state[name].columns),
     )
 
 
-def alias(table: str, column: str) -> str:
+def column_alias(table: str, column: str) -> str:
     """Return the name of a state column among those of all state tables."""
     return f"{table}.{column}"
 

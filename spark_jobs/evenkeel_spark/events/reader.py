@@ -73,7 +73,7 @@ def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = No
     return events.select(*(col(c) for c in wanted))
 
 
-def key_columns(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
+def typed_key(events: DataFrame, spec: TableSpec) -> tuple[KeyColumn, ...]:
     """Return the key's columns with the types of the input. Raise InputError if one cannot hash."""
     try:
         return tuple(KeyColumn(c, events.schema[c].dataType.simpleString()) for c in spec.key)
@@ -102,7 +102,7 @@ def row_column(events: DataFrame, spec: TableSpec) -> KeyColumn | None:
 
 def check_key(events: DataFrame, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
     """Refuse an input whose key has other types than the epoch's function was made for."""
-    found = key_columns(events, spec)
+    found = typed_key(events, spec)
     if tuple(found) != tuple(key):
         raise InputError(
             f"its key is ({_shown(found)}), the current epoch's is ({_shown(key)})",
@@ -247,7 +247,7 @@ def _check_types(events: DataFrame, spec: TableSpec) -> None:
             f"Allowed: {allowed}",
         )
 
-    key_columns(events, spec)
+    typed_key(events, spec)
     row_column(events, spec)
     if spec.input.time is not None and not isinstance(kind(spec.input.time), _TIMES):
         raise refuse(spec.input.time, "date or timestamp, for input.time")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import width_sql
@@ -32,6 +33,7 @@ class Weight:
     key_rows, key_bytes : float64 (K,), of each key
     copy_rows, copy_bytes : float64 (K,), of these one copy in each table whose rows are copied
     versions : of each table that was weighed
+    footer : bytes that a file takes beside its rows, mean over the tables; None: there is no file
     """
 
     hashes: Hashes
@@ -42,6 +44,7 @@ class Weight:
     copy_rows: Floats
     copy_bytes: Floats
     versions: dict[str, int]
+    footer: float | None
 
     def onto(
         self,
@@ -105,6 +108,16 @@ def row_counts(
     return by.agg(F.count(F.lit(1)).alias("rows"), F.sum("width").alias("width"))
 
 
+def _footer() -> Column:
+    """Aggregate files to the bytes that one takes beside its rows.
+
+    This is where the line through sizes over rows begins. A file has a footer, so no footer is
+    larger than the smallest file. If the line tells nothing, that file counts.
+    """
+    least, start = F.min("size"), F.regr_intercept("size", "rows")
+    return F.when((start > 0) & (start < least), start).otherwise(least.cast("double"))
+
+
 def weigh(
     spark: SparkSession, spec: TableSpec, function: PartitioningFunction, hashes: Hashes
 ) -> Weight:
@@ -125,14 +138,15 @@ def weigh(
     """
     check_tables(spark, spec)
     versions, parts, none = {}, [], F.lit(None).cast("bigint")
+    no_footer = F.lit(None).cast("double").alias("footer")
     for i, (name, table) in enumerate(spec.state.items()):
         rows, versions[name] = read_newest(spark, table.path)
         counts = row_counts(rows, function, hashes, width_sql(table))
-        sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"))
+        sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"), _footer())
         # Slot -1 holds the table's rows and bytes as written, from which follow the bytes per row.
         parts += [
-            counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes")),
-            sizes.select(F.lit(i), F.lit(-1), none, sizes[0], F.lit(0), sizes[1]),
+            counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes"), no_footer),
+            sizes.select(F.lit(i), F.lit(-1), none, sizes[0], F.lit(0), sizes[1], sizes[2]),
         ]
     found = reduce(DataFrame.unionAll, parts).toArrow()
     slot, hashed = found[SLOT].to_numpy(), found[HASH].fill_null(0).to_numpy()
@@ -168,4 +182,5 @@ def weigh(
         by_key(copies),
         by_key(copies * size / np.maximum(rows, 1.0)),
         versions,
+        pc.mean(found["footer"]).as_py(),
     )

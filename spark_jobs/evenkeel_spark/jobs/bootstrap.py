@@ -26,13 +26,13 @@ from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import (
     between,
     day_number,
-    key_columns,
     need_time,
     null_key,
     read_events,
     reading,
     refuse_null_keys,
     refuse_null_times,
+    typed_key,
     without_null_keys,
 )
 from evenkeel_spark.runtime.command import parser, run_job, say
@@ -116,7 +116,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         check_tables(spark, spec)
         return False
     events = read_events(spark, spec)
-    function = first_function(key_columns(events, spec), spec.slots, spec.channel_list())
+    function = first_function(typed_key(events, spec), spec.slots, spec.channel_list())
     made = digest(
         {
             "end": end.isoformat() if end else None,
@@ -128,12 +128,12 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     missing = [name for name in spec.state if not _there(spark, table, name, made)]
     for name in spec.state:
         if name not in missing:
-            check_half_made(spark, table, name, function, spent, _begun(table))
+            check_half_made(spark, table, name, function, spent, _marked_folders(table))
     if missing:
         rows = _rows(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
-            paths = sorted({*_begun(table), *(spec.state[name].path for name in missing)})
+            paths = sorted({*_marked_folders(table), *(spec.state[name].path for name in missing)})
             table.registry.files.bootstrap.write(BootstrapRecord(state=paths))
             _create(spark, table, rows, missing, made, end)
         finally:
@@ -152,7 +152,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     return True
 
 
-def _begun(table: Table) -> list[str]:
+def _marked_folders(table: Table) -> list[str]:
     """Return the folders that a bootstrap of this registry has begun to write."""
     found = table.registry.files.bootstrap.find()
     return [] if found is None else found.state
@@ -167,7 +167,7 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
     spec, path = table.spec, table.spec.state[name].path
     if not filesystem.occupied(spark, path):
         return False
-    ours = path in _begun(table) and state.table_version(spark, path) < 0
+    ours = path in _marked_folders(table) and state.table_version(spark, path) < 0
     written = filesystem.unfinished(spark, path) if ours else None
     if written is not None:
         if (wait := math.ceil(written + QUIET - time.time())) > 0:

@@ -22,7 +22,7 @@ from evenkeel_spark.tables.delta.filesystem import occupied
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.sql import array_sql
 from partitioning.streams import zipf_stream
-from partitioning.streams.alias_table import HEAD_RANKS, Alias, alias, tail, zipf_head
+from partitioning.streams.alias_table import HEAD_RANKS, Alias, alias, tail_terms, zipf_head
 from partitioning.streams.zipf_stream import PRESETS, Stream
 
 #: Least and most rows of one file. Between them the cluster's parallelism decides.
@@ -80,7 +80,7 @@ def _with_rank(
     if keys <= HEAD_RANKS:
         return rows
     # The same as `partitioning.streams.alias_table.tail_ranks`.
-    a, length, power = tail(keys, z)
+    a, length, power = tail_terms(keys, z)
     u = _unit(F.col(_ID), seed, zipf_stream.TAIL)
     shrink = float(np.expm1(power * length))
     log = F.log1p(u * F.lit(shrink)) / F.lit(power) if power else u * F.lit(length)
@@ -132,7 +132,7 @@ def _tasks(spark: SparkSession, total: int) -> int:
     return max(min(spark.sparkContext.defaultParallelism, -(-total // least)), -(-total // most))
 
 
-def write(spark: SparkSession, stream: Stream, path: str) -> None:
+def write_stream(spark: SparkSession, stream: Stream, path: str) -> None:
     """Write the stream into a folder that is empty or not there.
 
     Raises
@@ -213,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         stream = stream_of(options)
         spark = session("evenkeel generate")
         say(f"writing {stream}")
-        write(spark, stream, options.out)
+        write_stream(spark, stream, options.out)
         say(f"{options.out}: ready")
     except EvenkeelError as error:
         return fail(error)

@@ -27,15 +27,15 @@ from evenkeel_spark.events.reader import (
     between,
     check_key,
     day_of,
-    key_columns,
     need_time,
     read_events,
     reading,
     refuse_null_times,
     row_column,
+    typed_key,
 )
 from evenkeel_spark.events.sketch_store import Sketches
-from evenkeel_spark.events.state_weights import weigh
+from evenkeel_spark.events.state_weights import Weight, weigh
 from evenkeel_spark.migration.split_state import check_mergeable
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.tables.delta.preflight import check_tables
@@ -54,7 +54,7 @@ def learn(
     end: date | None = None,
     relearn: bool = False,
     epoch: Epoch | None = None,
-) -> tuple[Profile, dict[str, int]]:
+) -> tuple[Profile, Weight]:
     """Make the profile of the window that ends before `end`.
 
     Parameters
@@ -67,7 +67,7 @@ def learn(
 
     Returns
     -------
-    The profile, and the version of each state table that was weighed.
+    The profile, and the weight of the state in it.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def learn(
     weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
     profile = weight.onto(merged, key, window)
     profile = replace(profile, chance=ahead.chance(epoch.function), uncertain=ahead.uncertain)
-    return profile, weight.versions
+    return profile, weight
 
 
 def _window(
@@ -98,7 +98,7 @@ def _window(
     spec = table.spec
     channels = max(len(epoch.function.channels), len(spec.channel_list()))
     passes = Passes(
-        key_columns(events, spec),
+        typed_key(events, spec),
         len(epoch.function.slots),
         HEAVY_SHARE / channels,
         _listed(epoch),
@@ -188,7 +188,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
         if row is not None:
             check_tables(spark, table.spec)
             check_mergeable(spark, table.spec)
-        profile, versions = learn(spark, table, options.end, options.relearn == "yes", epoch)
+        profile, weight = learn(spark, table, options.end, options.relearn == "yes", epoch)
     except Exception:
         with suppress(EvenkeelError):
             run.learning.remove()
@@ -196,7 +196,13 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
     run.profile.write(profile)
     seconds = round(time.monotonic() - started, 3)
     run.learned.write(
-        ProfileRecord(epoch=epoch.number, tables=versions, seconds=seconds, row=Row.of(row))
+        ProfileRecord(
+            epoch=epoch.number,
+            tables=weight.versions,
+            seconds=seconds,
+            row=Row.of(row),
+            footer=weight.footer,
+        )
     )
     say(f"profile of {profile.events:,} events in {run.url}")
 

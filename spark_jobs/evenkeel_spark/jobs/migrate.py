@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from evenkeel.extras import require
+from evenkeel.extras import require_packages
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.migrate import migrate
@@ -21,7 +21,7 @@ from evenkeel_spark.runtime.command import parser, run_job, say
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     # Verify needs it in the same environment. Fail before any row moves.
-    require("quality", "great_expectations")
+    require_packages("quality", "great_expectations")
     record = migrate(spark, requested_migration(table, options))
     rows = sum(t.rows for t in record.tables.values())
     size = sum(t.bytes for t in record.tables.values())

@@ -176,7 +176,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
                 f"stands under constraint {constraint}, which is not this plan's "
                 f"(epoch {migration.before.epoch} to {migration.after.epoch})",
                 f"{name} ({path})",
-                f"{constraints.under_way(spark, migration.table.spec, path)}; then plan again",
+                f"{constraints.move_advice(spark, migration.table.spec, path)}; then plan again",
             )
     if not found:
         raise FenceError(
@@ -188,7 +188,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
         raise FenceError(
             f"stands under {', '.join(sorted(found))}, where another plan brought it",
             f"{name} ({path})",
-            f"{constraints.under_way(spark, migration.table.spec, path)}; then plan again",
+            f"{constraints.move_advice(spark, migration.table.spec, path)}; then plan again",
         )
     return set(found)
 

@@ -101,7 +101,7 @@ class Placement:
         if shared is not None and not len(shared):
             return
         joining = PartialMerge(self.spec, self.name, self.function, shared)
-        if several is None or len(several) or not self.spark.sql(joining.left()).isEmpty():
+        if several is None or len(several) or not self.spark.sql(joining.rows_to_move()).isEmpty():
             check_nothing_lost(self.spark, self.spec, self.name)
             check_holds(self.spark, joining)
 
@@ -161,7 +161,7 @@ class Placement:
         shared = self._shared(self._several())
         if shared is None or len(shared):
             joining = PartialMerge(self.spec, self.name, f, shared)
-            rows += self._run(joining.left(), joining.merge())
+            rows += self._run(joining.rows_to_move(), joining.merge())
         if shared is not None:
             where = f"{state.CHANNEL} <> {owner}"
             if len(shared):

@@ -64,7 +64,7 @@ class PartialMerge:
     target: PartitioningFunction
     shared: Hashes | None
 
-    def left(self, version: int | None = None) -> str:
+    def rows_to_move(self, version: int | None = None) -> str:
         """Return the query for the rows that `merge` still has to move.
 
         WRITTEN (BOOLEAN) says whether a row costs a write, and WIDTH how wide it then is. A partial

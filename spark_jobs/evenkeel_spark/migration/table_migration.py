@@ -112,14 +112,14 @@ class TableMigration(TableLock):
     def writes(self) -> list[tuple[str, str]]:
         """List the queries for the rows left to move, each with the statement that moves them.
 
-        Whole keys come first. See `PartialMerge.left`.
+        Whole keys come first. See `PartialMerge.rows_to_move`.
         """
         spec, found = self.migration.table.spec, []
         if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
             found.append(self._update(whole))
         if len(self.shared):
             joining = PartialMerge(spec, self.name, self.target, self.shared)
-            found.append((joining.left(), joining.merge()))
+            found.append((joining.rows_to_move(), joining.merge()))
         return found
 
     def _update(self, condition: str) -> tuple[str, str]:

@@ -20,7 +20,14 @@ from evenkeel.registry.files.records import ProfileRecord, Row
 from evenkeel.runs.timings import pace
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from evenkeel.watch.mitigation import batches_left, leave, mitigated, owners, reason, under_way
+from evenkeel.watch.mitigation import (
+    batches_left,
+    daily_run_under_way,
+    leave,
+    mitigated,
+    owners,
+    reason,
+)
 from evenkeel.watch.state import Decided, Watched, new_watch
 from evenkeel.watch.state_file import read, write
 from evenkeel_spark.events.reader import read_events, row_column, with_times
@@ -271,4 +278,4 @@ def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str |
         constraints.check_admits(spark, table.spec, epoch.function)
     except FenceError as error:
         return f"{error.where} {error.what}"
-    return under_way(table.spec.table, table.registry, epoch)
+    return daily_run_under_way(table.spec.table, table.registry, epoch)

@@ -28,7 +28,7 @@ DAY_SECONDS = 86_400
 #: Part of `keep` after which `renew` notes again, and number of commits since. Lower: more commits
 #: without rows. The part must be well below 1, because Delta cleans the log up after `keep` days.
 RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
-_RETENTION = "delta.setTransactionRetentionDuration"
+_IDS_KEPT = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
@@ -261,17 +261,17 @@ def _check_same(
 
 def _check_remembers(spark: SparkSession, path: str, name: str) -> None:
     """Refuse a table that forgets transaction ids while a window may still be under way."""
-    set_to = state.properties(spark, path).get(_RETENTION)
+    set_to = state.properties(spark, path).get(_IDS_KEPT)
     if set_to is None:
         return
     later = f"timestamp '2000-01-01 00:00:00' + CAST('{set_to}' AS INTERVAL)"
     kept = spark.sql(f"SELECT {later} < timestamp '2000-01-02 00:00:00'").first()
     if kept is None or kept[0]:
         raise InputError(
-            f"expected {_RETENTION} to be at least 1 day, found {set_to!r}: two windows at once "
+            f"expected {_IDS_KEPT} to be at least 1 day, found {set_to!r}: two windows at once "
             "could both be counted",
             f"{name} ({path})",
-            f"ALTER TABLE {state.sql_name(path)} UNSET TBLPROPERTIES ('{_RETENTION}')",
+            f"ALTER TABLE {state.sql_name(path)} UNSET TBLPROPERTIES ('{_IDS_KEPT}')",
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.backtest.arguments import parse_channels
 from evenkeel.backtest.inputs import times
-from evenkeel.backtest.scoring import check
+from evenkeel.backtest.scoring import check_inputs
 from evenkeel.backtest.windows import read_series
 from partitioning.errors import InputError
 
@@ -125,4 +125,4 @@ def test_what_needs_no_data_is_checked_before_reading(capsys, monkeypatch):
     arguments = ["nowhere.parquet", "--key", "k", "--rows", "1", "--channels", "0"]
     fails(monkeypatch, capsys, arguments, "channels must be at least 1, got 0")
     assert parse_channels("5, 10,5") == [5, 10]
-    check(["uniform"], [1], {})
+    check_inputs(["uniform"], [1], {})

@@ -178,7 +178,7 @@ def _table_run(folder: Path, fail: bool) -> TableRun:
     )
 
 
-def test_a_lane_goes_through_its_rounds(tmp_path: Path) -> None:
+def test_a_table_run_goes_through_its_rounds(tmp_path: Path) -> None:
     table_run = _table_run(tmp_path, fail=False)
     table_run.run(date(2024, 1, 1), 7, 2)
     assert table_run.error is None

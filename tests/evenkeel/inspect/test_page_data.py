@@ -25,6 +25,7 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import numbered_channels, successor
+from partitioning.moves.moves import Move
 from tests.support.plugin_site import profile
 from tests.support.raw_json import table_moved
 from tests.support.worlds.shop import KEY, Shop
@@ -104,6 +105,32 @@ def test_comparison_is_what_differs_with_the_reasons_in_between(shop: Shop) -> N
     }
     with pytest.raises(InputError, match="no epoch 9"):
         compare(registry, 0, 9, None)
+
+
+def test_neighbours_are_weighed_as_the_plan_between_them(shop: Shop) -> None:
+    plan = epoch_plan(shop.registry, 1)
+    assert plan is not None
+    # The newest profile is another one by now.
+    found = compare(shop.registry, 0, 1, profile(2))
+    assert found.planned and found.weighed
+
+    def told(moves: tuple[Move, ...]) -> set[tuple[str, float, float]]:
+        return {(m.name, m.load, m.bytes) for m in moves}
+
+    assert told(found.moves) == told(plan.moves)
+    assert told(compare(shop.registry, 1, 0, None).moves) == told(plan.moves)
+    far = compare(shop.registry, 0, 2, profile(2))
+    assert far.weighed and not far.planned
+    assert not compare(shop.registry, 0, 2, None).weighed
+    # A lost profile, or a damaged one, leaves today's weights.
+    kept = shop.registry.archive(1)
+    kept.profile.remove()
+    found = compare(shop.registry, 0, 1, profile(2))
+    assert found.weighed and not found.planned
+    (Path(kept.url) / "kept.json").unlink()
+    kept.write("profile.npz", b"torn")
+    found = compare(shop.registry, 0, 1, profile(2))
+    assert not found.planned and any("profile.npz" in p for p in found.problems)
 
 
 def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:

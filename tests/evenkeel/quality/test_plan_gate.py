@@ -16,7 +16,7 @@ import pytest
 from markupsafe import escape
 
 from evenkeel.quality.data_docs import leave_docs
-from evenkeel.quality.expectations import check, validate
+from evenkeel.quality.expectations import expect, validate
 from evenkeel.quality.gates import plan_gate
 from evenkeel.quality.plan_suite import balance_limit
 from evenkeel.registry.store import Store
@@ -116,13 +116,13 @@ def test_a_share_that_starts_where_nothing_is_or_moves_twice_fails() -> None:
 def test_a_key_of_data_is_no_markup_in_data_docs(tmp_path: Path, key: str) -> None:
     frame = pd.DataFrame({"word": [key, "teapot", key], "table": [key] * 3})
     checks = [
-        check(
+        expect(
             "words", "ExpectColumnValuesToBeInSet", key, key, column="word", value_set=["teapot"]
         ),
-        check(
+        expect(
             "words", "ExpectColumnDistinctValuesToBeInSet", key, key, column="word", value_set=["x"]
         ),
-        check("words", "ExpectColumnValuesToNotMatchRegex", key, key, column="table", regex=".*"),
+        expect("words", "ExpectColumnValuesToNotMatchRegex", key, key, column="table", regex=".*"),
     ]
     store = Store(str(tmp_path))
     gate = leave_docs(validate("before", {"words": frame}, checks), store, "r", PLAN)

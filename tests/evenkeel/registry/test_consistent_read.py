@@ -127,4 +127,6 @@ def test_what_cannot_be_seen_is_said(spark: SparkSession, ready: World) -> None:
     # Even so: as it was before that.
     assert table.snapshot(spark).versions == {"totals": state.table_version(spark, path) - 1}
     with pytest.raises(FenceError, match="no version left at which epoch 3"):
-        consistent_read.snapshot(spark, replace(table.epoch(), number=3), {"totals": path})
+        consistent_read.consistent_snapshot(
+            spark, replace(table.epoch(), number=3), {"totals": path}
+        )

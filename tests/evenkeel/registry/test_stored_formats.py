@@ -71,11 +71,13 @@ def test_its_broken_run_is_rolled_back_and_the_next_one_goes_on(spark, old, spec
     before = spark.read.format("delta").load(path).groupBy().sum("trips").first()[0]
     roll_back(spark, approved_migration(old, "fourth", digest))
     assert constraints.of(spark, path).keys() == {"evenkeel_epoch_2"}
-    profile, versions = learn(spark, old, date(2013, 1, 15))
+    profile, weight = learn(spark, old, date(2013, 1, 15))
     run = old.registry.run("next")
     run.write("profile.npz", profile.to_bytes())
     row = {"name": "id", "type": "bigint"}
-    write_json(run, "profile.json", {"tables": versions, "epoch": 2, "seconds": 1.0, "row": row})
+    write_json(
+        run, "profile.json", {"tables": weight.versions, "epoch": 2, "seconds": 1.0, "row": row}
+    )
     params = steps.Params(force=True, max_imbalance=1.01)
     steps.decide(spec_path, "next", params)
     digest = steps.plan(spec_path, "next", params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -43,6 +44,21 @@ def test_closed_channels_and_no_load_at_all_can_be_drawn() -> None:
         titles = {t.text or "" for t in root.iter(f"{SVG}title")}
         for text in (f"channel a: 1 before, {loads[0]:g} after", "channel b: 3 before, 0 after"):
             assert any(title.startswith(text) for title in titles)
+
+
+def test_the_number_of_a_bar_stands_on_the_bar_that_it_is_of() -> None:
+    loads = [40.0, 5.0, 15.0], [20.0, 20.0, 20.0]
+    root = ElementTree.fromstring(loads_svg(["a", "b", "c"], [1.0] * 3, *loads))
+    texts = root.iter(f"{SVG}text")
+    heights = [
+        float(re.findall(r"[-\d.]+", text.get("transform", ""))[1])
+        for text in texts
+        if text.text == "1.00"
+    ]
+    # All carry the same afterwards, however much they carried before.
+    assert len(heights) == 3 and len(set(heights)) == 1
+    # A number may lie on a pale bar, or on the line of the fair share: it has an edge of paper.
+    assert "var(--paper" in ElementTree.tostring(root, "unicode").split(">1.00<")[0][-200:]
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

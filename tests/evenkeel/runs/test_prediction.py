@@ -12,6 +12,7 @@ import pytest
 from evenkeel.pipeline import approval, steps
 from evenkeel.quality.tables_suite import FILE_OVERHEAD
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
+from evenkeel.registry.profiles import newest_profile
 from evenkeel.runs.figures import break_even, figures, numbers
 from evenkeel.runs.params import Throttling
 from evenkeel.runs.prediction import predict
@@ -58,10 +59,15 @@ def test_written_is_moved_and_the_footers_of_the_files(shop: Shop, made: Plan) -
     ways = {(m.source, m.target) for m in made.moves}
     assert told.files == len(ways) and told.commits == 1 and told.bytes == made.bytes
     assert told.written == made.bytes + FILE_OVERHEAD * len(ways)
+    # The files that there are tell, but there are no footers of more than that.
+    told = predict(shop.registry, made, shop.profile, footer=2100.0)
+    assert told.written == made.bytes + 2100 * len(ways)
+    told = predict(shop.registry, made, shop.profile, footer=1e9)
+    assert told.written == made.bytes + FILE_OVERHEAD * len(ways)
     first = steps.read_plan(shop.registry.run("r"))
     rows = sum(m.rows for m in first.moves)
     measured(shop, rows=rows, bytes=first.bytes + 10 * 1700, files=10, commits=[3])
-    told = predict(shop.registry, made, shop.profile)
+    told = predict(shop.registry, made, shop.profile, footer=2100.0)
     assert told.written == pytest.approx(made.bytes + 1700 * len(ways))
 
 
@@ -161,6 +167,19 @@ def test_a_prediction_is_made_once_for_a_plan_and_never_again(shop: Shop, made: 
     digests = [shop.plan("r3", force=True, max_imbalance=aim) for aim in (1.001, 1.4)]
     there = [shop.registry.run("r3").prediction(digest).find() for digest in digests]
     assert [p and p.digest for p in there] == digests and digests[0] != digests[1]
+
+
+def test_a_run_predicts_by_the_footer_that_it_learned(shop: Shop, made: Plan) -> None:
+    run = shop.registry.run("r3")
+    shop.learn("r3")
+    write_json(run, "profile.json", {**read_json(run, "profile.json"), "footer": 2100.0})
+    shop.plan("r3", force=True, max_imbalance=1.001)
+    plan = steps.read_plan(run)
+    kept = run.prediction(plan.digest).find()
+    assert kept is not None and kept.files > 0
+    assert kept.written == plan.bytes + 2100 * kept.files
+    # A preview knows it, too.
+    assert newest_profile(shop.registry).footer == 2100.0
 
 
 def test_what_an_approver_was_told_is_what_the_run_kept(shop: Shop, made: Plan) -> None:

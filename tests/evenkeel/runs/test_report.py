@@ -19,7 +19,7 @@ from evenkeel.render.formatting import (
     imbalance_text,
 )
 from evenkeel.runs.record import RunParts, headline
-from evenkeel.runs.report import LISTED, page
+from evenkeel.runs.report import MOVES_LISTED, report_page
 from partitioning.moves.moves import Move
 from partitioning.planning.decide import Decision
 from tests.support.cases.records import DECISION, MIGRATION
@@ -34,6 +34,7 @@ CHECK: dict[str, Any] = {
     "examples": [{"table": ATTACK}],
     "success": True,
 }
+MOMENT = "2013-01-29T08:00:04+01:00"
 DOCS = "data_docs/2013.run.before.passed.html"
 GATE = GateRecord(success=True, results=[ExpectationRecord(**CHECK)], docs=DOCS)
 FAILED = GateRecord(
@@ -60,7 +61,7 @@ def text_of(html: str) -> str:
 
 
 def test_whole_page_says_what_happened() -> None:
-    html = page(WHOLE)
+    html = report_page(WHOLE)
     text = text_of(html)
     assert "words went from epoch 0 to epoch 1" in text
     assert f"now carries {imbalance_text(PLAN.imbalance_after)}" in text
@@ -71,6 +72,13 @@ def test_whole_page_says_what_happened() -> None:
     assert PLAN.moves[0].reason.split(",")[1] in text
 
 
+def test_times_are_written_as_on_every_page() -> None:
+    html = report_page(replace(WHOLE, approval=Approval(approved=True, by="vic", when=MOMENT)))
+    told = '<time datetime="2013-01-29T07:00:04Z">2013-01-29 07:00 UTC</time>.'
+    assert f"Approved by vic, {told}" in " ".join(html.split())
+    assert not re.search(r"\d{4}-\d\d-\d\dT", text_of(html).replace(WHOLE.run, ""))
+
+
 def test_an_uncertain_forecast_is_told() -> None:
     why = "one window with load does not tell chance from drift"
     decision = Decision(**DECISION | {"uncertain": why})
@@ -78,12 +86,12 @@ def test_an_uncertain_forecast_is_told() -> None:
         replace(WHOLE, plan=replace(PLAN, uncertain=why)),
         RunParts("w", decision=decision),
     ):
-        assert f"uncertain {why}" in text_of(page(parts))
-    assert "uncertain" not in text_of(page(WHOLE))
+        assert f"uncertain {why}" in text_of(report_page(parts))
+    assert "uncertain" not in text_of(report_page(WHOLE))
 
 
 def test_page_asks_no_other_host_and_runs_nothing() -> None:
-    html = page(WHOLE)
+    html = report_page(WHOLE)
     assert "<script" not in html
     assert "javascript:" not in html
     assert not re.search(r"<[^>]+\son\w+=", html)
@@ -94,13 +102,13 @@ def test_page_asks_no_other_host_and_runs_nothing() -> None:
 
 
 def test_everything_from_data_is_escaped() -> None:
-    html = page(replace(WHOLE, gate_tables=FAILED, published=None, run=ATTACK))
+    html = report_page(replace(WHOLE, gate_tables=FAILED, published=None, run=ATTACK))
     assert ATTACK not in html
     assert "alert(1)" in html
 
 
 def test_page_is_the_same_each_time() -> None:
-    assert page(WHOLE) == page(WHOLE)
+    assert report_page(WHOLE) == report_page(WHOLE)
 
 
 def without(**changes: Any) -> RunParts:
@@ -184,17 +192,17 @@ def test_page_stands_with_parts_missing(
     assert found[0] == title
     assert sentence in found[1].replace("\u00a0", " ")
     assert found[2] == tone
-    assert title in text_of(page(parts))
+    assert title in text_of(report_page(parts))
 
 
 def test_failed_expectation_stands_at_the_top_with_what_was_seen() -> None:
-    text = text_of(page(without(gate_tables=FAILED)))
+    text = text_of(report_page(without(gate_tables=FAILED)))
     assert text.index("is lost : expected 0 rows, observed 1 of 3") < text.index("Load per channel")
 
 
 def test_only_the_largest_moves_are_listed() -> None:
     move = Move("slot", 1, "slot 1", 0, 1, 5.0, 4000.0, 1.0, "because")
     moves = tuple(replace(move, item=i, name=f"slot {i}") for i in range(10_000))
-    text = text_of(page(without(plan=replace(PLAN, moves=moves))))
-    assert text.count("because") == LISTED
+    text = text_of(report_page(without(plan=replace(PLAN, moves=moves))))
+    assert text.count("because") == MOVES_LISTED
     assert "9,800 more are in the plan" in text

@@ -10,7 +10,7 @@ import pytest
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.store import RESTORE
 from evenkeel.runs.record import RunParts, read_run
-from evenkeel.runs.report import page
+from evenkeel.runs.report import report_page
 from partitioning.errors import DamagedError
 from tests.support.cases.records import DECISION, MIGRATION
 from tests.support.cases.reports import PLAN
@@ -77,7 +77,7 @@ def test_what_is_no_record_is_told_by_its_file(tmp_path: Path, name: str, left: 
     write_json(run, f"{name}.json", left)
     problems: list[str] = []
     parts = read_run("words", registry, run, problems)
-    page(parts)
+    report_page(parts)
     if name == "params" and isinstance(left, dict):
         assert not problems
         return

@@ -13,7 +13,7 @@ from evenkeel.registry.profiles import newest_profile
 from evenkeel.spec.loading import load_spec
 from evenkeel.watch import mitigation, state, state_file
 from evenkeel.watch.state import Decided, Watched
-from evenkeel.watch.state_file import FILE, to_dict
+from evenkeel.watch.state_file import to_dict
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.watch.mitigation import Limits, MicroBatch
@@ -59,7 +59,7 @@ def test_it_is_kept_whole(shop: Shop) -> None:
     one, other = (to_dict(folded(shop, w, 1, 400.0)[0]) for w in (known, again))
     assert one == other
     for broken in (b"{", b"[]", json.dumps({**to_dict(known), "digest": "x"}).encode()):
-        shop.registry.store.write(FILE, broken)
+        shop.registry.store.write(shop.registry.files.watch.name, broken)
         with pytest.raises(DamagedError, match=r"watch\.json"):
             state_file.read(shop.registry)
 

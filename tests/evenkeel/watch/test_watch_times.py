@@ -56,7 +56,7 @@ def test_how_long_it_is_until_the_daily_run(shop: Shop) -> None:
 
 def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
     def planned() -> str | None:
-        told = mitigation.under_way("words", shop.registry, shop.registry.current())
+        told = mitigation.daily_run_under_way("words", shop.registry, shop.registry.current())
         assert told in (None, "run r has planned from epoch 0")
         return told and "r"
 
@@ -89,7 +89,7 @@ def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:
 
 def test_a_run_that_learns_and_may_plan(shop: Shop) -> None:
     def learns() -> bool:
-        told = mitigation.under_way("words", shop.registry, shop.registry.current())
+        told = mitigation.daily_run_under_way("words", shop.registry, shop.registry.current())
         return told == "run r learns at epoch 0"
 
     shop.respec()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -34,7 +35,8 @@ def in_window(events: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
 
 
 def test_profile_is_exact_where_it_says_so(spark, ready: World):
-    profile, versions = learn(spark, ready.table, date(2013, 1, 8))
+    profile, weight = learn(spark, ready.table, date(2013, 1, 8))
+    versions = weight.versions
     events = in_window(ready.events, "2013-01-01", "2013-01-08")
     counts = events["dest"].value_counts()
     hashes = key_hash([counts.index], ["string"])
@@ -55,12 +57,15 @@ def test_profile_is_exact_where_it_says_so(spark, ready: World):
     # Every key's row in the state, which holds these very days.
     np.testing.assert_array_equal(profile.rows, np.bincount(slot_of(hashes, 64), minlength=64))
     assert (profile.heavy_rows == 1).all()
-    size = sum(
-        f.stat().st_size
-        for part in ready.table.spec.state.values()
-        for f in Path(part.path).glob("channel=*/*.parquet")
-    )
+    footers, size = [], 0.0
+    for part in ready.table.spec.state.values():
+        files = [*Path(part.path).glob("channel=*/*.parquet")]
+        sizes = [f.stat().st_size for f in files]
+        size += sum(sizes)
+        start = np.polyfit([pq.read_metadata(f).num_rows for f in files], sizes, 1)[1]
+        footers.append(start if 0 < start < min(sizes) else min(sizes))
     assert profile.bytes.sum() == pytest.approx(size)
+    assert weight.footer == pytest.approx(np.mean(footers))
     for name, part in ready.table.spec.state.items():
         assert versions[name] == state.table_version(spark, part.path)
 

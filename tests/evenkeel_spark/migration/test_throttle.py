@@ -14,12 +14,13 @@ from pyspark.sql import SparkSession
 from evenkeel.runs.params import Throttling
 from evenkeel.runs.prediction import predict
 from evenkeel.runs.record import read_run
+from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.throttle import Throttle, _tasks, batch_stops
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import FenceError
-from tests.support.placed import append, crashing_at, placed, planned, state_rows
+from tests.support.placed import append, crashing_at, hashes, placed, planned, state_rows
 from tests.support.raw_json import write_json
 
 pytestmark = pytest.mark.spark
@@ -107,13 +108,18 @@ def test_what_a_migration_commits_and_writes_is_as_predicted(
     migration = planned(spark, home)
     batch = round(migration.plan.bytes / 3)
     write_json(migration.run, "params.json", {"batch": batch})
-    told = predict(home.table.registry, migration.plan, None, Throttling(batch=batch))
+    registry, limits = home.table.registry, Throttling(batch=batch)
+    told = predict(registry, migration.plan, None, limits)
+    footer = weigh(spark, home.table.spec, home.table.epoch().function, hashes([])).footer
+    close = predict(registry, migration.plan, None, limits, footer)
     record = migrate(spark, migration)
     cost = record.tables["visits"]
     assert len(cost.commits) == told.commits >= 3
     assert cost.files == told.files and cost.rows == told.rows
-    # Footers are predicted as the largest there are, as long as none was measured.
+    # Footers are predicted as the largest there are, as long as nothing tells.
     assert told.bytes < cost.bytes <= told.written
+    # The files from before any migration tell.
+    assert cost.bytes / 1.5 < close.written < 1.5 * cost.bytes < told.written
     assert cost.elapsed >= cost.seconds > 0
 
 

@@ -13,17 +13,16 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.steps import publish as keep
 from evenkeel_spark.jobs.verify import main
 from evenkeel_spark.migration.fence import Migration
-from evenkeel_spark.migration.migrate import migrate, table_record
+from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.migration.verify import commit_spans, measure_table, verify
+from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.checksums import (
     Content,
     channel_contents,
     larger,
     text_sql,
-    total_content,
 )
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError, GateError
@@ -41,7 +40,7 @@ from tests.support.placed import (
     placed,
     planned,
 )
-from tests.support.raw_json import read_json, write_json
+from tests.support.raw_json import read_json
 from tests.support.state_tables import assert_under
 
 pytestmark = pytest.mark.spark
@@ -191,64 +190,6 @@ def test_nothing_is_verified_before_it_is_migrated(spark: SparkSession, tmp_path
     with pytest.raises(FenceError, match="Migrate it first"):
         verify(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
-
-
-def test_lost_rows_and_changed_values_are_seen(
-    spark: SparkSession, home: Placed, migration: Migration
-) -> None:
-    name = state.sql_name(home.path())
-    record = table_record(spark, migration, "visits")
-    good, rows = measure_table(spark, migration, "visits", record)
-    assert good["rows_before"] == good["rows_after"] == sum(rows.values()) == KEYS
-    assert good["checksum_before"] == good["checksum_after"]
-    assert good["misplaced"] == good["duplicates"] == 0
-    assert good["bytes_predicted"] == record.rows * record.bytes_per_row
-    # As if our UPDATEs had done it.
-    spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
-    record = record.model_copy(update={"commits": [home.version(spark)]})
-    changed, _ = measure_table(spark, migration, "visits", record)
-    assert changed["rows_before"] == changed["rows_after"]
-    assert changed["checksum_before"] != changed["checksum_after"]
-    spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
-    record = record.model_copy(update={"commits": [home.version(spark)]})
-    lost, _ = measure_table(spark, migration, "visits", record)
-    assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
-
-
-@pytest.mark.parametrize(
-    ("commits", "found"),
-    [([], []), ([4], [(3, 4)]), ([4, 5, 6], [(3, 6)]), ([4, 6, 7], [(3, 4), (5, 7)])],
-)
-def test_commits_that_follow_one_another_are_one(
-    commits: list[int], found: list[tuple[int, int]]
-) -> None:
-    assert commit_spans(commits) == found
-
-
-@pytest.mark.slow
-def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
-    home = placed(spark, tmp_path)
-    migration = planned(spark, home)
-    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
-    migrate(spark, migration)
-    record = table_record(spark, migration, "visits")
-    assert len(record.commits) >= 3
-    found, _ = measure_table(spark, migration, "visits", record)
-    assert found["bytes_predicted"] == record.rows * record.bytes_per_row
-    assert found["checksum_before"] == found["checksum_after"]
-
-
-def test_the_checksum_is_the_sum_of_all_hashes(
-    spark: SparkSession, home: Placed, migration: Migration
-) -> None:
-    rows = spark.read.format("delta").load(home.path())
-    hashes = rows.selectExpr("xxhash64(slot, key, visits)").collect()
-    found = total_content(channel_contents(rows, migration.after).values())
-    assert (found.rows, found.checksum) == (KEYS, sum(r[0] for r in hashes))
-    elsewhere = rows.withColumn("channel", rows.channel + 1)
-    moved = total_content(channel_contents(elsewhere, migration.after).values())
-    assert (moved.checksum, moved.misplaced) == (found.checksum, KEYS)
-    assert total_content(channel_contents(rows.limit(0), migration.after).values()).checksum == 0
 
 
 def test_one_row_far_larger_than_the_others_may_move(

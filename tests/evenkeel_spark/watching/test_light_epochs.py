@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
 from evenkeel.runs.params import Params
-from evenkeel.watch.state_file import FILE, to_dict
+from evenkeel.watch.state_file import to_dict
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import merge_window
@@ -253,7 +253,7 @@ def test_what_holds_the_watch_back(
     # Nothing of all that was left for any run, and no epoch was published.
     assert live.table.epoch().number == 0
     assert steps.plan_watch(live.spec_path, "w10") is None
-    data = json.loads(store.read(FILE))
-    store.write_json(FILE, {**data, "epoch": 7})
+    data = json.loads(store.read("watch.json"))
+    store.write_json("watch.json", {**data, "epoch": 7})
     with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch then"):
         live.look(spark, 10)

@@ -10,6 +10,7 @@ import pytest
 
 from evenkeel.demo.airflow.client import PAUSE
 from evenkeel.pipeline.approval import SETTLED
+from evenkeel.quality import data_docs
 from tests.evenkeel_ui.browser.conftest import (
     RUN,
     TABLE,
@@ -45,7 +46,7 @@ def pages(site: Site) -> dict[str, str]:
     runs = site.registry.store.names("runs")
     moved = [r for r in runs if site.registry.run(r).exists("migration.json")]
     run = f"{table}/runs/{moved[0]}"
-    docs = sorted(n for n in site.registry.store.names("data_docs") if n.endswith(".html"))
+    validations = data_docs.pages(site.registry.store)
     return {
         "overview": "/evenkeel/",
         "table": table,
@@ -58,7 +59,8 @@ def pages(site: Site) -> dict[str, str]:
         "report": f"{run}/report",
         "compare": f"{table}/compare?old=0&new=1",
         "quality": f"{table}/quality",
-        "data-docs": f"{table}/data_docs/{docs[-1]}",
+        "data-docs": f"{table}/data_docs/index.html",
+        **{f"checks-{v.suite}": f"{table}/data_docs/{v.name}" for v in validations},
         "not-found": "/evenkeel/tables/nothing",
     }
 

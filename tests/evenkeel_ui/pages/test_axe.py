@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evenkeel.quality import data_docs
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.axe import violations
 from tests.support.pages.browser import Eyes
@@ -37,6 +38,7 @@ def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:
         "compare": f"{HOME}/compare",
         "quality": f"{HOME}/quality",
         "data docs": f"{HOME}/data_docs/index.html",
+        "validation": f"{HOME}/data_docs/{data_docs.pages(eyes.site.registry.store)[0].name}",
         "not found": f"{HOME}/channels/99",
     }
     assert found(eyes, pages) == {}

@@ -85,3 +85,14 @@ def test_every_square_of_a_legend_has_its_words(site: Site) -> None:
         text = client.get(HOME + path).text.split("</style>")[-1]
         said = re.findall(r'<span class="swatch \w+"></span>\s*([^<]*)', text)
         assert said and all(re.search(r"[a-z]{3}", words) for words in said), (path, said)
+
+
+def test_every_column_of_the_overview_fits_a_laptop(eyes: Eyes) -> None:
+    page = eyes.page("vic")
+    # A laptop's 1,280 pixels without Airflow's navigation.
+    page.set_viewport_size({"width": 1216, "height": 800})
+    page.goto(f"{eyes.url}/evenkeel/")
+    board = page.get_by_role("region", name="Tables")
+    assert board.locator("thead th").last.inner_text() == "Checks"
+    cut = board.evaluate("(each) => each.scrollWidth - each.clientWidth")
+    assert cut <= 0, f"{cut} pixels of the table are cut"

@@ -93,7 +93,7 @@ def begin(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 def _next_table(state: State, proc: Proc, text: str, last: int) -> Iterable[Outcome]:
     for t in range(last + 1, len(state.tables)):
         if not proc.note >> t & 1:
-            return [(text, on(state, proc, "loosen", table=t))]
+            return [(text, on(state, proc, "open constraint", table=t))]
     return [(text, on(state, proc, "record", table=0, note=0))]
 
 
@@ -140,12 +140,12 @@ def gate(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         ids = [(r[0], r[1] if r[0] == SHARED and len(after.owners) > 1 else 0) for r in table.rows]
         if not placed(table.rows, after) or len(set(ids)) < len(ids):
             return [("stops: the gate refuses", with_run(state, proc, gate=0))]
-    return [("passes the gate", on(with_run(state, proc, gate=1), proc, "tighten", table=0))]
+    return [("passes the gate", on(with_run(state, proc, gate=1), proc, "seal", table=0))]
 
 
 def verify_sealed(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if proc.table + 1 < scenario.tables:
-        return [("is through with sealing", on(state, proc, "tighten", table=proc.table + 1))]
+        return [("is through with sealing", on(state, proc, "seal", table=proc.table + 1))]
     return [("has sealed every table", on(state, proc, "write verified", table=0))]
 
 
@@ -198,7 +198,7 @@ def back(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [(why, state)]
     if state.tables[proc.table].constraints == alone(plan_of(state, proc).parent):
         return back_sealed(scenario, state, proc)
-    return [("finds moves of this plan", on(state, proc, "loosen"))]
+    return [("finds moves of this plan", on(state, proc, "open constraint"))]
 
 
 def back_sealed(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -212,7 +212,7 @@ def done(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 
 def back_moved(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
-    return [("is through with moving", on(state, proc, "tighten"))]
+    return [("is through with moving", on(state, proc, "seal"))]
 
 
 def steps() -> dict[tuple[str, str], Step]:

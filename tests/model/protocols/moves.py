@@ -1,6 +1,6 @@
 """Moving rows from one placement to the other, as today's protocol does it
 (spark_jobs/evenkeel_spark/migration/table_migration.py):
-loosen, move, tighten; forward for migrate and verify, back for roll_back."""
+open the constraint, move, seal; forward for migrate and verify, back for roll_back."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def fence(state: State, proc: Proc) -> str | None:
     return None
 
 
-def loosen(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+def open_constraint(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     """Look, and begin to let the table admit both functions."""
     if (why := fence(state, proc)) is not None:
         return [(why, state)]
     source, both, _ = bits(state, proc)
     stands = state.tables[proc.table].constraints
     if not stands & source:
-        return [("looks: nothing to loosen", on(state, proc, "move"))]
+        return [("looks: nothing to open", on(state, proc, "move"))]
     after = "close" if stands & both else "add moving"
     return [("looks before loosening", on(state, proc, after))]
 
@@ -124,7 +124,7 @@ def write_rows(scenario: Scenario, state: State, proc: Proc, rows, text: str, af
     return [(text, on(state, proc, after, held=-1))]
 
 
-def tighten(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+def seal(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     """Look, and begin to let the table admit one function alone."""
     if (why := fence(state, proc)) is not None:
         return [(why, state)]
@@ -160,13 +160,13 @@ def drop_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcom
 
 
 MOVES = {
-    "loosen": loosen,
+    "open constraint": open_constraint,
     "add moving": add_moving,
     "close": close,
     "move": move,
     "update": update,
     "merge": merge,
-    "tighten": tighten,
+    "seal": seal,
     "open": open_,
     "drop moving": drop_moving,
 }

@@ -107,7 +107,7 @@ def begin(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 def _next_table(state: State, proc: Proc, text: str, last: int) -> Iterable[Outcome]:
     for t in range(last + 1, len(state.tables)):
         if not proc.note >> t & 1:
-            return [(text, on(state, proc, "loosen", table=t))]
+            return [(text, on(state, proc, "open constraint", table=t))]
     return [(text, on(state, proc, "record", table=0, note=0))]
 
 
@@ -141,7 +141,7 @@ def verify_moved(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outco
 
 def verify_sealed(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if proc.table + 1 < scenario.tables:
-        return [("is through with sealing", on(state, proc, "tighten", table=proc.table + 1))]
+        return [("is through with sealing", on(state, proc, "seal", table=proc.table + 1))]
     return [("has sealed every table", on(state, proc, "write verified", table=0))]
 
 
@@ -211,15 +211,15 @@ def mark(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 def back(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     """Ask whether a table is this plan's."""
-    from tests.model.protocols.now_moves import owned, standing
+    from tests.model.protocols.now_moves import constraint_problem, owned
 
     if not stands(state, state.tables[proc.table]):
         return [("stops: the table has lost its constraint", state)]
     if not owned(state, proc):
         return back_sealed(scenario, state, proc)
-    if (why := standing(state, proc)) is not None:
+    if (why := constraint_problem(state, proc)) is not None:
         return [(why, state)]
-    return [("finds moves of this plan", on(state, proc, "loosen"))]
+    return [("finds moves of this plan", on(state, proc, "open constraint"))]
 
 
 def back_sealed(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -233,7 +233,7 @@ def done(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 
 def back_moved(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
-    return [("is through with moving", on(state, proc, "tighten"))]
+    return [("is through with moving", on(state, proc, "seal"))]
 
 
 PUBLISHING: dict[str, Step] = {

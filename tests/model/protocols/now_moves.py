@@ -26,7 +26,7 @@ def owned(state: State, proc: Proc) -> bool:
     )
 
 
-def standing(state: State, proc: Proc) -> str | None:
+def constraint_problem(state: State, proc: Proc) -> str | None:
     """Say what is wrong with the table's constraints; None: nothing."""
     table, parent = state.tables[proc.table], plan_of(state, proc).parent
     if not stands(state, table):
@@ -43,7 +43,7 @@ def fence(state: State, proc: Proc) -> str | None:
     plan, number = plan_of(state, proc), newest(state, proc)
     if number != proc.attempt or verdict(state, proc, number) == ROLL_BACK:
         return "stops: this attempt was rolled back"
-    if (why := standing(state, proc)) is not None:
+    if (why := constraint_problem(state, proc)) is not None:
         return why
     if state.epoch != plan.parent:
         return "stops: another epoch is current"
@@ -56,7 +56,7 @@ def back_fence(state: State, proc: Proc) -> str | None:
     """Say why a job that goes back must stop; None: it may go on."""
     if newest(state, proc) != proc.attempt or state.epoch > plan_of(state, proc).parent:
         return "stops: another attempt has begun, or the epoch is published"
-    return standing(state, proc)
+    return constraint_problem(state, proc)
 
 
 def fenced(state: State, proc: Proc) -> str | None:
@@ -71,7 +71,7 @@ def epochs(state: State, proc: Proc) -> tuple[int, int]:
     return (bits[1], bits[0]) if proc.job == "roll_back" else bits
 
 
-def loosen(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+def open_constraint(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if (why := fenced(state, proc)) is not None:
         return [(why, state)]
     table = state.tables[proc.table]
@@ -79,7 +79,7 @@ def loosen(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         if table.closed:
             saw = stands(state, table)
             return [("looks: the moving constraint is closed", on(state, proc, "widen", saw=saw))]
-        return [("looks: nothing to loosen", on(state, proc, _moves(proc)))]
+        return [("looks: nothing to open", on(state, proc, _moves(proc)))]
     after = "close" if proc.plan in table.movers else "add moving"
     saw = 0 if proc.plan in table.movers else stands(state, table)
     return [("looks before loosening", on(state, proc, after, other=0, saw=saw))]
@@ -90,7 +90,7 @@ def add_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome
     if proc.plan in table.movers:
         return [("finds its moving constraint", on(state, proc, "ask moving", saw=0))]
     if stands(state, table) != proc.saw:
-        return [("finds other constraints than it saw", on(state, proc, "loosen", saw=0))]
+        return [("finds other constraints than it saw", on(state, proc, "open constraint", saw=0))]
     added = table._replace(movers=tuple(sorted((*table.movers, proc.plan))))
     state = commit(state, proc.table, added, proc.plan)
     return [("adds its moving constraint", on(state, proc, "ask moving", saw=0))]
@@ -207,7 +207,7 @@ def widen(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     """Let the moving constraint admit both functions again."""
     table = state.tables[proc.table]
     if stands(state, table) != proc.saw or proc.plan not in table.movers:
-        return [("finds other constraints than it saw", on(state, proc, "loosen", saw=0))]
+        return [("finds other constraints than it saw", on(state, proc, "open constraint", saw=0))]
     state = commit(state, proc.table, table._replace(closed=0), proc.plan)
     return [("lets the table admit both epochs", on(state, proc, _moves(proc), saw=0))]
 
@@ -222,7 +222,7 @@ def merge(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     return write(scenario, state, proc, rows, "merges partial rows, one a channel")
 
 
-def tighten(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+def seal(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if (why := fenced(state, proc)) is not None:
         return [(why, state)]
     table, bit = state.tables[proc.table], epochs(state, proc)[1]
@@ -242,7 +242,7 @@ def open_(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if not table.constraints & bit:
         if stands(state, table) != proc.saw:
             text = "finds other constraints than it saw"
-            return [(text, on(state, proc, "tighten", other=0, saw=0))]
+            return [(text, on(state, proc, "seal", other=0, saw=0))]
         added = table._replace(constraints=table.constraints | bit)
         state = commit(state, proc.table, added, proc.plan)
     return [("adds the constraint of the epoch it leads to", on(state, proc, "ask open", saw=0))]
@@ -259,7 +259,7 @@ def drop_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcom
 
 
 MOVES: dict[str, Step] = {
-    "loosen": loosen,
+    "open constraint": open_constraint,
     "add moving": add_moving,
     "ask moving": ask_moving,
     "undo moving": undo_moving,
@@ -270,7 +270,7 @@ MOVES: dict[str, Step] = {
     "move": move,
     "update": update,
     "merge": merge,
-    "tighten": tighten,
+    "seal": seal,
     "open": open_,
     "ask open": ask_open,
     "undo open": undo_open,

@@ -12,7 +12,7 @@ from partitioning.strategies.published.dkg import (
     PRIME,
     dkg,
     dkg_wosim,
-    drawn,
+    draw_hash,
     schedule,
     two_universal,
 )
@@ -27,7 +27,7 @@ def test_same_as_the_listings_read_line_by_line(seed):
     hashes, load = hashed_keys(300, seed), random.lognormal(0, 2, 300)
     profile = profile_of_keys(KEY, hashes, load, 64)
     function = dkg(profile, None, numbered_channels(5), theta=0.02, mu=3, seed=seed)
-    a, b = drawn(np.random.default_rng(seed))
+    a, b = draw_hash(np.random.default_rng(seed))
     buckets: dict[object, float] = dict.fromkeys(range(15), 0.0)
 
     def bucket(h):
@@ -71,7 +71,7 @@ def test_hash_is_a_family_that_rarely_collides():
     """2-universal: over the family two numbers share one of 20 buckets 1 time in 20."""
     random = np.random.default_rng(0)
     shared = [
-        np.diff(two_universal(np.array([3, 1777]), *drawn(random)) % 20)[0] for _ in range(4000)
+        np.diff(two_universal(np.array([3, 1777]), *draw_hash(random)) % 20)[0] for _ in range(4000)
     ]
     assert np.mean(np.array(shared) == 0) == pytest.approx(1 / 20, abs=0.012)
 
@@ -134,7 +134,7 @@ def test_without_the_sparse_items_mapping_they_are_hashed_straight_to_channels()
     profile = zipf_profile(10_000, 1.5, slots=64, threshold=1e-4)
     channels = (Channel("a"), Channel("closed", 0.0), Channel("b"), Channel("c"))
     function = dkg_wosim(profile, None, channels, theta=0.05, seed=3)
-    a, b = drawn(np.random.default_rng(3))
+    a, b = draw_hash(np.random.default_rng(3))
     assert function.slots.tolist() == [[0, 2, 3][(a * s + b) % PRIME % 3] for s in range(64)]
     heavy = profile.heavy_load >= 0.05 * profile.load.sum()
     assert 2 < heavy.sum() < 10

@@ -15,7 +15,7 @@ from partitioning.strategies.hashing import in_turn, uniform
 from partitioning.strategies.published.choices import choices_needed
 from partitioning.strategies.published.flexd import flexd
 from partitioning.strategies.published.flexd_routers import DaltonRouter
-from partitioning.strategies.water_filling import candidates, fill, pour, settle
+from partitioning.strategies.water_filling import candidates, fill, pour, settled_loads
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import profile_of_keys
@@ -58,7 +58,7 @@ def test_settled_keys_have_no_lower_candidate():
     loads, resting = rng.lognormal(0, 1.5, 40), rng.random(12)
     capacities = np.array([1.0, 2.0, 0.5] * 4)
     choices = [rng.choice(12, 3, replace=False) for _ in loads]
-    shares = settle(loads, choices, resting, capacities)
+    shares = settled_loads(loads, choices, resting, capacities)
     levels = resting / capacities
     for c, s in zip(choices, shares, strict=True):
         levels[c] += s / capacities[c]

@@ -9,11 +9,13 @@ from collections.abc import Callable
 import pytest
 from jsonschema import Draft202012Validator
 
+from setup.docs.reference import gates
 from setup.docs.reference.__main__ import FOLDER, PAGES
 from setup.docs.reference.commands import parser_of
 from setup.docs.reference.errors import messages
 from setup.docs.reference.markdown import GENERATED, fields, table
 from setup.docs.reference.registry import schema
+from tests.support.wheel import ROOT
 
 
 @pytest.mark.parametrize(("name", "make"), PAGES.items())
@@ -24,9 +26,28 @@ def test_the_page_is_what_the_code_says(name: str, make: Callable[[], str]) -> N
 def test_no_page_is_left_that_nothing_makes() -> None:
     marked = [p for p in FOLDER.rglob("*.md") if GENERATED in p.read_text()]
     assert len(marked) > 10
-    assert {p.relative_to(FOLDER).as_posix() for p in marked} == PAGES.keys() - {
-        "registry.schema.json"
+    assert {p.relative_to(FOLDER).as_posix() for p in marked} == {
+        name for name in PAGES if name.endswith(".md") and not name.startswith("../")
     }
+
+
+def test_each_expectation_of_a_gate_says_what_it_means_and_what_to_do() -> None:
+    named = [
+        what for module in gates.SUITES.values() for what, _ in gates.expectations(ROOT / module)
+    ]
+    assert len(named) > 25 and sorted(named) == sorted(gates.TEXTS)
+    warn = [
+        w
+        for module in gates.SUITES.values()
+        for w, warns in gates.expectations(ROOT / module)
+        if warns
+    ]
+    assert warn == [
+        "The bytes written are as predicted",
+        "Each channel holds the rows that were predicted",
+    ]
+    page = gates.page_text()
+    assert all(page.count(f"| {what} ") == 1 for what in named)
 
 
 def test_a_job_is_asked_for_its_options_without_being_run() -> None:

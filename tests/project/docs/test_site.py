@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,30 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.project.docs.conftest import run
 from tests.support.pages.chromium import running_chromium
 from tests.support.wheel import ROOT, tracked
 
-BIN = ROOT / ".venv/docs/bin"
 SECTIONS = ["Start", "Concepts", "How-to", "Reference"]
 SECTIONS += ["Explanation", "Benchmarks", "Papers", "Community"]
-
-
-def run(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of the docs' environment; `make docs` makes it, and so does `make test`."""
-    assert (BIN / program).exists(), "run `make docs` first"
-    path = os.pathsep.join([str(BIN), os.environ["PATH"]])
-    given = {**os.environ, "PATH": path, "NO_MKDOCS_2_WARNING": "1"}
-    command = [str(BIN / program), *arguments]
-    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site of this checkout."""
-    folder = tmp_path_factory.mktemp("site")
-    built = run(ROOT, "mkdocs", "build", "-d", str(folder))
-    assert built.returncode == 0, built.stderr
-    return folder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One name has one meaning: no two classes, and no two constants, of the product share a name."""
+"""One name has one meaning in the product, and none is a word that the house has banned."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ("partitioning", "evenkeel", "spark_jobs", "dags", "plugins")
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -17,6 +18,23 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
     for package in PRODUCT:
         for file in sorted((ROOT / package).rglob("*.py")):
             yield str(file.relative_to(ROOT)), ast.parse(file.read_text())
+
+
+def constants(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Name, without its underscore, and value of each constant of a module, in tuples, too."""
+    for node in module.body:
+        targets: list[ast.expr] = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets = [node.target]
+        for target in targets:
+            assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            values = [node.value] * len(names)
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                values = node.value.elts
+            for name, value in zip(names, values, strict=True):
+                if isinstance(name, ast.Name) and re.fullmatch("_?[A-Z][A-Z0-9_]*", name.id):
+                    yield name.id.lstrip("_"), ast.unparse(value)
 
 
 def test_no_two_public_classes_share_a_name() -> None:
@@ -29,19 +47,70 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+#: What people do with a table. Each room has its own part: a command, a DAG, a step and a job.
+VERBS = {
+    *("adopt", "backtest", "decide", "forget", "learn", "maintain", "plan", "plan_rollback"),
+    *("plan_watch", "publish", "rebalance", "release", "repair", "report", "roll_back"),
+    *("validate_plan", "watch"),
+}
+#: Functions that are one thing in two rooms: a route and what it sends. This list only shrinks.
+TWICE = {"answer", "script", "style"}
+
+
+def test_no_two_public_functions_share_a_name() -> None:
+    places = defaultdict(list)
+    for path, module in modules():
+        for node in module.body:
+            if isinstance(node, FUNCTION) and re.fullmatch("(?!_|main$).*", node.name):
+                places[node.name].append(path)
+    assert len(places) > 500, "functions are no longer found"
+    shared = {name: where for name, where in places.items() if len(where) > 1}
+    assert {name: shared[name] for name in shared.keys() - VERBS - TWICE} == {}
+    assert (VERBS | TWICE) - shared.keys() == set(), "no longer needed, remove it"
+
+
 #: Constants that have a value a module; this list only shrinks.
-SEVERAL = {"STEP"}
+SEVERAL = {
+    *("ADD", "AGAIN", "BEFORE", "COLUMNS", "DAY", "ENDED", "FULL", "HOME", "KEY", "LINES"),
+    *("MESSAGES", "MODULES", "RESTORE", "RESULTS", "ROLL_BACK", "STEP", "TASK", "TIMES"),
+    "UNFINISHED",
+}
 
 
 def test_a_constant_has_one_value() -> None:
     values = defaultdict(dict)
     for path, module in modules():
-        for node in module.body:
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if isinstance(node, ast.AnnAssign):
-                target = node.target
-            if isinstance(target, ast.Name) and re.fullmatch("[A-Z][A-Z_]+", target.id):
-                assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-                values[target.id][path] = ast.unparse(node.value)
-    assert len(values) > 200, "constants are no longer found"
-    assert {name for name, there in values.items() if len({*there.values()}) > 1} == SEVERAL
+        for name, value in constants(module):
+            values[name][path] = value
+    assert len(values) > 400, "constants are no longer found"
+    several = {n: there for n, there in values.items() if len({*there.values()}) > 1}
+    assert {name: several[name] for name in several.keys() - SEVERAL} == {}
+    assert SEVERAL - several.keys() == set(), "no longer needed, remove it"
+
+
+#: Words of the author's own, and participles for things. A name says what a thing is or does.
+BANNED = {
+    *("told", "begun", "picked", "asked", "foretold", "standing", "lane", "grounds", "thrift"),
+    *("thriftier", "loosen", "tighten"),
+}
+
+
+def definitions(path: str, module: ast.Module) -> Iterator[str]:
+    """Names of a module, and of its classes, functions, methods and constants."""
+    yield Path(path).stem
+    yield from (name for name, _ in constants(module))
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef | FUNCTION):
+            yield node.name
+
+
+def words(name: str) -> set[str]:
+    """The words of a name in either style of writing, in lower case."""
+    return {w.lower() for w in re.findall("[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])", name)}
+
+
+def test_no_definition_has_a_banned_word() -> None:
+    named = [(path, name) for path, module in modules() for name in definitions(path, module)]
+    assert len(named) > 2500, "names are no longer found"
+    assert [(path, name) for path, name in named if words(name) & BANNED] == []
+    assert words("HeavyKey_ofTASKS") == {"heavy", "key", "of", "tasks"}

@@ -1,16 +1,31 @@
 """The steps of the how-to pages, run as they stand on real Spark, Delta and Airflow."""
 
 import os
+import shutil
+import socket
+import time
+from pathlib import Path
 
 import pytest
 
 from evenkeel.local_env import environment
 from tests.support.docs.steps import blocks, expected, file_of, missing, run
-from tests.support.wheel import ROOT
+from tests.support.wheel import ROOT, Venv, build_wheel
 
 HOW_TO = ROOT / "docs" / "how-to"
 #: Pages whose steps are run, each in an empty folder of its own.
-RUN = ("choose", "first-table", "channels", "install", "late-rows", "recover", "schedule", "write")
+RUN = (
+    "adopt",
+    "choose",
+    "cluster",
+    "first-table",
+    "first-table-s3",
+    "channels",
+    "late-rows",
+    "schedule",
+)
+RUN += ("stream", "write", "operate/alerts", "operate/approve", "operate/forget")
+RUN += ("operate/recover", "operate/upgrade")
 
 
 @pytest.mark.slow
@@ -20,7 +35,32 @@ RUN = ("choose", "first-table", "channels", "install", "late-rows", "recover", "
 def test_a_page_does_what_it_says(name, tmp_path):
     own = ("EVENKEEL_TABLES", "PYTHONPATH")
     mine = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("AIRFLOW")}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        mine["PORT"] = str(free.getsockname()[1])
     run(HOW_TO / f"{name}.md", tmp_path, {**mine, **environment(small=True)})
+
+
+@pytest.mark.slow
+@pytest.mark.airflow
+@pytest.mark.timeout(2400)
+def test_the_page_of_the_installation_brings_all_that_it_needs(tmp_path):
+    """In a folder that has the wheel alone, by an environment that knows nothing of this one."""
+    wheel = build_wheel(tmp_path / "made")
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    shutil.copy(wheel, folder)
+    bare = Venv(tmp_path / "base").create()
+    run(HOW_TO / "install.md", folder, bare.environment())
+
+
+def alive(process):
+    """Whether a process runs; not if it only waits for its new parent to bury it."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_page_that_says_something_wrong_fails(tmp_path):
@@ -35,10 +75,19 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
     page.write_text("```sh\nfalse\necho one\n```\n")
     with pytest.raises(AssertionError):
         run(page, tmp_path, env)
+    # What a page leaves in the background is gone, though it fails.
+    page.write_text("```sh\nsleep 600 > log 2>&1 & echo $! > pid\nfalse\n```\n")
+    with pytest.raises(AssertionError):
+        run(page, tmp_path, env)
+    left = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 30
+    while alive(left):
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 def test_the_pages_that_are_run_have_steps_and_tell_what_they_print():
-    for name in RUN:
+    for name in (*RUN, "install"):
         page = HOW_TO / f"{name}.md"
         assert sum(language == "sh" for language, _ in blocks(page)) > 2, name
         assert any(file_of(text) for _, text in blocks(page)), name

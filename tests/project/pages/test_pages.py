@@ -1,4 +1,4 @@
-"""Links of the docs lead somewhere, and the index of the benchmarks says what its sections say."""
+"""Links of the docs lead somewhere, and the index of the benchmarks says what its pages say."""
 
 import re
 from pathlib import Path
@@ -26,6 +26,12 @@ def test_every_link_leads_to_a_file_and_a_heading():
             if "://" in link or link.startswith("mailto:"):
                 continue
             seen += 1
+            if workflow := re.fullmatch(
+                r"\.\./\.\./actions/workflows/(\w+\.yml)(/badge\.svg)?", link
+            ):
+                if not (ROOT / ".github/workflows" / workflow[1]).exists():
+                    broken.append(f"{page.relative_to(ROOT)}: {link}")
+                continue
             path, _, anchor = link.partition("#")
             target = (page.parent / path).resolve() if path else page
             if not target.exists() or (anchor and anchor not in anchors(target)):
@@ -34,9 +40,19 @@ def test_every_link_leads_to_a_file_and_a_heading():
     assert broken == []
 
 
-def test_the_index_of_the_benchmarks_says_what_its_sections_say():
+def test_the_index_of_the_benchmarks_says_what_its_pages_say():
     page = (ROOT / "docs" / "BENCHMARKS.md").read_text()
-    index, sections = page.split("## In short\n")[1].split("## Migration and writes", 1)
+    index = page.split("## In short\n")[1].split("## The pages")[0]
+    topics = sorted((ROOT / "docs" / "benchmarks").glob("*.md"))
+    assert {f"benchmarks/{topic.name}" for topic in topics} == set(
+        re.findall(r"^\| \[.*?\]\((benchmarks/\w+\.md)\)", page, re.M)
+    )
+    parts = ["## Set-up", "## Result", "## Caveats", "## Repeat it"]
+    for topic in topics:
+        text = topic.read_text()
+        assert [h for h in re.findall(r"^## .*", text, re.M) if h in parts] == parts, topic.name
+        assert f"](../img/concepts/{topic.stem}.svg)" in text
+    sections = "".join(topic.read_text() for topic in topics)
     rows = re.findall(r"^\| (?!claim|---)(.*?) \| ([\d.]+) \|", index, re.M)
     assert len(rows) == 6
     results = [result for _, result in rows]

@@ -9,9 +9,12 @@ A fenced block of a page is one of these:
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -68,20 +71,30 @@ def missing(told: str, output: str) -> bool:
 def run(page: Path, folder: Path, variables: Mapping[str, str]) -> list[str]:
     """Do what a page says in an empty folder; return the output of each step of commands.
 
+    Programs that the page leaves in the background are ended with it.
+
     Raises
     ------
     AssertionError : a command fails, or does not print what the page says
     """
-    done = subprocess.run(
-        ["bash", "-c", script(page)],
-        cwd=folder,
-        env=dict(variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-6000:]
-    outputs = done.stdout.split(_MARK)[1:]
+    # Not a pipe: a program in the background would hold it open after the end.
+    with tempfile.TemporaryFile("w+") as output:
+        shell = subprocess.Popen(
+            ["bash", "-c", script(page)],
+            cwd=folder,
+            env=dict(variables),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            shell.wait()
+        finally:
+            _end_group(shell.pid)
+        output.seek(0)
+        said = output.read()
+    assert shell.returncode == 0, said[-6000:]
+    outputs = said.split(_MARK)[1:]
     wrong = [
         (line, output[-3000:])
         for lines, output in zip(expected(page), outputs, strict=True)
@@ -90,3 +103,10 @@ def run(page: Path, folder: Path, variables: Mapping[str, str]) -> list[str]:
     ]
     assert not wrong, wrong
     return outputs
+
+
+def _end_group(leader: int) -> None:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return

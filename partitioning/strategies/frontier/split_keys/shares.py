@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from partitioning.function.split import PARTS_OF_A_KEY
-from partitioning.strategies.water_filling import settle, surface
+from partitioning.strategies.water_filling import settled_loads, surface
 from partitioning.workload.metrics import Indices
 from partitioning.workload.profile import Floats
 
@@ -36,7 +36,7 @@ class Owners:
     pieces: Floats
 
 
-def owned(
+def fewest_owners(
     loads: Floats,
     before: Floats,
     limit: Floats,
@@ -88,10 +88,10 @@ def evenly(
     """Return the load of each key with owners on each of them.
 
     The owners come as even as they can beside what rests there, float64 (N,). `loads` is as in
-    `owned`, `fair` as in `poured`.
+    `fewest_owners`, `fair` as in `poured`.
     """
     few = np.array([*owners], dtype=np.intp)
-    return settle(loads[few], [o.channels for o in owners.values()], resting, fair)
+    return settled_loads(loads[few], [o.channels for o in owners.values()], resting, fair)
 
 
 def shared(

@@ -9,7 +9,12 @@ import numpy as np
 
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.problem import Problem
-from partitioning.strategies.frontier.split_keys.shares import Owners, emptied, evenly, owned
+from partitioning.strategies.frontier.split_keys.shares import (
+    Owners,
+    emptied,
+    evenly,
+    fewest_owners,
+)
 from partitioning.workload.metrics import Indices, placements
 from partitioning.workload.profile import Floats, sums_by
 
@@ -89,7 +94,7 @@ class Cut:
     def owners(self, depth: float, copies: int | None) -> dict[int, Owners]:
         """Return the same as `owned`."""
         known = self.before, self.limit, self.stays, self.resting
-        return owned(self.loads, *known, depth, copies)
+        return fewest_owners(self.loads, *known, depth, copies)
 
 
 def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:

@@ -34,7 +34,7 @@ WINDOWS = "windows"
 #: Commits to search for the plan that last changed a table. More of them cost one read each.
 RECENT = 200
 #: Commits up to which they are read one after the other, and the threads that read more than that.
-FEW, READERS = 8, 8
+FEW_COMMITS, READERS = 8, 8
 #: Commits that are read at once at most, where it is not known how far back to go.
 AHEAD = 64
 #: Delta's errors for a commit that lost against another writer. They share no base class.
@@ -187,7 +187,7 @@ def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
     DamagedError : the log no longer reaches back that far
     """
     wanted = range(version + 1, table_version(spark, path) + 1)
-    if len(wanted) <= FEW:
+    if len(wanted) <= FEW_COMMITS:
         found = [commit_at(spark, path, v) for v in wanted]
     else:
         # A remote store takes a while for each read, so several reads wait at once.

@@ -194,7 +194,7 @@ def put(
     return commit_constraints(spark, path, seen, added)
 
 
-def sealed(spark: SparkSession, path: str, function: PartitioningFunction) -> bool:
+def is_sealed(spark: SparkSession, path: str, function: PartitioningFunction) -> bool:
     """Return whether a table admits this function alone."""
     return _other(spark, path, function) is None
 
@@ -212,11 +212,11 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
             raise FenceError(
                 f"stands under {stands}, not under epoch {function.epoch} alone",
                 state.path,
-                under_way(spark, spec, state.path),
+                move_advice(spark, spec, state.path),
             )
 
 
-def under_way(spark: SparkSession, spec: TableSpec, path: str) -> str:
+def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
     """Return the advice for a state table whose constraint is not that of the registry's epoch.
 
     It names the migration that is under way, or says that the registry is older than the table.

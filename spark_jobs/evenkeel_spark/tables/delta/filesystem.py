@@ -20,7 +20,7 @@ _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_l
 _TORN = re.compile(r"\.{1,2}\d{20}\.(json|crc)\..*\.tmp(\.crc)?")
 #: Errors of file systems for missing rights: those of HDFS, of S3A and others, of local disks.
 _DENIED = re.compile(r"[^\n]*(?:AccessControlException|AccessDeniedException|Permission denied).*")
-_AGAIN = "Look at the store, then run this again"
+_LOOK_AND_REPEAT = "Look at the store, then run this again"
 
 
 def denied(error: BaseException) -> str | None:
@@ -158,4 +158,4 @@ def _store_error(cannot: str, path: str, error: Exception) -> StoreError:
     why = java_cause(error)
     if denied(error) is not None:
         return DeniedError(cannot, why, path)
-    return StoreError(f"cannot be {cannot} ({why})", path, _AGAIN)
+    return StoreError(f"cannot be {cannot} ({why})", path, _LOOK_AND_REPEAT)

@@ -1,4 +1,4 @@
-"""thriftier: what channels shed anew costs less, and no promise of the search is broken."""
+"""cheapest_shedding: channels shed what costs least, and no promise of the search is broken."""
 
 from itertools import product
 

@@ -38,6 +38,7 @@ from partitioning.streams.zipf_stream import (
 )
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import profile_of_keys
+from tests.support.reached import must_reach, reach
 from tests.support.worlds.problems import Instance, problems
 
 DATA = Path(__file__).resolve().parents[5] / "shared" / "data"
@@ -197,12 +198,14 @@ def test_gedik_default_stream(seed):
     assert max(migrations) <= 1.0
 
 
+@must_reach("a step")
 @given(problems(same_channels=True))
 def test_every_prefix_of_the_steps_is_no_worse_than_the_start(problem):
     # A swap is one step: half of it alone can be worse, and is no point of the curve.
     path = whole_path(problem_of(problem.profile, problem.previous, problem.channels))
     start = problem.imbalance(problem.previous)
     for step in range(len(path.moves)):
+        reach("a step")
         at = path.at(step)
         heavy = path_keys(problem, at)
         function = successor(

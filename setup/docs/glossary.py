@@ -1,0 +1,76 @@
+"""Link the first use of each term on a page to the glossary: a hook that mkdocs.yml names.
+
+It reads pages as they are written, before `site.py` turns links to their places. Code, headings and
+texts of links stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "GLOSSARY.md"
+_ROW = re.compile(r"^\| (?!term \||-)([^|]+?) \|", re.M)
+#: What is no prose: fenced and indented code, headings, HTML, code, links and addresses.
+_APART = re.compile(
+    r"^ *```.*?^ *```$|^(?: {4}|:::|#)[^\n]*$|<!--.*?-->|<[^>\n]+>|`[^`]*`"
+    r"|!?\[(?:[^\[\]]|\[[^\]]*\])*\](?:\([^)]*\))?|https?://\S+",
+    re.M | re.S,
+)
+
+
+def terms() -> list[str]:
+    """Return the terms of the glossary, a term of more words before those that it has in it."""
+    return sorted(_ROW.findall(GLOSSARY.read_text(encoding="utf-8")), key=len, reverse=True)
+
+
+def anchor(term: str) -> str:
+    """Return the anchor of a term on the page of the glossary."""
+    return term.replace(" ", "-")
+
+
+def pattern(term: str) -> str:
+    """Return what finds a term in a text: in one or several, at the start of a sentence or not."""
+    first, words = term[0], term[1:].replace(" ", r"\s+")
+    return rf"(?<![\w/.'-])[{first.upper()}{first}]{words}(?:e?s)?(?![\w/'-]|\.\w)"
+
+
+def linked(markdown: str, glossary: str) -> str:
+    """Return a page's text with a link at the first use of each term.
+
+    Parameters
+    ----------
+    glossary : path of the glossary, from the page
+    """
+    all_terms = terms()
+    names = {f"t{n}": term for n, term in enumerate(all_terms)}
+    finder = re.compile("|".join(f"(?P<{n}>{pattern(term)})" for n, term in names.items()))
+    known: set[str] = set()
+
+    def link(found: re.Match[str]) -> str:
+        term = names[str(found.lastgroup)]
+        if term in known:
+            return found[0]
+        known.add(term)
+        return f"[{found[0]}]({glossary}#{anchor(term)})"
+
+    done, end = [], 0
+    for apart in _APART.finditer(markdown):
+        done += [finder.sub(link, markdown[end : apart.start()]), apart[0]]
+        end = apart.end()
+    return "".join([*done, finder.sub(link, markdown[end:])])
+
+
+def anchored(markdown: str) -> str:
+    """Return the glossary with an anchor at each term."""
+    return _ROW.sub(lambda row: f'| <a id="{anchor(row[1])}"></a>{row[1]} |', markdown)
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Link the terms of a page; give those of the glossary their anchors."""
+    source = Path(page.file.abs_src_path)
+    if source == GLOSSARY:
+        return anchored(markdown)
+    return linked(markdown, Path(os.path.relpath(GLOSSARY, source.parent)).as_posix())

@@ -1,0 +1,136 @@
+"""Measures for the gate: what they see of lost, changed and moved rows, and when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from evenkeel.registry.files.migration_records import TableMigrated
+from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.migration.measuring.measures import commit_spans, measure_table
+from evenkeel_spark.migration.measuring.table_versions import TableVersions
+from evenkeel_spark.migration.migrate import migrate, table_record
+from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta.checksums import (
+    Content,
+    channel_contents,
+    total_content,
+)
+from tests.support.placed import (
+    KEYS,
+    Placed,
+    append,
+    copied,
+    meanwhile,
+    placed,
+    planned,
+)
+from tests.support.raw_json import read_json, write_json
+from tests.support.state_tables import assert_under
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def home(moved_home: Placed, tmp_path: Path) -> Placed:
+    return copied(moved_home, tmp_path / "home")
+
+
+@pytest.fixture
+def migration(home: Placed) -> Migration:
+    return home.migration("r1")
+
+
+def measured(
+    spark: SparkSession, migration: Migration, record: TableMigrated
+) -> tuple[dict[str, Any], dict[int, int]]:
+    """What the gate is given of the table as it is now."""
+    newest = state.table_version(spark, migration.path("visits"))
+    return measure_table(TableVersions(spark, migration, "visits", newest), record)
+
+
+def test_lost_rows_and_changed_values_are_seen(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    name = state.sql_name(home.path())
+    record = table_record(spark, migration, "visits")
+    good, rows = measured(spark, migration, record)
+    assert good["rows_before"] == good["rows_after"] == sum(rows.values()) == KEYS
+    assert good["checksum_before"] == good["checksum_after"]
+    assert good["misplaced"] == good["duplicates"] == 0
+    assert good["bytes_predicted"] == record.rows * record.bytes_per_row
+    # As if our UPDATEs had done it.
+    spark.sql(f"UPDATE {name} SET visits = visits + 1 WHERE key = 'k3'")
+    record = record.model_copy(update={"commits": [home.version(spark)]})
+    changed, _ = measured(spark, migration, record)
+    assert changed["rows_before"] == changed["rows_after"]
+    assert changed["checksum_before"] != changed["checksum_after"]
+    spark.sql(f"DELETE FROM {name} WHERE key = 'k4'")
+    record = record.model_copy(update={"commits": [home.version(spark)]})
+    lost, _ = measured(spark, migration, record)
+    assert lost["rows_before"] == lost["rows_after"] + 1 == KEYS
+
+
+@pytest.mark.parametrize(
+    ("commits", "found"),
+    [([], []), ([4], [(3, 4)]), ([4, 5, 6], [(3, 6)]), ([4, 6, 7], [(3, 4), (5, 7)])],
+)
+def test_commits_that_follow_one_another_are_one(
+    commits: list[int], found: list[tuple[int, int]]
+) -> None:
+    assert commit_spans(commits) == found
+
+
+@pytest.mark.slow
+def test_what_batches_were_to_write_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
+    migrate(spark, migration)
+    record = table_record(spark, migration, "visits")
+    assert len(record.commits) >= 3
+    found, _ = measured(spark, migration, record)
+    assert found["bytes_predicted"] == record.rows * record.bytes_per_row
+    assert found["checksum_before"] == found["checksum_after"]
+
+
+def test_the_checksum_is_the_sum_of_all_hashes(
+    spark: SparkSession, home: Placed, migration: Migration
+) -> None:
+    rows = spark.read.format("delta").load(home.path())
+    hashes = rows.selectExpr("xxhash64(slot, key, visits)").collect()
+    found = total_content(channel_contents(rows, migration.after).values())
+    assert (found.rows, found.checksum) == (KEYS, sum(r[0] for r in hashes))
+    elsewhere = rows.withColumn("channel", rows.channel + 1)
+    moved = total_content(channel_contents(elsewhere, migration.after).values())
+    assert (moved.checksum, moved.misplaced) == (found.checksum, KEYS)
+    assert total_content(channel_contents(rows.limit(0), migration.after).values()).checksum == 0
+
+
+def test_most_is_measured_before_writers_are_refused(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three versions before the table is closed: the moves' two, and the newest."""
+    append(spark, home, migration.after, {f"between{i}": i for i in range(9)})
+    append(spark, home, migration.before, {f"early{i}": i for i in range(50)})
+    newest, before, found = home.version(spark), [], []
+
+    def read(rows: DataFrame, *more: Any) -> dict[int, Content]:
+        found.append(rows)
+        return channel_contents(rows, *more)
+
+    monkeypatch.setattr("evenkeel_spark.migration.measuring.table_versions.channel_contents", read)
+    with meanwhile("closed", lambda: before.append(len(found)), monkeypatch):
+        record = verify(spark, migration)
+    assert before == [3]
+    # Then the commit that swept what came by the epoch before. The newest before was read already.
+    assert read_json(migration.run, "migration.json")["tables"]["visits"]["commits"][1:] == [
+        newest + 2
+    ]
+    assert len(found) == 5
+    assert record.tables["visits"] > newest + 2
+    assert_under(spark, home, migration.after)

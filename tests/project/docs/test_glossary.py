@@ -1,0 +1,93 @@
+"""Terms of the glossary: each is linked at its first use on a page of the site."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from setup.docs.glossary import GLOSSARY, anchor, anchored, linked, pattern, terms
+
+#: Elements whose text is no prose.
+APART = {"a", "code", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "script", "style", "button"}
+#: Pages that come from docstrings, in part: a hook sees no text there.
+BY_CODE = {"reference/python.html"}
+
+
+class Prose(HTMLParser):
+    """The article of a page as parts of text, each with the term that it links to."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.parts: list[tuple[str, str | None]] = []
+        self._open: list[str] = []
+        self._term: str | None = None
+        self.feed(html[html.index("<article") : html.index("</article>")])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in APART:
+            self._open.append(tag)
+        if tag == "a":
+            found = re.search(r"GLOSSARY\.html#(.+)", dict(attrs).get("href") or "")
+            self._term = found[1] if found else None
+        if tag in ("p", "li", "td", "th", "br"):
+            self.parts.append(("\n", None))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in APART and tag in self._open:
+            self._open.remove(tag)
+        if tag == "a":
+            self._term = None
+
+    def handle_data(self, data: str) -> None:
+        if self._term is not None:
+            self.parts.append((data, self._term))
+        elif not self._open:
+            self.parts.append((data, None))
+
+
+def first_uses(html: str) -> dict[str, bool]:
+    """Return each term that a page uses, and whether its first use is linked."""
+    every = terms()
+    finder = re.compile("|".join(f"({pattern(term)})" for term in every))
+    found: dict[str, bool] = {}
+    for text, term in Prose(html).parts:
+        if term is not None:
+            (named,) = [t for t in every if anchor(t) == term]
+            found.setdefault(named, True)
+            continue
+        for use in finder.finditer(text):
+            found.setdefault(every[int(use.lastindex or 0) - 1], False)
+    return found
+
+
+def test_the_first_use_of_each_term_is_linked_on_every_page(site: Path) -> None:
+    pages = {f.relative_to(site).as_posix(): f.read_text() for f in site.rglob("*.html")}
+    for name in ("404.html", "GLOSSARY.html", *BY_CODE):
+        del pages[name]
+    used = {name: first_uses(html) for name, html in pages.items()}
+    assert sum(map(len, used.values())) > 300
+    assert {
+        n: [t for t, ok in u.items() if not ok] for n, u in used.items() if not all(u.values())
+    } == {}
+    glossary = (site / "GLOSSARY.html").read_text()
+    assert [t for t in terms() if f'id="{anchor(t)}"' not in glossary] == []
+
+
+def test_what_is_no_prose_stays_as_it_is() -> None:
+    apart = (
+        "# A plan\n\n```sh\na plan\n```\n\n`plan` [a plan](x.md) ![plan](x.png) <plan> see\n"
+        "https://example.org/plan plan-b re-plan plan.py\n\n::: a.plan\n    plan: 3\n"
+    )
+    assert linked(apart, "G.md") == apart
+    text = "Two Plans, a split key, split\nkeys and one plan of a key.\n"
+    assert linked(text, "G.md") == (
+        "Two [Plans](G.md#plan), a [split key](G.md#split-key), split\nkeys and one plan of a "
+        "[key](G.md#key).\n"
+    )
+
+
+def test_each_term_of_the_glossary_has_an_anchor() -> None:
+    text = GLOSSARY.read_text()
+    assert len(terms()) == len(re.findall(r"^\|", text, re.M)) - 2 > 20
+    assert '| <a id="split-key"></a>split key | a key that several' in anchored(text)
