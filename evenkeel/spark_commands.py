@@ -62,7 +62,7 @@ def release(
         bool, typer.Option("--dry-run", help="say what would be done, and end there")
     ] = False,
 ) -> None:
-    """Take Evenkeel out of a table again: its fence and its properties go. Starts Spark."""
+    """Take Evenkeel out of a table again: its constraint and its properties go. Starts Spark."""
     open_table(table)
     flags = {
         "--drop-columns": drop_columns,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class RebalanceTaskGroup(TaskGroup):
     """The tasks of a rebalance, from learn to report, as one group of a DAG.
 
-    Give the DAG `max_active_runs=1`: of two runs at once, one is refused by the tables' fence. The
-    group takes the Params of `rebalance_TABLE` that the DAG has, such as `dry_run`, and the spec's
-    values for the others. The spec's schedule does not count: the DAG has its own.
+    Give the DAG `max_active_runs=1`: of two runs at once, one is refused by the tables' constraint.
+    The group takes the Params of `rebalance_TABLE` that the DAG has, such as `dry_run`, and the
+    spec's values for the others. The spec's schedule does not count: the DAG has its own.
 
     Parameters
     ----------

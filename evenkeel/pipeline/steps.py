@@ -251,7 +251,7 @@ def _write_plan(
                 f"Run roll_back of run {run.name} with digest {started} first, or start a new run "
                 "after it",
             )
-    # Write the prediction first: whoever sees a plan must see its cost.
+    # Write the prediction first: a person who sees a plan must see its cost.
     keep_prediction(registry, run, made, profile, limits)
     run.plan.write(made)
     return made.digest

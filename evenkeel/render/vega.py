@@ -186,7 +186,7 @@ def _own(svg: str, width: int, height: int, label: str) -> str:
     body = re.sub(r'<path aria-label="([^"]*)"([^>]*)/>', r"<path\2><title>\1</title></path>", body)
     body = _LAYOUT.sub(_rounded, body)
     body, links = _LINK.subn(r'<a href="\1" aria-label="\3">\2', body)
-    # What is within an image is not announced, so a chart with links is a group.
+    # Screen readers do not announce the inside of an image, so a chart with links is a group.
     role = "group" if links else "img"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '

@@ -110,7 +110,7 @@ class StateTable(Strict):
 
     @property
     def copied(self) -> bool:
-        """Whether every owner of a split key has a copy of its row: a build side."""
+        """Whether each channel of a split key has its whole row: a build side."""
         return any(merges()[c.merge].copied for c in self.columns.values())
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots
-from partitioning.strategies.published.reshape import Placed, as_placed
+from partitioning.strategies.published.reshape import Placed, first_placement
 from partitioning.workload.profile import Floats, Profile
 
 #: Part by which a channel must be emptier than the fullest one to get a key of it. Trino's value.
@@ -65,7 +65,7 @@ def trino(
     if not 0 <= least < np.inf:
         raise InputError(f"expected 0 or more, finite, got {least}", "least")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    placed = as_placed(profile, previous, capacities)
+    placed = first_placement(profile, previous, capacities)
     _scale(placed, capacities, skewness, least * placed.loads.sum() / np.count_nonzero(capacities))
     return successor(
         profile.key,

@@ -105,7 +105,7 @@ class Controller:
                 if late or ahead * now.catching <= 0:
                     spread[key] = replace(self, spread=spread).even_shares(key, now, limits)
                     decided[key] = spread[key].weights
-        # What came until now has been asked by all of them.
+        # All of them have decided by the events until now, so the sample starts again.
         return (replace(self, spread=spread, sample=Sample()) if decided else self), decided
 
     def _send_home(
@@ -171,7 +171,7 @@ class Controller:
             total = float(loads.sum()) or 1.0
             ahead, behind = (loads / speed)[[skewed, helper]] / total
             tau = early(watch.threshold.tau, float(ahead), float(behind), total, slow)
-            # What waits where a key catches up is on its way; not what comes beside it.
+            # If a key catches up, the waiting load is on its way. New load is not.
             on_its_way = any(m.catching and skewed in m.channels for m in self.spread.values())
             if gap < tau or (on_its_way and came[skewed] - came[helper] < tau):
                 continue
@@ -245,7 +245,7 @@ class Controller:
         levels = loads / speed
         mean = total / float(speed[np.isfinite(batch.waiting)].sum())
         if levels[skewed] <= limits.calm * mean or levels[helper] >= mean:
-            # What waits there is of the past.
+            # The load that waits there is of the past.
             return {}
         need = float((levels[skewed] - levels[helper]) / (1 / speed[[skewed, helper]]).sum())
         shared = {k for k, now in self.spread.items() if now.helpers}

@@ -13,7 +13,7 @@ from typing import Any
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "GLOSSARY.md"
 _ROW = re.compile(r"^\| (?!term \||-)([^|]+?) \|", re.M)
-#: What is no prose: fenced and indented code, headings, HTML, code, links and addresses.
+#: Parts that are no prose: fenced and indented code, headings, HTML, code, links and addresses.
 _APART = re.compile(
     r"^ *```.*?^ *```$|^(?: {4}|:::|#)[^\n]*$|<!--.*?-->|<[^>\n]+>|`[^`]*`"
     r"|!?\[(?:[^\[\]]|\[[^\]]*\])*\](?:\([^)]*\))?|https?://\S+",

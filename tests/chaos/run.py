@@ -14,7 +14,7 @@ from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from tests.chaos import home
 from tests.chaos.cases import FLOWS, TEAM, TEAM_FLOWS, Case, Flow, Points, Stage
-from tests.chaos.faults.outage import outage
+from tests.chaos.faults.outage import Outage, outage
 from tests.chaos.home import RIVAL, RUN, Content, World, copied, dag, persist, task
 from tests.chaos.leftovers import age, leftovers
 from tests.chaos.points import Fault, Stop, watched
@@ -56,6 +56,30 @@ def _rehearsed(spark: SparkSession, world: World, name: str, run: str) -> list[s
     return seen.seen
 
 
+def _act(
+    spark: SparkSession,
+    case: Case,
+    world: World,
+    rival: Rival | None,
+    store: Outage,
+    limits: _NoSpace,
+    added: Content,
+) -> None:
+    """Let the fault happen; `added` gets the rows that come with it."""
+    if case.kind == "stop":
+        raise Stop
+    if case.kind == "append":
+        added.update(home.append(spark.newSession(), world, planned=case.sign > 0))
+    elif rival is not None:
+        rival.begin(world)
+        if case.sign > 0:
+            rival.wait()
+    elif case.kind in ("error", "stall"):
+        store.begin(case.later, STALL if case.kind == "stall" else 0)
+    else:
+        limits.enter(case.later)
+
+
 def strike(
     spark: SparkSession, case: Case, world: World, rival: Rival | None = None
 ) -> tuple[Content, bool]:
@@ -67,23 +91,9 @@ def strike(
     rival : runs the other run, where that is the fault
     """
     added: Content = {}
-
-    def act() -> None:
-        if case.kind == "stop":
-            raise Stop
-        if case.kind == "append":
-            added.update(home.append(spark.newSession(), world, planned=case.sign > 0))
-        elif rival is not None:
-            rival.begin(world)
-            if case.sign > 0:
-                rival.wait()
-        elif case.kind in ("error", "stall"):
-            store.begin(case.later, STALL if case.kind == "stall" else 0)
-        else:
-            limits.enter(case.later)
-
-    limits, fault = _NoSpace(spark), Fault(case.at, act)
+    limits = _NoSpace(spark)
     with outage(spark, world) as store:
+        fault = Fault(case.at, lambda: _act(spark, case, world, rival, store, limits, added))
         try:
             with watched(fault):
                 task(spark, world, case.step)

@@ -49,10 +49,10 @@ from partitioning.workload.profile import Profile
 class KeptFiles(Folder):
     """Files that a run leaves, and that the epoch to which it led keeps."""
 
-    #: What the run was asked for.
+    #: Parameters of the run.
     params = FileOf("params.json", ParamsRecord)
     profile = FileOf("profile.npz", Profile)
-    #: What the profile was learned from.
+    #: Source of the profile.
     learned = FileOf("profile.json", ProfileRecord)
     decision = FileOf("decision.json", Decision)
     watch_decision = FileOf("watched.json", WatchDecision)

@@ -25,7 +25,7 @@ class FileModel(BaseModel):
     a later release may have written the file.
     """
 
-    #: What to do about a damaged file.
+    #: Advice for a damaged file.
     advice: ClassVar[str] = RESTORE
 
     model_config = ConfigDict(

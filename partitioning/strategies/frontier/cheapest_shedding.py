@@ -70,7 +70,7 @@ def packed(
     -------
     int32 (n,)
     """
-    # What is on a channel that is gone must leave it.
+    # A channel that is gone must be left by all items.
     own = loose[(load[loose] > 0) & (home[loose] >= 0) & (home[loose] < len(limit))]
     own = own[limit[home[own]] > 0]
     own = own[np.argsort(home[own], kind="stable")]

@@ -54,8 +54,8 @@ def descend(
     budget : `assignment.bytes` stays within this
     others : go on with the other channels where the fullest cannot shed; they only shed what fits
     """
-    # Half of what may stay is left on the donors: it is the room that imperfect fits need, and
-    # without it the last channels pay for the first ones' overshoot in bytes.
+    # Donors keep half of what may stay: imperfect fits need this room. Without it the last channels
+    # pay for the first ones' overshoot in bytes.
     shed_to = (aim + stop) / 2
     closed = np.where(assignment.fair > 0, 0.0, np.inf)
     stuck = np.zeros(len(assignment.fair), dtype=np.bool_)
@@ -161,7 +161,7 @@ class _Giver:
         It leaves the donor above its fair share and the receiver below its part.
         """
         excess, room = self._excess(), self._room(receiver)
-        # Where the aim is above fair, an item may shed more than it must: its worth is the excess.
+        # An item may shed more than it must if the aim is above fair: its worth is the excess.
         fit = min(excess + self.spare, room)
         cost = self.assignment.cost(self.own, self.donor, receiver)
         shed = np.minimum(self.load, excess)

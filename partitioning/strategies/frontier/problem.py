@@ -80,7 +80,7 @@ class Problem:
     @property
     def fair(self) -> Floats:
         """Fair share of the load of each channel, (N,)."""
-        # Where there is no load, a share in proportion keeps the arithmetic finite.
+        # Without load, a share in proportion keeps the arithmetic finite.
         total = float(self.load.sum()) + self.poured or 1.0
         return self.capacities / self.capacities.sum() * total
 

@@ -195,7 +195,7 @@ def _mitigated(
         if not options[option] >= 0:
             raise InputError(f"{options[option]} is below 0", option)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    placed = as_placed(profile, previous, capacities)
+    placed = first_placement(profile, previous, capacities)
     levels = np.divide(placed.loads, capacities, out=np.full(len(capacities), np.inf),
                        where=capacities > 0)  # fmt: skip
     mean = placed.loads.sum() / capacities.sum()
@@ -209,7 +209,7 @@ def _mitigated(
     )  # fmt: skip
 
 
-def as_placed(
+def first_placement(
     profile: Profile, previous: PartitioningFunction | None, capacities: Floats
 ) -> Placed:
     """Place everything as it is; load of channels that are closed or gone, on the emptiest."""

@@ -106,7 +106,7 @@ def elb(
             if 0 < task.loads[i] < limit:
                 at[i] = -1
                 limit -= task.loads[i]
-    # What is left on the overloaded stays above the mean, so the underloaded take all of it.
+    # Overloaded channels stay above the mean, so the underloaded take all that is shed.
     options = {"substreams": substreams, "width": width}
     return successor(profile.key, previous, channels, task.complete(at)[task.of], "elb", options)
 

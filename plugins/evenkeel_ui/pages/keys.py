@@ -38,7 +38,7 @@ KEYS = {
 }
 
 
-def heavy_keys(now: TableStatus, epochs: list[Past], most: int) -> list[HeavyKey]:
+def listed_keys(now: TableStatus, epochs: list[Past], most: int) -> list[HeavyKey]:
     """Return the profile's keys with the most load, at most `most`, and every split key."""
     if now.epoch is None:
         return []

@@ -35,7 +35,7 @@ from evenkeel_ui.access import (
 from evenkeel_ui.airflow_runs import runs, stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line
 from evenkeel_ui.pages.channel import drawn
-from evenkeel_ui.pages.keys import KEYS, heavy_keys, search
+from evenkeel_ui.pages.keys import KEYS, listed_keys, search
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 from partitioning.planning.plan import plan_for
@@ -147,7 +147,7 @@ def _epochs(part: Part, epochs: list[Past]) -> dict[str, Any]:
 
 def _keys(part: Part, known: list[Past], every: bool) -> dict[str, Any]:
     """Return what the page shows of heavy keys; `known`: the epochs that say since when."""
-    keys = sort(part.request, heavy_keys(part.now, known, MOST_LISTED), KEYS, "-load", "keys")
+    keys = sort(part.request, listed_keys(part.now, known, MOST_LISTED), KEYS, "-load", "keys")
     return {"keys": keys[: MOST_LISTED if every else KEYS_AT_FIRST], "keys_count": len(keys)}
 
 

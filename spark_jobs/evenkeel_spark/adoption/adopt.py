@@ -1,4 +1,4 @@
-"""Adopt: give a team's tables the columns slot and channel, a fence, and epoch 0.
+"""Adopt: give a team's tables the columns slot and channel, a constraint, and epoch 0.
 
 Epoch 0 is published first, so that writers can route their rows from the moment at which a table
 asks for it. Each table is then rewritten in one commit, which fails if anybody else commits
@@ -180,7 +180,7 @@ def _rewrite(
 def _commit(
     spark: SparkSession, table: Table, survey: Survey, function: PartitioningFunction
 ) -> None:
-    """Set columns, partitioning, properties and fence, and place all rows, in one commit."""
+    """Set columns, partitioning, properties and constraint, and place all rows, in one commit."""
     spec, part, epoch = table.spec, table.spec.state[survey.name], function.epoch
     layout = Layout(
         first={SLOT: "integer", CHANNEL: "integer"},

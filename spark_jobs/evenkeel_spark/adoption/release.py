@@ -1,7 +1,7 @@
 """Release: take Evenkeel out of tables. They are the team's as before.
 
-The fence and the properties go in one commit a table. The columns slot and channel stay, unless
-they are asked to go: that rewrites the table.
+The constraint and the properties go in one commit a table. The columns slot and channel stay,
+unless they are asked to go: that rewrites the table.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def release(
             )
     found = [n for n in spec.state if _may_release(spark, table, n, drop_columns, registry_lost)]
     for name in found:
-        what = "its fence, properties" + (", slot and channel" if drop_columns else "")
+        what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")
         if not drop_columns:
             say(

@@ -76,7 +76,7 @@ class Survey:
         keys = "" if self.keys is None else f", {self.keys:,} keys"
         yield f"{self.name}: {self.rows:,} rows{keys}, {self.size:,} bytes in {self.files:,} files"
         if self.fits:
-            yield f"{self.name}: one commit would set its fence and properties, and write no rows"
+            yield f"{self.name}: one commit would set constraint and properties, and write no rows"
         else:
             yield from self._rewrite_lines(table, cores)
         if self.added:
@@ -90,7 +90,7 @@ class Survey:
     def _rewrite_lines(self, table: StateTable, cores: int) -> Iterator[str]:
         seconds = self.size / (REWRITTEN * max(1, cores))
         yield (
-            f"{self.name}: one commit would write all {self.size:,} bytes anew, with the columns "
+            f"{self.name}: one commit would write all {self.size:,} bytes again, with the columns "
             f"{SLOT} and {CHANNEL}; version {self.version} stays readable"
         )
         yield (
@@ -98,8 +98,8 @@ class Survey:
             f"rewrites {REWRITTEN / 1e6:.0f} MB a second (`make bench ARGS=adopt` measures it)"
         )
         yield (
-            f"{self.name}: a stream that reads this table stops at that commit, and has to start "
-            "again with a new checkpoint; readers of its change data feed get each row as deleted "
+            f"{self.name}: a stream that reads this table stops at that commit. It has to start "
+            "again with a new checkpoint. Readers of its change data feed get each row as deleted "
             "and inserted"
         )
         if lost := [c for c in self.partitions if c not in (CHANNEL, *table.partitions)]:
@@ -160,7 +160,7 @@ def _before(spark: SparkSession, spec: TableSpec, name: str, partitions: Sequenc
     """Return what release is to bring back, and what adoption changes."""
     path = spec.state[name].path
     found, names = state.properties(spark, path), state.names_in_files(spark, path)
-    # A release leaves its columns; whoever has partitioned the table anew has its own reasons.
+    # A release leaves its columns. If the team has partitioned the table since, it has reasons.
     earlier = find_before(found) if CHANNEL in partitions else None
     changes = {state.VECTORS_PROPERTY: "true", **retention(spark, path, spec.keep, at_least=True)}
     return Before(

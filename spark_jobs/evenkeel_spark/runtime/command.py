@@ -80,8 +80,8 @@ def run_job(
         ours = _known(error, table)
         if table is not None:
             with suppress(EvenkeelError):
-                # What cannot be left is told by the log alone, and Airflow tries the job again. By
-                # hand, a wrong spec creates no registry.
+                # If the file cannot be written, only the log has the error, and Airflow tries the
+                # job again. By hand, a wrong spec creates no registry.
                 if options.attempt or (run and table.registry.numbers()):
                     job = Path(inspect.getfile(body)).stem
                     leave_error(table.registry, job, run, options.attempt, ours or error)

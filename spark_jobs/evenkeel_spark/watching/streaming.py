@@ -62,7 +62,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             raise
         steps.report(spec, run)
     except UnreachableError:
-        # The store may come back. What is done is unknown, so the stream ends and resumes here.
+        # The store may come back. Nobody knows what is done, so the stream ends and resumes here.
         raise
     except (EvenkeelError, *CONFLICTS) as error:
         say(f"not carried out: {' '.join(str(error).split())}")

@@ -60,6 +60,16 @@ class Explored(NamedTuple):
 
 def edges(variant: Variant, scenario: Scenario, state: State) -> Iterator[Edge]:
     """Every step that can be taken in a state."""
+    yield from _steps(variant, scenario, state)
+    if len(state.procs) < scenario.at_once:
+        yield from _starts(variant, scenario, state)
+    if state.hands:
+        for text, after in variant.hands(scenario, state):
+            yield Edge(HAND, text, False, after)
+
+
+def _steps(variant: Variant, scenario: Scenario, state: State) -> Iterator[Edge]:
+    """Every next step of a job that runs, and its end by a kill."""
     steps, procs = variant.steps, state.procs
     for i, proc in enumerate(procs):
         if i and proc == procs[i - 1]:
@@ -69,21 +79,22 @@ def edges(variant: Variant, scenario: Scenario, state: State) -> Iterator[Edge]:
         for text, after in steps[proc.job, proc.at](scenario, rest, proc):
             yield Edge(who, text, True, after)
         yield Edge(who, "is killed", True, rest)
-    if len(procs) < scenario.at_once:
-        for job in scenario.jobs:
-            if not may_start(scenario, procs, job):
-                continue
-            if job in ALONE:
-                for text, after in variant.start(scenario, state, job, -1):
-                    yield Edge(job, text, True, after)
-                continue
-            for run in range(scenario.runs):
-                if all(p.run != run or p.job in scenario.sleepers for p in procs):
-                    for text, after in variant.start(scenario, state, job, run):
-                        yield Edge(f"run {run + 1}, {job}", text, True, after)
-    if state.hands:
-        for text, after in variant.hands(scenario, state):
-            yield Edge(HAND, text, False, after)
+
+
+def _starts(variant: Variant, scenario: Scenario, state: State) -> Iterator[Edge]:
+    """Every start of a job."""
+    procs = state.procs
+    for job in scenario.jobs:
+        if not may_start(scenario, procs, job):
+            continue
+        if job in ALONE:
+            for text, after in variant.start(scenario, state, job, -1):
+                yield Edge(job, text, True, after)
+            continue
+        for run in range(scenario.runs):
+            if all(p.run != run or p.job in scenario.sleepers for p in procs):
+                for text, after in variant.start(scenario, state, job, run):
+                    yield Edge(f"run {run + 1}, {job}", text, True, after)
 
 
 def may_start(scenario: Scenario, procs: tuple[Proc, ...], job: str) -> bool:

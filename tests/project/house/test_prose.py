@@ -44,5 +44,31 @@ KEYS = 1
     page = "<p>What {{ one }} in here holds, for {{ two.x }}.</p><td>two {{ words }}</td>"
     (tmp_path / "evenkeel/templates/a.html.j2").write_text(page)
     found = [s.text for s in prose.of_docstrings(tmp_path)]
-    assert found == ["Of all keys.", "Say it; in short.", "An example:", "of each key"]
+    assert found == ["Say it; in short.", "An example:", "of each key"]
     assert [s.text for s in prose.of_pages(tmp_path)] == ["What x in here holds, for x."]
+
+
+def test_every_string_and_comment_of_the_product_is_read(tmp_path: Path) -> None:
+    code = '''#: Of all keys,
+#: two.
+KEYS = 1  # Where they are.
+# A comment
+
+# and one apart.
+TEXT = "A text that is assigned."
+SQL = "SELECT one, two FROM three"
+async def texts(x):
+    """Wait; a docstring."""
+    yield f"{x}: a text of {x:d} that is yielded"
+    return "A text " "that is returned." + str(["In a list. And more."])
+'''
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/one.py").write_text(code)
+    assert [s.text for s in prose.of_comments(tmp_path)] == [
+        *("Of all keys, two.", "Where they are.", "A comment", "and one apart.")
+    ]
+    assert {s.text for s in prose.of_messages(tmp_path)} == {
+        *("A text that is assigned.", "x: a text of x that is yielded"),
+        *("A text that is returned.", "In a list.", "And more."),
+    }
+    assert [s.text for s in prose.of_docstrings(tmp_path)] == ["Wait; a docstring."]

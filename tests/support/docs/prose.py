@@ -1,16 +1,18 @@
 """Check that texts for people are plain: `python -m tests.support.docs.prose`, in make lint.
 
-It reads docs, messages, pages, docstrings and comments on constants. A sentence is too long over 30
-words, and wrong if it opens with a word that turns it around ("Of 16 airlines one ..."). Known ones
-are listed in prose_allowed.txt. That list only shrinks: a line that nothing needs is an error, and
-`python -m tests.support.docs.prose --shrink` removes it.
+It reads docs, pages, and the strings, docstrings and comments of the product's code. A sentence is
+too long over 30 words, and wrong if it opens with a word that turns it around ("Of 16 airlines one
+..."). Known ones are listed in prose_allowed.txt. That list only shrinks: a line that nothing needs
+is an error, and `python -m tests.support.docs.prose --shrink` removes it.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +27,8 @@ CELL = 5
 MEAN = 20.0
 _OPENINGS = re.compile(r"(Of|What|That|Where|Whoever|Whatever|Such as) [a-z]")
 _OLD = re.compile(r"\b(anew|whoever|thereof|whereof|foretold|foretell|foretells|lest|shall)\b")
+_SQL = re.compile(r"\s*(MERGE INTO|WITH \w+ AS|SELECT|UPDATE|INSERT|ALTER|DELETE) ")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _PACKAGES = ("partitioning", "evenkeel", "spark_jobs", "dags", "plugins")
 
 
@@ -89,19 +93,64 @@ def of_docs(root: Path = ROOT) -> list[Sentence]:
     ]
 
 
-def of_messages(root: Path = ROOT) -> list[Sentence]:
-    """Every sentence that the product says: texts of errors, of progress and of options."""
-    found = []
+def _modules(root: Path) -> Iterator[tuple[str, str, ast.Module]]:
+    """Path, text and tree of each module of the product."""
     for package in _PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
-            name = str(file.relative_to(root))
-            tree = ast.parse(file.read_text())
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call):
-                    values = [*node.args, *(k.value for k in node.keywords)]
-                    for text in map(_literal, values):
-                        found += [Sentence(name, s) for s in sentences(text) if " " in s]
-    return found
+            text = file.read_text()
+            yield str(file.relative_to(root)), text, ast.parse(text)
+
+
+def of_messages(root: Path = ROOT) -> list[Sentence]:
+    """Every sentence that the product says: any string but a docstring or SQL, with a space."""
+    return [
+        Sentence(name, sentence)
+        for name, _, tree in _modules(root)
+        for text in strings(tree)
+        if not _SQL.match(text)
+        for sentence in sentences(text)
+        if " " in sentence
+    ]
+
+
+def strings(tree: ast.Module) -> Iterator[str]:
+    """Texts of a module but for docstrings; each field of an f-string is one word."""
+    apart = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            apart |= {id(part) for part in ast.walk(node) if part is not node}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in apart:
+            yield _literal(node)
+
+
+def of_comments(root: Path = ROOT) -> list[Sentence]:
+    """Every sentence of a comment. Lines of comments below one another are one text."""
+    return [
+        Sentence(name, sentence)
+        for name, text, _ in _modules(root)
+        for comment in comments(text)
+        for sentence in sentences(comment)
+    ]
+
+
+def comments(code: str) -> Iterator[str]:
+    """Comments of a module, without their marks."""
+    block, row = list[str](), 0
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            alone = token.line.strip().startswith("#")
+            if block and not (alone and token.start[0] == row + 1):
+                yield " ".join(block)
+                block = []
+            block.append(re.sub("^#:? ?", "", token.string))
+            row = token.start[0] if alone else -1
+    if block:
+        yield " ".join(block)
 
 
 def of_pages(root: Path = ROOT) -> list[Sentence]:
@@ -119,23 +168,15 @@ def of_pages(root: Path = ROOT) -> list[Sentence]:
 
 
 def of_docstrings(root: Path = ROOT) -> list[Sentence]:
-    """Every sentence of a docstring, or of a comment on a constant (`#:`)."""
-    found = []
-    for package in _PACKAGES:
-        for file in sorted((root / package).rglob("*.py")):
-            text = file.read_text()
-            comments = re.findall(r"(?:^#: .*\n)+", text, flags=re.M)
-            texts = [re.sub(r"^#: ", "", comment, flags=re.M) for comment in comments]
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                    texts.append(ast.get_docstring(node) or "")
-            name = str(file.relative_to(root))
-            found += [
-                Sentence(name, sentence)
-                for paragraph in (p for t in texts for p in docstring_paragraphs(t))
-                for sentence in sentences(paragraph)
-            ]
-    return found
+    """Every sentence of a docstring."""
+    return [
+        Sentence(name, sentence)
+        for name, _, tree in _modules(root)
+        for node in ast.walk(tree)
+        if isinstance(node, _DOCUMENTED)
+        for paragraph in docstring_paragraphs(ast.get_docstring(node) or "")
+        for sentence in sentences(paragraph)
+    ]
 
 
 def docstring_paragraphs(docstring: str) -> Iterator[str]:
@@ -186,7 +227,7 @@ def problems(found: Iterable[Sentence], allowed: set[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Print what is wrong; return the exit code."""
     docs = of_docs()
-    every = [*docs, *of_messages(), *of_pages(), *of_docstrings()]
+    every = [*docs, *of_messages(), *of_pages(), *of_docstrings(), *of_comments()]
     listed = {line for line in ALLOWED.read_text().splitlines() if line}
     if arguments == ["--shrink"]:
         listed &= wrong_sentences(every).keys()

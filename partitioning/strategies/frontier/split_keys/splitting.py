@@ -97,7 +97,7 @@ def shared_plan(
     if found is not None:
         return found
     tried = list[Candidate]()
-    # Where a key may not have as many channels as hold it, others need no more than they did.
+    # If a key may not have as many channels as hold it, others need no more than they did.
     again = [(1.0, FEWEST)] if copies else []
     # Keys that are light beside the best channel may be coarse beside the least.
     fair = problem.fair[problem.fair > 0]
@@ -138,7 +138,7 @@ def _few(
     """
     if not keys.hot:
         return None
-    # What a plan may cost: as over all channels, where what must move anyway does so, too.
+    # The cost of a plan is as over all channels, with the moves that must be made anyway.
     count, hot = int(np.count_nonzero(problem.fair)), slice(keys.hot)
     new = max(count - 1 + keys.hot - int(np.count_nonzero(keys.before[hot])), 0)
     found, least = None, forced + (count - 1) * price + new * float(keys.copies[hot].mean())

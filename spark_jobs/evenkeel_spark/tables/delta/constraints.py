@@ -1,4 +1,4 @@
-"""The table's own fence: the function as a CHECK constraint, enforced by Delta on every writer."""
+"""The table's constraint: the function as a CHECK, enforced by Delta on every writer."""
 
 from __future__ import annotations
 

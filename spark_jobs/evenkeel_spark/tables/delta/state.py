@@ -1,6 +1,6 @@
 """The state table on Delta: its versions, properties and files, and its owner.
 
-See also `filesystem` (its folder), `constraints` (its fence), `commits` (its history) and
+See also `filesystem` (its folder), `constraints` (its constraint), `commits` (its history) and
 `preflight` (its fit to a spec).
 """
 
