@@ -38,5 +38,5 @@ def attach(notifiers: Sequence[BaseNotifier], tasks: Iterable[Any]) -> None:
         if isinstance(task, Approve):
             task.notifiers = [*task.notifiers, *notifiers]
         else:
-            told = list(map(TellOfGate, notifiers))
-            task.on_failure_callback = [*(task.on_failure_callback or ()), *told]
+            own = list(map(TellOfGate, notifiers))
+            task.on_failure_callback = [*(task.on_failure_callback or ()), *own]

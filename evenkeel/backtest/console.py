@@ -91,8 +91,8 @@ def over_hashes(scores: Iterable[Score]) -> list[str]:
                     ("moved", [_mean(later(group), "moved") for group in hashes.values()]),
                 )
             ]
-            told = f"mean and standard error over {len(hashes)} hashes: {', '.join(found)}"
-            sentences.append(f"{strategy}, N = {channels}, {told}")
+            spread = f"mean and standard error over {len(hashes)} hashes: {', '.join(found)}"
+            sentences.append(f"{strategy}, N = {channels}, {spread}")
     return sentences
 
 

@@ -94,8 +94,8 @@ def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
     for name in sorted(groups, key=lambda name: name == best):
         values = [s.imbalance for s in groups[name]]
         color, thick = (AFTER, 2.5) if name == best else (MUTED, 1.0)
-        told = f"{name}: mean {imbalance_text(float(np.mean(values)))}"
-        layers.append(line_mark(data(values), color, x, y, told, thick=thick))
+        text = f"{name}: mean {imbalance_text(float(np.mean(values)))}"
+        layers.append(line_mark(data(values), color, x, y, text, thick=thick))
     ends = {"floor": floors[-1]} | {name: group[-1].imbalance for name, group in groups.items()}
     places = apart([_place(value, low, high) for value in ends.values()], _PLOT)
     for name, place in zip(ends, places, strict=True):
@@ -131,14 +131,14 @@ def costs_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:
     across = (width - LEFT - _RIGHT) / most
     places = _places([(m * across, _place(v, low, high)) for m, v in points.values()])
     for (name, (moved, value)), place in zip(points.items(), places, strict=True):
-        told = f"{name}: {imbalance_text(value)} for {percent_text(moved / 100)}"
+        text = f"{name}: {imbalance_text(value)} for {percent_text(moved / 100)}"
         layers.append(
             {
                 "data": {"values": [{"moved": moved, "imbalance": value}]},
                 "mark": {
                     "type": "point", "filled": True, "size": 70, "color": AFTER, "opacity": 1
                 },
-                "encoding": {"x": x, "y": y, "description": {"value": told}},
+                "encoding": {"x": x, "y": y, "description": {"value": text}},
             }
         )  # fmt: skip
         layers.append(text_mark(name, moved * across, place, MUTED, "left", 8))

@@ -82,12 +82,12 @@ def java() -> Finding:
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     fix = f"Install Java {LEAST_JAVA} or newer, or set JAVA_HOME to one"
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", Status.wrong, f"{program} cannot be run ({error})", fix)
-    version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', told.stderr)
+    version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', answer.stderr)
     if version is None or int(version[1]) < LEAST_JAVA:
-        said = version[0] if version else told.stderr.strip()[:80]
+        said = version[0] if version else answer.stderr.strip()[:80]
         return Finding("Java", Status.wrong, f"{program}: {said}", fix)
     return Finding("Java", Status.ok, f"{version[1]} ({program})")
 

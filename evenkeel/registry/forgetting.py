@@ -141,10 +141,10 @@ def _forget_errors(registry: Registry, texts: Collection[str]) -> int:
     jobs = [name.removesuffix(".json") for name in registry.store.names("errors")]
     errors = [registry.files.error(job) for job in jobs]
     errors += [registry.run(name).error for name in registry.store.names("runs")]
-    told = [e for e in errors if (left := e.find()) and any(t in left.message for t in texts)]
-    for error in told:
+    naming = [e for e in errors if (left := e.find()) and any(t in left.message for t in texts)]
+    for error in naming:
         error.remove()
-    return len(told)
+    return len(naming)
 
 
 def _moving(run: RunFiles) -> FenceError:

@@ -188,11 +188,11 @@ def _of_split_keys(
         partial_rows = max(float(profile.heavy_rows[k]) / had - float(copy_rows[k]), 0.0)
         size = f"it has {profile.heavy_load[k] / mean:.3f} of a mean channel's load"
         if had == 1:
-            told = f"{size}: {has} channels share it"
+            why = f"{size}: {has} channels share it"
         elif has == 1:
-            told = f"{size}: one channel holds it again"
+            why = f"{size}: one channel holds it again"
         else:
-            told = f"{size}: {has} channels share it, {had} did"
+            why = f"{size}: {has} channels share it, {had} did"
         moves += [
             Move(
                 "share",
@@ -203,7 +203,7 @@ def _of_split_keys(
                 way.share * float(profile.heavy_load[k]),
                 way.size(partial_bytes, float(copy_bytes[k])),
                 way.size(partial_rows, float(copy_rows[k])),
-                told if reason is None else reason,
+                why if reason is None else reason,
                 way.share,
             )
             for way in ways

@@ -122,8 +122,8 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
         if options.schedules:
             _start(server, view)
         _wait(server, [t.spec.table for t in tables.values()], passwords, view)
-        told = folder / UP
-        _tell(told, server.url, passwords, folder)
+        up_file = folder / UP
+        _tell(up_file, server.url, passwords, folder)
         try:
             if not options.no_look:
                 missing = without_a_look(list(tables.values()))
@@ -132,7 +132,7 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
                 server.check()
                 time.sleep(1)
         finally:
-            told.unlink(missing_ok=True)
+            up_file.unlink(missing_ok=True)
 
 
 def _users(asked: str) -> dict[str, str]:
@@ -165,7 +165,7 @@ def _ended(server: Server, view: View) -> Iterator[None]:
 
 def _wait(server: Server, tables: list[str], passwords: Mapping[str, str], view: View) -> None:
     """Wait until Airflow is healthy and has parsed the DAGs of `tables`, and show the progress."""
-    until, told = time.monotonic() + HEALTHY, ""
+    until, shown = time.monotonic() + HEALTHY, ""
     api: Api | None = None
     while True:
         server.check()
@@ -188,8 +188,8 @@ def _wait(server: Server, tables: list[str], passwords: Mapping[str, str], view:
                 str(server.logs),
                 "Read the logs there, then start it again",
             )
-        if (now := ", ".join(waiting)) != told:
-            told = now
+        if (now := ", ".join(waiting)) != shown:
+            shown = now
             view.note(f"waiting for {now}")
         time.sleep(0.5)
 

@@ -115,9 +115,9 @@ def exact(
         if not any(name in text for name in _OVERFLOWS):
             raise
         found = re.search(rf"{RAISED}: ([^\n]*)", text)
-        told = found[1] if found else text.strip().splitlines()[0]
+        reason = found[1] if found else text.strip().splitlines()[0]
         raise InputError(
-            f"a state column cannot hold a merged value ({told})",
+            f"a state column cannot hold a merged value ({reason})",
             where,
             fix,
         ) from error

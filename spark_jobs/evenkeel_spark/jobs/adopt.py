@@ -38,13 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return the exit code."""
     arguments = parser(__doc__ or "")
     # Airflow passes an empty value where a Param is off, so these take one.
-    for name, told in (
+    for name, meaning in (
         ("--dry-run", "say what was found and would be done; change nothing"),
         ("--release", "take Evenkeel out again"),
         ("--drop-columns", "with --release: rewrite the tables without slot and channel"),
         ("--registry-lost", "with --release: no registry has the epoch that the tables are under"),
     ):
-        arguments.add_argument(name, nargs="?", const="yes", help=told)
+        arguments.add_argument(name, nargs="?", const="yes", help=meaning)
     return run_job(arguments, _body, argv)
 
 
