@@ -40,7 +40,7 @@ QUICK = {
     "rivetti": ["2"],
     "rivetti_many": ["10"],
     "guo_zhou": ["1"],
-    "guo_zhou_queues": ["12"],
+    "guo_zhou_queues": ["12", "2"],
     "gauss_zipf": ["20"],
     "flexd": ["50000", "10"],
     "flexd_time": ["5"],

@@ -11,6 +11,10 @@ There are 10 channels. State is as large as load; PKG's is assumed to move with 
 is that of the next, unseen window. Beside it stands that of the window learned: in all windows, and
 in those in which no substream alone is over a channel's fair share ("fits").
 
+Figures are means over streams of so many seeds, and "se" is the standard error of the column before
+it. Every strategy meets the same streams, so what one has over ELB has the error of the paired
+difference.
+
 State moved has the paper's order. So has variance except for UHLB, on either window: the better of
 two random hashes leaves the heavy substreams where chance puts them. The paper says neither how
 often UHLB draws nor on which window it is measured.
@@ -28,6 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.gedik_2014.gedik_words import error, ratio
 from partitioning.function.function import numbered_channels
 from partitioning.strategies import STRATEGIES
 from partitioning.streams.zipf_stream import KEY, PRESETS, keys_of_window
@@ -124,23 +129,37 @@ def over_time(runs: Sequence[Sequence[Course]]) -> None:
             print(f"{name:12}" + "".join(f"{v:>10{kind}}" for v in spans))
 
 
-def main(seeds: int = 5) -> None:
+def over_elb(rows: Mapping[str, Floats]) -> None:
+    """Print what each strategy has over ELB, from its rows of each run, float64 (runs, 6)."""
+    print("\nover elb, paired by run: variance of the next window, state moved a window")
+    for name in NAMES:
+        if name != "elb":
+            pairs = (ratio(rows[name][:, at], rows["elb"][:, at]) for at in (0, 4))
+            cells = (f"{f'{value:+.0%} ± {se:.0%}':>16}" for value, se in pairs)
+            print(f"{name:12}{''.join(cells)}")
+
+
+def main(seeds: int = 16) -> None:
     print(
         f"{STREAM.keys} substreams, {CHANNELS} channels, {STREAM.windows} windows, "
         f"mean of {seeds} runs"
     )
-    print(f"{'variance of':12}{'next':>10}{'(std)':>10}{'learned':>10}{'fits':>10}"
-          f"{'moved a window':>16}{'when it moves':>15}   paper")  # fmt: skip
+    print(f"{'variance of':12}{'next':>10}{'se':>9}{'(std)':>10}{'learned':>10}{'fits':>10}"
+          f"{'moved a window':>16}{'se':>6}{'when it moves':>15}   paper")  # fmt: skip
     streams = [histograms(seed) for seed in range(seeds)]
     runs = [[measure(name, stream) for stream in streams] for name in NAMES]
-    for name, courses in zip(NAMES, runs, strict=True):
-        following, deviation, learned, fits, moved, acted = np.mean(
-            [course.row() for course in courses], axis=0
-        )
+    rows = {
+        name: np.array([course.row() for course in courses])
+        for name, courses in zip(NAMES, runs, strict=True)
+    }
+    for name, each in rows.items():
+        following, deviation, learned, fits, moved, acted = each.mean(axis=0)
         paper = ", ".join(PUBLISHED.get(name, ("-",)))
         spread = f"({deviation:.1e})"
-        print(f"{name:12}{following:>10.1e}{spread:>10}{learned:>10.1e}{fits:>10.1e}"
-              f"{moved:>16.1%}{acted:>15.1%}   {paper}")  # fmt: skip
+        print(f"{name:12}{following:>10.1e}{error(each[:, 0]):>9.0e}{spread:>10}{learned:>10.1e}"
+              f"{fits:>10.1e}{moved:>16.1%}{error(each[:, 4]):>6.1%}{acted:>15.1%}"
+              f"   {paper}", flush=True)  # fmt: skip
+    over_elb(rows)
     over_time(runs)
 
 

@@ -10,7 +10,7 @@ that minute's tuples. A plan is made from the minute before. All tuples wait whi
 pauses, and the pause is in proportion to the state that moves. Queues are kept from minute to
 minute. A tuple's latency is what waits before it, over the rate of service, and the service itself.
 
-    python -m benchmarks.papers.guo_zhou_queues [windows]
+    python -m benchmarks.papers.guo_zhou_queues [windows] [streams]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.papers.gedik_2014.gedik_words import error
 from benchmarks.papers.guo_zhou import OPTIONS, histograms
 from partitioning.function.function import numbered_channels
 from partitioning.strategies import STRATEGIES
@@ -30,8 +31,8 @@ from partitioning.workload.profile import Floats, Profile
 
 #: Tuples a second that an instance takes, and that come at first and at last; seconds of a window.
 SERVICE, FIRST, LAST, WINDOW = 1_000.0, 1_000.0, 16_000.0, 60.0
-#: Moments of a window at which waits are taken.
-STEPS = 240
+#: Moments of a window at which waits are taken, and streams measured.
+STEPS, STREAMS = 240, 16
 #: (spare capacity over the mean load, seconds of pause if all state moves).
 SETTINGS = ((1.0, 0.0), (1.5, 0.0), (2.0, 0.0), (2.0, 1.0), (2.0, 5.0))
 #: Table 2, in milliseconds: mean, median, 95th percentile, most.
@@ -91,29 +92,44 @@ def percentile(values: Floats, weights: Floats, part: float) -> float:
     return float(values[order][min(at, len(values) - 1)])
 
 
-def row(name: str, profiles: Sequence[Profile], spare: float, pause: float) -> str:
-    """Format latencies, and the speedup at 15 times the first rate."""
-    course = minutes(name, profiles, spare)
+def measured(course: Sequence[Minute], pause: float) -> Floats:
+    """Measure one stream, float64 (5,): mean, median, 95th percentile and most, in milliseconds.
+
+    The last is the share of the ideal speedup beyond 14,000 tuples a second.
+    """
     values, weights = latencies(course, pause)
     mean = float(np.average(values, weights=weights))
-    cells = [mean, *(percentile(values, weights, part) for part in (0.5, 0.95)), values.max()]
+    parts = [percentile(values, weights, part) for part in (0.5, 0.95)]
     late = [minute for minute in course if minute.rates.sum() >= 14_000]
     speedup = np.mean([np.minimum(m.rates, SERVICE).sum() / m.rates.sum() for m in late])
+    return np.array([mean, *parts, values.max(), speedup])
+
+
+def row(name: str, each: Floats) -> str:
+    """Format the means over some streams, float64 (streams, 5), and the error of the first."""
+    *cells, speedup = each.mean(axis=0)
     theirs = "".join(f"{x:>9g}" for x in PUBLISHED[name])
-    return f"{name:8}" + "".join(f"{x:>13,.1f}" for x in cells) + f"{speedup:>9.0%}{theirs}"
+    spread = f"{error(each[:, 0]):>11,.1f}"
+    rest = "".join(f"{x:>13,.1f}" for x in cells[1:])
+    return f"{name:8}{cells[0]:>13,.1f}{spread}{rest}{speedup:>9.0%}{theirs}"
 
 
-def main(windows: int = 120) -> None:
-    profiles = histograms(0)[: windows + 1]
+def main(windows: int = 120, streams: int = STREAMS) -> None:
+    profiles = [histograms(seed)[: windows + 1] for seed in range(streams)]
     print("latency in ms: mean, median, 95th percentile, most; share of the ideal speedup beyond")
-    print("14,000 tuples a second; and the paper's latencies (Table 2, Figs. 5, 6)")
+    print("14,000 tuples a second; and the paper's latencies (Table 2, Figs. 5, 6). Means of")
+    print(f"{streams} streams; se: standard error of the mean before it")
+    courses: dict[tuple[str, float], list[list[Minute]]] = {}
     for spare, pause in SETTINGS:
         print(f"\ncapacity {spare:g} times the load, pause {pause:g} s if all state moves")
-        heads = "".join(f"{x:>13}" for x in ("mean", "median", "95%", "most"))
+        heads = "".join(f"{x:>13}" for x in ("median", "95%", "most"))
         theirs = "".join(f"{x:>9}" for x in ("paper", "median", "95%", "most"))
-        print(f"{'':8}{heads}{'speedup':>9}{theirs}")
+        print(f"{'':8}{'mean':>13}{'se':>11}{heads}{'speedup':>9}{theirs}")
         for name in PUBLISHED:
-            print(row(name, profiles, spare, pause), flush=True)
+            if (name, spare) not in courses:
+                courses[name, spare] = [minutes(name, each, spare) for each in profiles]
+            each = np.array([measured(course, pause) for course in courses[name, spare]])
+            print(row(name, each), flush=True)
 
 
 if __name__ == "__main__":

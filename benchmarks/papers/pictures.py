@@ -57,7 +57,7 @@ def _guo_zhou(lines: Sequence[str]) -> str:
     """Draw variance against state moved a window."""
     points: dict[str, Point] = {}
     for line in itertools.takewhile(str.strip, lines[2:]):
-        name, variance, _, _, _, moved, _, *rest = line.split()
+        name, variance, _, _, _, _, moved, _, _, *rest = line.split()
         theirs = " ".join(rest)
         if float(moved.rstrip("%")) > 0:
             points[name] = (float(moved.rstrip("%")), float(variance))

@@ -17,7 +17,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.workload.metrics import key_sums
-from partitioning.workload.new_keys import new_shares, room_for
+from partitioning.workload.new_keys import MOST_NEW, new_shares, room_for
 from partitioning.workload.profile import Floats, Profile, Sketch, merge, sums_by
 
 #: A weight of a window against the one after it; auto: found by backtest; None: all weigh the same.
@@ -39,9 +39,8 @@ PRIOR = 1.0
 REACH = 60
 #: Weight of the error of a forecast against that of the one after it.
 ERROR_DECAY = 0.8
-#: Part of the load above which new keys, or a single key, make a forecast uncertain. A last window
-#: with more of listed keys that are new is left out.
-MOST_NEW, MOST_OF_A_KEY = 0.5, 0.9
+#: Part of the load above which a single key makes a forecast uncertain.
+MOST_OF_A_KEY = 0.9
 #: Times the mean load of earlier windows above which the last window makes a forecast uncertain.
 JUMP = 10.0
 
@@ -140,9 +139,9 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     Each slot's tail, and each heavy key, gets a mean of its shares of the windows. The weights fall
     by a decay (exponential smoothing).
 
-    A last window with mostly listed keys that are new is left out: nobody knows whether these come
-    again. Once another window has come, it counts like any other. Lighter keys do no harm: a hash
-    spreads them evenly.
+    A last window whose listed keys are all new is left out: nobody knows whether they come again.
+    Once another window has come, it counts like any other. Lighter keys do no harm: a hash spreads
+    them evenly.
 
     Parameters
     ----------
@@ -169,10 +168,10 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     past = tuple([s for s in sketches if s.load.any()][-REACH:])
     if not past:
         return Forecast(whole, UNKNOWN, UNKNOWN, 1.0, 0.0, "no window has load", ())
-    listed, came = new_shares(past, whole.heavy)
+    came, all_new = new_shares(past, whole.heavy)
     new = room_for(came)
     uncertain = _doubt(past, whole, came)
-    if listed and listed[-1] > MOST_NEW:
+    if all_new and all_new[-1]:
         whole = _without_last(sketches, past[-1], whole)
         past, new = past[:-1], room_for(came[:-1])
     tried = sorted({*DECAYS, *([] if decay is None or isinstance(decay, str) else [decay])})

@@ -16,6 +16,11 @@ LEAST_EMPTY = 0.02
 FEW_ROWS = 4
 #: Share of the load for which room is left at most, so that a forecast never forgets all it knows.
 MOST_ROOM = 0.95
+#: Part of the load above which new keys make a forecast uncertain.
+MOST_NEW = 0.5
+#: Part of the load of listed keys from which on all of them count as new. A smaller value also
+#: leaves out windows of streams whose keys change quickly.
+ALL_NEW = 0.95
 #: Weight of the share of new keys in a window against that in the window after it.
 NEW_DECAY = 0.5
 
@@ -36,8 +41,11 @@ def room_for(shares: Sequence[float]) -> float:
     return min(float(new), MOST_ROOM)
 
 
-def new_shares(past: Sequence[Sketch], heavy: Hashes) -> tuple[list[float], list[float]]:
-    """Return the share of each window but the first that comes from keys not there before.
+def new_shares(past: Sequence[Sketch], heavy: Hashes) -> tuple[list[float], list[bool]]:
+    """Return what share of each window but the first comes from keys not there before.
+
+    Also returns whether listed keys have most of its load, and all of them are new. Keys of few
+    rows do not count there.
 
     A key that is listed for the first time is new by what it has over the largest load of an
     unlisted key in the window before. Slots that never had load tell of lighter keys: these slots
@@ -48,13 +56,10 @@ def new_shares(past: Sequence[Sketch], heavy: Hashes) -> tuple[list[float], list
     past : one a window with load, oldest first
     heavy : int64 (K,): sorted hashes of all keys that they list
 
-    Returns
-    -------
-    shares of listed keys with more than `FEW_ROWS`, and of all keys, each one a window
     """
     slots = len(past[0].load)
     known, filled = np.zeros(len(heavy), dtype=np.bool_), np.zeros(slots, dtype=np.bool_)
-    listed, every, before = [], [], 0.0
+    shares, all_new, before = [], [], 0.0
     for sketch in past:
         total = float(sketch.load.sum())
         at = np.searchsorted(heavy, sketch.heavy)
@@ -62,12 +67,14 @@ def new_shares(past: Sequence[Sketch], heavy: Hashes) -> tuple[list[float], list
         if filled.any():
             came = np.maximum(sketch.heavy_load / total - before, 0.0) * ~known[at]
             many = sketch.heavy_load > FEW_ROWS * total / max(sketch.rows, 1)
-            listed.append(float(came[many].sum()))
+            listed = float(sketch.heavy_load[many].sum())
+            fresh = float(sketch.heavy_load[many & ~known[at]].sum())
+            all_new.append(listed > MOST_NEW * total and fresh >= ALL_NEW * listed)
             new, empty = float(came.sum()), slots - np.count_nonzero(filled)
             if empty >= LEAST_EMPTY * slots:
                 new += float(tail[~filled].sum()) / total * slots / empty
-            every.append(new)
+            shares.append(new)
         known[at] = True
         filled |= sketch.load > 0
         before = sketch.error / total
-    return listed, every
+    return shares, all_new

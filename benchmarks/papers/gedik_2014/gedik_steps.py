@@ -11,6 +11,7 @@ what any of them can reach. A rank taken mod N shows what uniform's published m 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,26 +22,38 @@ from partitioning.function.function import PartitioningFunction, numbered_channe
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.gedik_resources import delta
 from partitioning.streams.zipf_stream import zipf
+from partitioning.workload.profile import Floats
 
 KEYS, SIGMA = 10**6, 0.1
 SPANS, SHOWN = ((2, 5), (6, 10), (11, 20), (21, 32)), (10, 20, 24, 28, 32)
 
 
 def over_steps(runs: int, most: int) -> None:
-    """Print the mean m of spans of N, and b at some N; LCL."""
+    """Print the mean m of spans of N, and b at some N, with standard errors; LCL."""
     spans = [(low, min(high, most)) for low, high in SPANS if low <= most]
     shown = [n for n in SHOWN if n <= most]
-    print(f"m, mean over N from - to, and b at N; LCL, mean of {runs} runs (Fig. 6)")
-    print(f"{'':10}" + "".join(f"{f'm {low}-{high}':>7}{'se':>6}" for low, high in spans)
-          + "".join(f"{f'b {n}':>7}{'se':>6}" for n in shown))  # fmt: skip
     setting = Setting(keys=KEYS, resources="LCL", channels=most)
-    for name in ("uniform", *TRACKING):
-        ends = [list(grow(name, setting, seed)) for seed in range(runs)]
-        m, b = (np.array([[step[x] for step in end] for end in ends]) for x in "mb")
-        columns = [m[:, low - 2 : high - 1].mean(axis=1) for low, high in spans]
-        columns += [b[:, n - 2] for n in shown]
-        cells = "".join(f"{x.mean():>7.2f} ±{error(x):.2f}" for x in columns)
-        print(f"{name:10}{cells}", flush=True)
+    names = ("uniform", *TRACKING)
+    ends = {name: [list(grow(name, setting, seed)) for seed in range(runs)] for name in names}
+
+    def of(name: str, measure: str) -> Floats:
+        return np.array([[step[measure] for step in end] for end in ends[name]])
+
+    print(f"m, mean over N from - to ± standard error; LCL, {runs} runs (Fig. 6)")
+    print(f"{'':10}" + "".join(f"{f'{low} - {high}':>8}{'':6}" for low, high in spans).rstrip())
+    for name in names:
+        m = of(name, "m")
+        print(_row(name, [m[:, low - 2 : high - 1].mean(axis=1) for low, high in spans]))
+    print("\nb at N, of the same runs")
+    print(f"{'':10}" + "".join(f"{n:>8}{'':6}" for n in shown).rstrip())
+    for name in names:
+        b = of(name, "b")
+        print(_row(name, [b[:, n - 2] for n in shown]), flush=True)
+
+
+def _row(name: str, columns: Sequence[Floats]) -> str:
+    """Format the mean and standard error of each column, float64 (runs,)."""
+    return f"{name:10}" + "".join(f"{x.mean():>8.2f} ±{error(x):.2f}" for x in columns)
 
 
 def seen_and_unseen(name: str, seed: int, channels: int = 10) -> tuple[float, float, float]:
@@ -88,16 +101,12 @@ def by_rank(channels: int) -> float:
 
 def main(runs: int = 16, most: int = 32) -> None:
     over_steps(runs, most)
-    print(f"\nLLL, N = 10: tracked keys, tail beside the first key, mean of {runs} runs (Fig. 3)")
-    print(f"{'':10}{'max/min of tracked, over alpha':>31}{'se':>6}"
-          f"{'tail there, over its mean':>27}{'se':>6}{'b':>7}{'se':>6}")  # fmt: skip
+    print(f"\nLLL, N = 10, {runs} runs (Fig. 3): b, max over min of the tracked keys over alpha,")
+    print("and the tail beside the first key over its mean")
+    print(f"{'':10}{'b':>8}{'tracked':>14}{'tail':>14}")
     for name in TRACKING:
-        each = np.array([seen_and_unseen(name, seed) for seed in range(runs)]).T
-        cells = "".join(
-            f"{values.mean():>{width}.2f} ±{error(values):.2f}"
-            for values, width in zip(each, (31, 27, 7), strict=True)
-        )
-        print(f"{name:10}{cells}", flush=True)
+        seen, tail, b = np.array([seen_and_unseen(name, seed) for seed in range(runs)]).T
+        print(_row(name, [b, seen, tail]), flush=True)
     print(f"\nFirst key with an even tail, all else even: b {first_key(10):.3f}")
     print(f"Frequency rank mod N at N = 32: m {by_rank(32):.1f}")
 

@@ -145,22 +145,29 @@ def over_trace(runs: int) -> None:
         print(f"  {label:10}" + "".join(f"{x.mean():>6.1f}{x.max():>6.1f}" for x in each))
 
 
+def _error(values: np.ndarray[Any, Any]) -> str:
+    """Format the standard error of the mean of some runs; nothing for one."""
+    runs = len(values)
+    return f"{values.std(ddof=1) / np.sqrt(runs):.1f}" if runs > 1 else ""
+
+
 def over_k(runs: int) -> None:
     ks = np.arange(2, 11)
     print("lambda = a k + b for k = 2 to 10, Zipf-2, Theta = 0.1, mu = 2 (Table 1)")
-    print(f"  {'':18}{'a':>7}{'b':>8}{'paper: a':>12}{'b':>8}")
+    print(f"  {'':18}{'a':>7}{'se':>6}{'b':>8}{'se':>6}{'paper: a':>12}{'b':>8}")
     sigmas = {}
     for name in ("oapx", "universal", "dkg", "sia", "frontier"):
         loads = [loads_of(name, 2.0, int(k), runs) for k in ks]
         values = np.array([[rivetti_lambda(run) for run in each] for each in loads])
         sigmas[name] = [each.std(axis=1).mean() for each in loads]
-        lines = {name: values.mean(axis=1)}
+        lines = {name: values}  # (ks, runs): a line a run
         if name in ("universal", "dkg"):
-            lines[f"{name}, worst"] = values.max(axis=1)
+            lines[f"{name}, worst"] = values.max(axis=1, keepdims=True)
         for label, line in lines.items():
-            a, b = np.polyfit(ks, line, 1)
+            fits = np.polyfit(ks, line, 1)
+            cells = (f"{x.mean():>{7 + i}.1f}{_error(x):>6}" for i, x in enumerate(fits))
             theirs = PUBLISHED.get(label, ("-", "-"))
-            print(f"  {label:18}{a:>7.1f}{b:>8.1f}{theirs[0]:>12}{theirs[1]:>8}")
+            print(f"  {label:18}{''.join(cells)}{theirs[0]:>12}{theirs[1]:>8}")
     print(
         "\nsigma, mean, Zipf-2 (Fig. 3); paper: sia falls with k, oapx grows to k = 4, then falls"
     )

@@ -13,7 +13,7 @@ from tests.support.docs.papers import lines_of
 def test_guo_zhou_is_filled_from_a_run_that_has_the_papers_order():
     rows, on_learned, where_it_fits = {}, {}, {}
     for line in takewhile(str.strip, lines_of("guo_zhou")[2:]):
-        name, variance, _, learned, fits, moved, acted = line.split()[:7]
+        name, variance, _, _, learned, fits, moved, _, acted = line.split()[:9]
         rows[name] = (float(variance), float(moved.rstrip("%")), float(acted.rstrip("%")))
         on_learned[name], where_it_fits[name] = float(learned), float(fits)
     assert rows["elb"][1] < rows["pkg"][1] < rows["uhlb"][1]

@@ -12,7 +12,7 @@ from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import Decay, forecast
 from partitioning.workload.metrics import channel_loads, imbalance
-from partitioning.workload.profile import Profile, Sketch, profile_of_keys
+from partitioning.workload.profile import Profile, Sketch, merge, profile_of_keys
 from tests.support.planning.pasts import SLOTS, N, profile_for, sketch, steady
 
 CHANNELS = numbered_channels(N)
@@ -149,6 +149,16 @@ def test_nobody_plans_for_new_keys_before_they_come_again(decay):
     ahead = forecast([*(past := BAD[name](1)), past[-1]], decay)
     came = ahead.sketch.heavy_load[np.isin(ahead.sketch.heavy, past[-1].heavy)].sum()
     assert came > 0.08 * ahead.sketch.load.sum(), "they came again, and are planned for"
+
+
+def test_a_window_of_many_new_keys_and_some_known_ones_is_learned_from():
+    """Nine of ten rows are of new keys: keys change quickly here, and the newest tell most."""
+    past, new = known(1), then_new(1)[-1]
+    both = merge([scaled(new, 9.0), known(2, 1)[0]])
+    ahead = forecast([*past, both], 0.0)
+    assert ahead.uncertain
+    came = ahead.sketch.heavy_load[np.isin(ahead.sketch.heavy, new.heavy)].sum()
+    assert came > 0.3 * ahead.sketch.load.sum()
 
 
 def test_a_window_without_load_moves_no_slot():
