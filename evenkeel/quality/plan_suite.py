@@ -213,7 +213,7 @@ def balance_limit(plan: Plan) -> tuple[float, str]:
     reachable = min(within) if within else every[0]
     end = f"the curve ends at {min(every):.4f}, the floor is {plan.floor:.4f}"
     if target is None:
-        return reachable + LEAST_GAIN, f"no target is set; {end}"
+        return reachable + LEAST_GAIN, f"no aim is set; {end}"
     if reachable <= target:
         return target, f"the target, {target:g}, is within reach"
     if min(every) <= target:

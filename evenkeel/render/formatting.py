@@ -109,7 +109,7 @@ def observed_text(value: Any) -> str:
         return "nothing"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if value == round(value) or abs(value) >= 1e5:
+    if value == round(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) < 1 else f"{value:.4f}"
 

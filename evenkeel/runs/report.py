@@ -85,7 +85,7 @@ def floor_note(floor: float | None, split: bool) -> str:
 def plan_facts(plan: Plan, split: bool) -> list[tuple[str, str, str]]:
     """Return name, value and note of each figure of a plan; `split`: as for `floor_note`."""
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
-    target = f"target {plan.max_imbalance:g}" if plan.max_imbalance else "no target"
+    aim = f"aim {plan.max_imbalance:g}" if plan.max_imbalance else "no aim"
     most = write_budget(plan)
     budget = "no budget" if most is None else f"budget {bytes_text(most)}"
     keys = sum(m.kind == "key" for m in plan.moves)
@@ -93,7 +93,7 @@ def plan_facts(plan: Plan, split: bool) -> list[tuple[str, str, str]]:
     copies = np.diff(shared.starts)
     facts = [
         ("imbalance before", imbalance_text(plan.imbalance_before), "1 is perfect"),
-        ("imbalance after", imbalance_text(plan.imbalance_after), target),
+        ("imbalance after", imbalance_text(plan.imbalance_after), aim),
         ("floor", imbalance_text(plan.floor), floor_note(plan.floor, split)),
         ("hashing alone", imbalance_text(plan.imbalance_hashing), "for comparison"),
         ("state to move", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
@@ -117,7 +117,7 @@ def pictures(plan: Plan, links: Sequence[str] = ()) -> dict[str, dict[str, Marku
     names, capacities = channel_names(plan)
     levels = [("floor", plan.floor), ("hashing", plan.imbalance_hashing)]
     if plan.max_imbalance is not None:
-        levels.append(("target", plan.max_imbalance))
+        levels.append(("aim", plan.max_imbalance))
     drawn: dict[str, dict[str, Markup]] = {"loads": {}, "curve": {}}
     for size, width in (("wide", WIDE), ("narrow", NARROW)):
         # Vega escapes every text that it draws, and a picture holds nothing else.

@@ -106,7 +106,7 @@ class _Reasons:
             return f"channel {names[target]} is new"
         return (
             f"channel {names[source]} carries {share[source]:.3f}x fair share, "
-            f"{names[target]} {share[target]:.3f}x"
+            f"channel {names[target]} {share[target]:.3f}x"
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -154,11 +156,17 @@ def test_pages_follow_airflows_own_switch_and_zone(eyes: Eyes) -> None:
     page.emulate_media(color_scheme="light")
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
-    page.evaluate("localStorage.setItem('theme', 'dark'); localStorage.setItem('timezone', 'UTC')")
+    page.evaluate("localStorage.setItem('theme', 'dark')")
+    # Neither the server's zone nor this machine's.
+    page.evaluate("localStorage.setItem('timezone', 'Asia/Tokyo')")
     page.reload()
     dark = page.evaluate(paper)
     assert dark != light
-    assert "UTC" in page.locator("time:not([data-ago])").first.inner_text()
+    times = page.locator("time:not([data-ago])")
+    said, moment = times.first.inner_text(), times.first.get_attribute("datetime")
+    assert moment is not None and "GMT+9" in said
+    there = datetime.fromisoformat(moment).astimezone(ZoneInfo("Asia/Tokyo"))
+    assert f"{there:%I:%M %p}" in said.replace("\u202f", " ")
     # In Airflow's frame its page decides, at once.
     frame = f'<html class="light"><iframe src="{HOME}" style="height: 800px"></iframe></html>'
     page.route("**/themed", lambda route: route.fulfill(body=frame, content_type="text/html"))

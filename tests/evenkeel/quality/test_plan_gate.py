@@ -240,20 +240,20 @@ def test_changed_channels_may_be_less_even_than_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "budget", "limit", "why"),
+    ("aim", "budget", "limit", "why"),
     [
         (1.2, None, 1.2, "within reach"),
         (1.05, None, 1.105, "out of reach: the curve ends at 1.1000, the floor is 1.0900"),
         (1.2, 50.0, 1.505, "costs more than the budget"),
-        (None, None, 1.105, "no target"),
+        (None, None, 1.105, "no aim"),
         (1.2, -1.0, 2.005, "costs more than the budget"),
     ],
 )
-def test_limit_is_the_target_or_what_can_be_had(
-    target: float | None, budget: float | None, limit: float, why: str
+def test_limit_is_the_aim_or_what_can_be_had(
+    aim: float | None, budget: float | None, limit: float, why: str
 ) -> None:
     curve = (CurvePoint(0, 2.0), CurvePoint(40, 1.5), CurvePoint(90, 1.1))
-    plan = replace(PLAN, max_imbalance=target, budget=budget, curve=curve, floor=1.09)
+    plan = replace(PLAN, max_imbalance=aim, budget=budget, curve=curve, floor=1.09)
     found, told = balance_limit(plan)
     assert found == pytest.approx(limit)
     assert why in told

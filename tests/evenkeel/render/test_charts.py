@@ -64,11 +64,11 @@ def test_the_number_of_a_bar_stands_on_the_bar_that_it_is_of() -> None:
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_curve_shows_every_level_even_where_they_meet(width: int) -> None:
     curve = [(i * 1e4, 1 + 1 / (1 + i)) for i in range(5000)]
-    levels = [("floor", 1.0), ("target", 1.0), ("hashing", 1.9)]
+    levels = [("floor", 1.0), ("aim", 1.0), ("hashing", 1.9)]
     drawn = curve_svg(curve, curve[::100], curve[-1], levels, width=width)
     root = ElementTree.fromstring(drawn)
     texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"floor 1.000", "target 1.000", "hashing 1.900", "state to move, MB"} <= set(texts)
+    assert {"floor 1.000", "aim 1.000", "hashing 1.900", "state to move, MB"} <= set(texts)
     assert "1.000 for 50.0\u00a0MB" in texts
     assert len(drawn) < 60_000
 
@@ -103,6 +103,7 @@ def test_curve_without_points_can_be_drawn() -> None:
         (observed_text(None), "nothing"),
         (observed_text(1.09963), "1.0996"),
         (observed_text(9_099_517.0), "9,099,517"),
+        (observed_text(2137.0788), "2,137"),
         (observed_text("0 of 4"), "0 of 4"),
     ],
 )

@@ -18,6 +18,7 @@ from evenkeel.render.formatting import (
     bytes_text,
     count_text,
     imbalance_text,
+    observed_text,
     percent_text,
 )
 from partitioning.planning.plan import Plan
@@ -248,10 +249,29 @@ def test_the_quality(made: tuple[Site, Files]) -> None:
     seen = page(site, f"/quality?run={files.run}")
     for name, label in (("gate_plan.json", "Plan checks"), ("gate_tables.json", "Table checks")):
         gate = json.loads(files.registry.run(files.run).read(name))
-        told = sorted((r["What"], "✓" in r["Verdict"]) for r in seen.tables.get(label, []))
-        assert told == sorted(
-            (plain(f"{r['what']} {r.get('detail') or ''}"), r["success"]) for r in gate["results"]
+        told = sorted(
+            (r["What"], "✓" in r["Verdict"], r["Expected"], r["Observed"].split(" fail")[0])
+            for r in seen.tables.get(label, [])
         )
+        assert told == sorted(
+            (
+                plain(f"{r['what']} {r.get('detail') or ''}"),
+                r["success"],
+                plain(r["expected"]),
+                plain(observed_text(r["observed"])),
+            )
+            for r in gate["results"]
+        )
+        # The newest epoch's column of the history holds the same figures.
+        column = f"epoch {files.epoch.number}"
+        history = {r["What"]: r[column] for r in seen.tables["Expectations over epochs"]}
+        for r in gate["results"]:
+            (shown,) = [
+                history[what]
+                for what in history
+                if what.startswith(plain(r["what"])) and what.endswith(label)
+            ]
+            assert shown.startswith(plain(observed_text(r["observed"])))
 
 
 def test_both_previews_are_what_a_run_would_plan(made: tuple[Site, Files]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.browser import Eyes
 from tests.support.pages.failed_runs import DONE, ERROR, PLANNED, states
+from tests.support.pages.questions import approve_of
 from tests.support.plugin_site import Site, end_runs, forget_runs, made_site  # noqa: F401  a fixture
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ def test_what_waits_for_me_is_answered_in_two_clicks(eyes: Eyes, asking: str) ->
     walk.click(lambda page: page.get_by_role("button", name="Refuse"))
     walk.page.get_by_role("heading", name="of state?").wait_for(state="hidden")
     assert walk.clicks <= MOST
+    # Airflow's own record has the answer.
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        assert approve_of(session).hitl_detail.chosen_options == ["Reject"]
     end_runs()
 
 

@@ -111,7 +111,9 @@ def test_a_channel_below_the_aim_is_not_called_over_it(eyes: Eyes) -> None:
     # A channel that is even enough for a move to stay is not over the aim.
     page.goto(f"{eyes.url}{HOME}/runs/{run_name(2)}")
     rejected = page.get_by_role("region", name="Rejected moves")
-    for reason in rejected.get_by_role("row").all_inner_texts()[1:]:
+    reasons = rejected.get_by_role("row").all_inner_texts()[1:]
+    assert reasons
+    for reason in reasons:
         even = re.search(
             r"even enough without it: ([\d.]+)x fair share, the aim is ([\d.]+)", reason
         )
