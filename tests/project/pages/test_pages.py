@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from benchmarks.__main__ import ALL, LONG
 from tests.support.wheel import ROOT
 
 PAGES = sorted(f for at in (".", "docs/**", "examples") for f in ROOT.glob(f"{at}/*.md"))
@@ -61,3 +62,12 @@ def test_the_index_of_the_benchmarks_says_what_its_pages_say():
     assert [
         f for f in [*results, *losses] if not re.search(rf"(?<![\d.]){re.escape(f)}", sections)
     ] == []
+
+
+def test_the_pages_name_every_benchmark_and_those_that_run_by_name_only():
+    index = (ROOT / "docs" / "BENCHMARKS.md").read_text()
+    alone = index.split("run by name only: ")[1].split(".\n")[0]
+    assert re.findall(r"`(\w+)`", alone) == list(LONG)
+    commands = [c for page in PAGES for c in re.findall(r"`([^`]+)`", page.read_text())]
+    told = " ".join(c for c in commands if c.startswith("make bench") or "benchmarks." in c)
+    assert [name for name in (*ALL, *LONG) if not re.search(rf"\b{name}\b", told)] == []
