@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from enum import StrEnum
 from itertools import takewhile
 from typing import Annotated, Any
 
@@ -39,6 +40,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+
+
+class _Dialect(StrEnum):
+    """Dialects of SQL that an expression can be written in."""
+
+    spark = "spark"
 
 
 class _Keys(TyperCommand):
@@ -123,9 +130,12 @@ def show(
 def sql(
     table: TableName,
     epoch: Annotated[int | None, typer.Argument(help="its number; default: the current")] = None,
+    dialect: Annotated[
+        _Dialect, typer.Option(help="dialect of SQL; other engines take a client of one file")
+    ] = _Dialect.spark,
     format: As = Format.table,
 ) -> None:
-    """Print the Spark SQL expression for the channel of a row."""
+    """Print the SQL expression for the channel of a row."""
     found = open_table(table).epoch(epoch)
     text = channel_sql(found.function)
     # Not in a grid: it is there to be copied.

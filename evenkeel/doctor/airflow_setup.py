@@ -117,7 +117,7 @@ def plugin(folder: str | None) -> Finding:
     file = Path(folder or "") / "evenkeel_plugin.py"
     if folder and file.is_file():
         return Finding(what, Status.ok, str(file))
-    fix = "Install the wheel (pip install evenkeel), or set core.plugins_folder to plugins/"
+    fix = "Install the wheel of a release by its file, or set core.plugins_folder to plugins/"
     return Finding(what, Status.warning, f"not registered, and {file} is not there", fix)
 
 

@@ -1,10 +1,26 @@
 """Move rows: everything of Evenkeel that needs Spark."""
 
+from __future__ import annotations
+
 import os
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.extras import require_packages
 from partitioning.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from evenkeel_spark.tables.delta.commits import commit_session
+    from evenkeel_spark.watching.streaming import meet
+
+__all__ = ["commit_session", "meet"]
+
+#: Public name -> its module. Jobs import this package for their own modules only.
+_MODULES = {
+    "commit_session": "evenkeel_spark.tables.delta.commits",
+    "meet": "evenkeel_spark.watching.streaming",
+}
 
 try:
     require_packages("spark", "pyspark", "delta")
@@ -13,3 +29,10 @@ except MissingExtraError as error:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         sys.exit(f"evenkeel: error: {error}")
     raise
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

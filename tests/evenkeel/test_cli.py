@@ -65,6 +65,13 @@ def test_sql_is_the_expression_of_the_epoch(tables):
     assert evenkeel(folder, "sql", "trips").stdout == channel_sql(function) + "\n"
     answer = json.loads(evenkeel(folder, "sql", "trips", "0", "--format", "json").stdout)
     assert answer == {"epoch": 0, "sql": channel_sql(function)}
+    assert (
+        evenkeel(folder, "sql", "trips", "--dialect", "spark").stdout
+        == channel_sql(function) + "\n"
+    )
+    other = evenkeel(folder, "sql", "trips", "--dialect", "trino")
+    assert other.returncode == 2
+    assert "'trino' is not one of 'spark'" in " ".join(other.stderr.replace("│", " ").split())
     refused = evenkeel(folder, "sql", "trips", "7")
     assert (refused.returncode, refused.stdout) == (2, "") and "7" in refused.stderr
 

@@ -168,6 +168,16 @@ def test_workflows_run_targets_and_cells_that_are_there() -> None:
     # A release has the wheel, the docs and the image of the compose file.
     release = flows["release"]["jobs"]
     assert set(release) == {"wheel", "docs", "image"}
+    # PyPI's evenkeel is another project, so nothing may be published there.
+    assert "pypi" not in str(release)
+    attached = [
+        step["with"]["files"]
+        for job in ("wheel", "docs")
+        for step in release[job]["steps"]
+        if "action-gh-release" in step.get("uses", "")
+    ]
+    assert attached == ["dist/evenkeel-*.whl", "dist/evenkeel-docs-*.tar.gz"]
+    assert release["docs"]["needs"] == "wheel"
     (build,) = [s["with"] for s in release["image"]["steps"] if "build-push" in s.get("uses", "")]
     assert (ROOT / build["file"]).is_file() and build["push"] is True
     cells = flows["matrix"]["jobs"]["matrix"]["strategy"]["matrix"]["cell"]

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,21 +17,28 @@ from tests.support.docs.readme import ROOT, TEXT, block
 
 @pytest.fixture
 def sales(tmp_path, monkeypatch):
-    """The README's table, its registry on this disk, with an epoch."""
-    text = re.sub(r"registry: .*", "registry: registry", block("yaml"))
-    (tmp_path / "sales.yaml").write_text(text)
+    """The folder of the README's spec, as it stands, with an epoch in its registry."""
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    (tables / "sales.yaml").write_text(block("yaml"))
     function = PartitioningFunction(
         (KeyColumn("product", "string"),), numbered_channels(16), np.arange(4096) % 16
     )
-    Registry(str(tmp_path / "registry")).publish(function, {"sales": TableVersion("state", 1)})
-    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
-    return tmp_path
+    registry = load_spec(tables / "sales.yaml").registry
+    Registry(registry).publish(function, {"sales": TableVersion("state", 1)})
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tables))
+    return tables
 
 
 def test_the_spec_is_good(tmp_path):
-    file = tmp_path / "sales.yaml"
+    file = tmp_path / "tables" / "sales.yaml"
+    file.parent.mkdir()
     file.write_text(block("yaml"))
-    assert load_spec(file).channels == 16
+    spec = load_spec(file)
+    assert spec.channels == 16
+    # Nothing of it is on a store, which would need settings that the README does not have.
+    places = [spec.input.path, spec.registry, *(state.path for state in spec.state.values())]
+    assert [p for p in places if not Path(p).resolve().is_relative_to(tmp_path / "lake")] == []
 
 
 @pytest.mark.spark

@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "GATES.md"
 SUITES = {"plan": "evenkeel/quality/plan_suite.py", "tables": "evenkeel/quality/tables_suite.py"}
 HEAD = ("Expectation", "It means", "When it fails")
 AGAIN = "plan again; if it fails again, please report it"
-RELEARN = "the profile is wrong: learn again (`spark_jobs/learn.py --relearn`)"
+RELEARN = "the profile is wrong: start a new run with the Param *Relearn*"
 BUG = "plan again; if it fails again, it is a bug in the strategy: please report it"
 STRATEGY = "the strategy does worse than it could: use `frontier`, or raise `max_imbalance`"
 CLOSED = "the strategy does not honour capacities: use another"
@@ -143,7 +143,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "Each channel holds the rows that were predicted": (
         f"the rows are within {ROWS_OFF:.0%} of the prediction (or within one row, or within the "
         "growth of the table since it was weighed)",
-        "the weights are old: `spark_jobs/learn.py --relearn`",
+        "the weights are old: start a new run, which weighs the state again",
     ),
 }
 

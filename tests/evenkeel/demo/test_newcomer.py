@@ -91,9 +91,10 @@ def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
 def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_path: Path) -> None:
     jobs = re.findall(r"(\.venv/bin/evenkeel job (?:bootstrap|apply_window) --spec[^`]*)`", TEXT)
     assert len(jobs) == 2
-    spec, data = tmp_path / "sales.yaml", tmp_path / "sales"
-    spec.write_text(re.sub(r"s3a?://lake", str(tmp_path), block("yaml")) + "null_keys: drop\n")
-    data.mkdir()
+    spec, data = tmp_path / "tables" / "sales.yaml", tmp_path / "lake" / "sales"
+    for folder in (spec.parent, data):
+        folder.mkdir(parents=True)
+    spec.write_text(block("yaml") + "null_keys: drop\n")
     # What the README's window holds comes after the tables were made.
     for job, days, first in zip(jobs, (7, 1), (FIRST - timedelta(days=7), FIRST), strict=True):
         sales(data / f"{first}.parquet", days, first)
@@ -120,7 +121,8 @@ def test_jobs_and_console_need_no_airflow() -> None:
 
 def test_a_place_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     spec = tmp_path / "sales.yaml"
-    spec.write_text(block("yaml").replace("s3://", "nowhere://"))
+    far = "registry: nowhere://lake/evenkeel/sales"
+    spec.write_text(re.sub(r"registry: .*", far, block("yaml")))
     assert run("evenkeel", "epochs", str(spec), code=2).strip().splitlines() == [
         "evenkeel: error: nowhere://lake/evenkeel/sales: cannot be reached (Protocol not known: "
         "nowhere). Give a path, or a URL that fsspec knows, such as s3://, gs:// or abfs://; "

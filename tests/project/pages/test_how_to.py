@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.local_env import environment
-from tests.support.docs.steps import blocks, expected, file_of, missing, run
+from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, Venv, build_wheel
 
 HOW_TO = ROOT / "docs" / "how-to"
@@ -26,6 +26,9 @@ RUN = (
 )
 RUN += ("stream", "write", "operate/alerts", "operate/approve", "operate/forget")
 RUN += ("operate/recover", "operate/upgrade")
+#: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
+#: state that another program keeps, which its page does not have.
+NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
 
 
 @pytest.mark.slow
@@ -84,6 +87,25 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
     while alive(left):
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
+    pages = {str(p.relative_to(HOW_TO).with_suffix("")): p for p in HOW_TO.rglob("*.md")}
+    assert set(pages) == {*RUN, "install"}
+    left = {name: found for name, page in pages.items() if (found := not_run(page))}
+    assert left.keys() == NOT_RUN.keys()
+    for name, begins in NOT_RUN.items():
+        for line, begin in zip(left[name], begins, strict=True):
+            assert line.startswith(begin), name
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```text\nearly\n```\n- one\n\n  ```sh\n  true\n  ```\n\n  ```\n  bare\n  ```\n"
+    )
+    assert not_run(page) == ["early", "bare"]
+    page.write_text(
+        "```python\n# a.py\n1\n```\n```python\n2\n```\n```sh\n3\n```\n```text\n4\n```\n"
+    )
+    assert not_run(page) == ["2"]
 
 
 def test_the_pages_that_are_run_have_steps_and_tell_what_they_print():

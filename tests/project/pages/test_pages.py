@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+import evenkeel
+import evenkeel_airflow
+import evenkeel_spark
+from benchmarks.__main__ import ALL, LONG
 from tests.support.wheel import ROOT
 
 PAGES = sorted(f for at in (".", "docs/**", "examples") for f in ROOT.glob(f"{at}/*.md"))
@@ -61,3 +65,28 @@ def test_the_index_of_the_benchmarks_says_what_its_pages_say():
     assert [
         f for f in [*results, *losses] if not re.search(rf"(?<![\d.]){re.escape(f)}", sections)
     ] == []
+
+
+def test_the_pages_name_every_benchmark_and_those_that_run_by_name_only():
+    index = (ROOT / "docs" / "BENCHMARKS.md").read_text()
+    alone = index.split("run by name only: ")[1].split(".\n")[0]
+    assert re.findall(r"`(\w+)`", alone) == list(LONG)
+    commands = [c for page in PAGES for c in re.findall(r"`([^`]+)`", page.read_text())]
+    told = " ".join(c for c in commands if c.startswith("make bench") or "benchmarks." in c)
+    assert [name for name in (*ALL, *LONG) if not re.search(rf"\b{name}\b", told)] == []
+
+
+def test_pages_import_public_names_alone():
+    packages = {p.__name__: set(p.__all__) for p in (evenkeel, evenkeel_airflow, evenkeel_spark)}
+    pattern = r"^ *(?:from|import) ((?:evenkeel|partitioning)[\w.]*)(?: import ([\w, ]+))?$"
+    found = [
+        (module, name)
+        for page in PAGES
+        for module, names in re.findall(pattern, page.read_text(), re.M)
+        for name in (names.split(", ") if names else [None])
+    ]
+    assert {name for _, name in found} > {"load_tables", "ApplyWindow", "meet", None}
+    assert {module for module, _ in found} == set(packages)
+    assert [f for f in found if f[1] not in {None, *packages[f[0]]}] == []
+    promised = (ROOT / "docs" / "COMPATIBILITY.md").read_text().split("| Python API |")[1]
+    assert re.findall(r"`(evenkeel\w*)`", promised.split("\n")[0]) == list(packages)

@@ -5,6 +5,8 @@ A fenced block of a page is one of these:
 - any language, with a first line `# PATH.py` or the like: a file of the reader's folder;
 - `sh`: commands, run in this order by one shell;
 - `text`: what the commands before it print. `...` stands for anything.
+
+Any other block is shown only: see `not_run`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,20 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return [
         (language, "".join(line[len(indent) :] for line in text.splitlines(keepends=True)))
         for indent, language, text in found
+    ]
+
+
+def not_run(page: Path) -> list[str]:
+    """Return the first line of each fenced block that is only shown: it is no step."""
+    fence = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^ *```", re.M | re.S)
+    text = page.read_text()
+    begin = re.search(r"^ *```sh\n", text, re.M)
+    return [
+        block[3].strip().split("\n")[0]
+        for block in fence.finditer(text)
+        if block[2] != "sh"
+        and not (block[2] == "text" and begin and begin.start() < block.start())
+        and not (block[2] and file_of(re.sub(rf"^{block[1]}", "", block[3], flags=re.M)))
     ]
 
 
