@@ -127,6 +127,25 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     assert len(kept.rows(specs, seconds=60)) == 3 and len(read) == 8
 
 
+def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
+    site: Site, alone: None, others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_ui import statuses
+    from evenkeel_ui.pages import overview
+
+    real = statuses.Statuses.rows
+    monkeypatch.setattr(statuses, "LEAST", 0)
+    monkeypatch.setattr(
+        statuses.Statuses, "rows", lambda self, specs, urgent=(): real(self, specs, -1.0)
+    )
+    monkeypatch.setattr(overview, "STATUSES", statuses.Statuses())
+    text = site.client("ada").get("/evenkeel/").text
+    assert set(lines(text).values()) == {"spec wrong", "not read yet"}
+    assert "not read yet (3)" in text and "not measured" not in text
+    text = site.client("ada").get("/evenkeel/", params={"state": "not read yet"}).text
+    assert [*lines(text)] == ["another", "words", "zebra"]
+
+
 def test_a_spec_is_read_again_once_it_changed(site: Site, others: Path) -> None:
     from evenkeel.spec import catalog
 

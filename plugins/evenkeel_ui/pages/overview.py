@@ -45,6 +45,7 @@ STATES = {
     "over trigger": "warn",
     "waits for somebody": "warn",
     "moving": "warn",
+    "not read yet": "note",
     "not measured": "note",
     "fine": "good",
 }
@@ -170,7 +171,7 @@ def _state(
     if movers:
         return "moving", min((r.started for r in movers if r.started), default=None)
     if row.imbalance is None:
-        return "not measured", None
+        return "not measured" if row.read else "not read yet", None
     over = row.imbalance > row.spec.trigger
     return ("over trigger", row.over_since) if over else ("fine", None)
 
