@@ -13,6 +13,7 @@ import yaml
 
 from evenkeel.table import open_table
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import ended
 from tests.support.pages.overview import lines
 from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
 from tests.support.worlds.shop import SPEC
@@ -144,6 +145,26 @@ def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
     assert "not read yet (3)" in text and "not measured" not in text
     text = site.client("ada").get("/evenkeel/", params={"state": "not read yet"}).text
     assert [*lines(text)] == ["another", "words", "zebra"]
+
+
+def test_only_the_first_runs_are_listed_with_a_link_to_all(site: Site, alone: None) -> None:
+    client = site.client("ada")
+    client.post("/api/v2/dags/rebalance_words/dagRuns", json={"logical_date": None})
+    end_runs()
+    for count in range(30):
+        ended("rebalance_words", "running", count + 1)
+    ended("roll_back_words", "failed", 0.1)
+
+    def runs(**asked: str) -> tuple[int, str]:
+        text = client.get("/evenkeel/", params=asked).text
+        listed = text.split('id="pressing"')[1].split("</section>")[0]
+        return listed.count("<li>"), listed
+
+    count, text = runs(q="wor")
+    assert count == 10 and "10 of 31" in text and "q=wor&amp;every_run=true#pressing" in text
+    assert "failed" in text.split("</li>")[0]
+    count, text = runs(every_run="true")
+    assert count == 31 and "Show all" not in text
 
 
 def test_a_spec_is_read_again_once_it_changed(site: Site, others: Path) -> None:

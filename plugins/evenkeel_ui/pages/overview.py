@@ -33,8 +33,8 @@ from evenkeel_ui.statuses import STATUSES, TableRow
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 
-#: Tables shown at first, and failed runs whose errors one page reads.
-TABLES_AT_FIRST, FAILURES_READ = 200, 5
+#: Tables and runs shown at first, and failed runs whose errors one page reads.
+TABLES_AT_FIRST, RUNS_AT_FIRST, FAILURES_READ = 200, 10, 5
 #: Every status that a table can have, worst first, with the tone in which it is shown.
 STATES = {
     "half-moved": "bad",
@@ -87,6 +87,7 @@ def overview(
     q: str = "",
     state: str = "",
     every: bool = False,
+    every_run: bool = False,
 ) -> HTMLResponse:
     """Show the tables that the user may read, worst first: state, balance, next run, checks."""
     found = tables_with_dags()
@@ -107,7 +108,8 @@ def overview(
         request,
         "overview.html.j2",
         stuck=halves,
-        pressing=pressing,
+        pressing=pressing if every_run else pressing[:RUNS_AT_FIRST],
+        pressing_count=len(pressing),
         errors=_errors(session, user, {s.table: s for s in specs}, pressing),
         today=date.today().isoformat(),
         scheduler=stuck.scheduler_alive(session),
