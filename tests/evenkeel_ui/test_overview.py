@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import unescape
@@ -145,6 +147,31 @@ def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
     assert "not read yet (3)" in text and "not measured" not in text
     text = site.client("ada").get("/evenkeel/", params={"state": "not read yet"}).text
     assert [*lines(text)] == ["another", "words", "zebra"]
+
+
+def test_since_when_is_told_of_what_cannot_be_read(site: Site, others: Path, broken: str) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    def row(name: str) -> str:
+        text = site.client("ada").get("/evenkeel/").text
+        return next(r for r in text.split("<tr>") if f">{name}<" in r).split("</td>")[0]
+
+    changed = datetime(2026, 1, 2, 3, 4, tzinfo=UTC).timestamp()
+    os.utime(others / "wrong.yaml", (changed, changed))
+    assert "spec wrong" in row("wrong.yaml") and "2026-01-02T03:04" in row("wrong.yaml")
+    site.registry.run(broken).write("migration.json", b"{")
+    with create_session() as session:
+        session.execute(update(DagRun).values(state="success"))
+    first = row("words")
+    assert "cannot be read" in first and 'first seen <time datetime="20' in first
+    when = first.split('datetime="')[1].split('"')[0]
+    until = time.monotonic() + 1.1
+    while time.monotonic() < until:
+        assert when in row("words")
+    site.registry.run(broken).remove("migration.json")
+    assert "first seen" not in row("words")
 
 
 def test_only_the_first_runs_are_listed_with_a_link_to_all(site: Site, alone: None) -> None:

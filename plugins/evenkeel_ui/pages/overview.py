@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -64,6 +65,7 @@ class Line:
     row : figures of the table; None: its spec is wrong
     told : what is wrong with it, one text each
     next : time of its next rebalance, or why none is scheduled
+    seen : `since` is when the state was first seen: it may have begun before
     """
 
     name: str
@@ -72,6 +74,7 @@ class Line:
     row: TableRow | None
     told: tuple[str, ...] = ()
     next: datetime | str | None = None
+    seen: bool = False
 
     @property
     def tone(self) -> str:
@@ -138,12 +141,15 @@ def _lines(
     return [
         Line(
             row.name,
-            *_state(user, row, half.get(row.name), runs.get(row.name, ())),
+            state,
+            since,
             row,
             row.problems,
             following.get(row.name, "when asked"),
+            state == "cannot be read",
         )
         for row in rows
+        for state, since in [_state(user, row, half.get(row.name), runs.get(row.name, ()))]
     ]
 
 
@@ -165,7 +171,7 @@ def _state(
     if failed:
         return "failed", min((r.ended for r in failed if r.ended), default=None)
     if row.unreadable:
-        return "cannot be read", None
+        return "cannot be read", row.since
     if waiting:
         yours = any(may(user, "PUT", r.dag, DagAccessEntity.HITL_DETAIL) for r in waiting)
         began = min((r.started for r in waiting if r.started), default=None)
@@ -195,9 +201,13 @@ def _errors(
 
 
 def _wrong(problem: EvenkeelError) -> Line:
-    """Return the line of a spec that is wrong, by the name of its file."""
-    name = str(problem.where or "a spec").rsplit("/", 1)[-1]
-    return Line(name, "spec wrong", None, None, (str(problem),))
+    """Return the line of a spec that is wrong: name of its file, and when that changed last."""
+    file = Path(str(problem.where or "a spec"))
+    try:
+        changed = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except OSError:
+        changed = None
+    return Line(file.name, "spec wrong", changed, None, (str(problem),))
 
 
 def _of(get: Callable[[TableRow], Any]) -> Callable[[Line], Any]:
