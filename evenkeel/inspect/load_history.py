@@ -66,17 +66,21 @@ def past_windows(registry: Registry, problems: list[str]) -> list[PastWindow]:
 
 
 def over_since(registry: Registry, trigger: float) -> str | None:
-    """Return the end of the first window since which every one was over the trigger.
+    """Return the end of the first window since which every one was over the trigger, as text.
 
     None: the newest window was not, or no run has learned one. Windows count on the epoch that was
-    current then. This reads no more of them than it needs, and at most `MOST_WINDOWS`.
+    current then. This reads no more of them than it needs, and at most `MOST_WINDOWS`. If it stops
+    before it has found an even one, the text ends in "or earlier".
     """
-    since = None
-    for window in islice(_newest_first(registry, []), MOST_WINDOWS):
+    since: str | None = None
+    for count, window in enumerate(_newest_first(registry, [])):
         if window.imbalance <= trigger:
-            break
+            return since
+        if count == MOST_WINDOWS:
+            return f"{since} or earlier"
         since = window.end
-    return since
+    more = len(run_names(registry)) > LOOKED_AT or len(registry.numbers()) > MOST_WINDOWS
+    return f"{since} or earlier" if since and more else since
 
 
 def _newest_first(registry: Registry, problems: list[str]) -> Iterator[PastWindow]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
 
@@ -42,7 +42,8 @@ class TableRow:
     planned : bytes that the plan of the epoch moves
     learned : when the newest profile was learned
     unreadable : a file is damaged, or the store does not answer
-    over_since : end of the first window since which every one was over the trigger, as ISO date
+    since : when this process first found it unreadable, UTC; None: it can be read
+    over_since : end of the first window since which every one was over the trigger, as text
     read : when the files were read, UTC
     """
 
@@ -60,6 +61,7 @@ class TableRow:
     problems: tuple[str, ...] = ()
     half: HalfMoved | None = None
     unreadable: bool = False
+    since: datetime | None = None
     over_since: str | None = None
     read: datetime | None = None
 
@@ -113,7 +115,7 @@ class Statuses:
             for count, spec in enumerate(group):
                 if count >= LEAST and time.monotonic() > until:
                     break
-                known[spec.table] = _whatever_fails(spec)
+                known[spec.table] = _since(_whatever_fails(spec), known.get(spec.table))
         with self._lock:
             self._rows |= known
         return [known.get(spec.table) or TableRow(spec) for spec in specs]
@@ -121,6 +123,11 @@ class Statuses:
 
 def _read(row: TableRow | None) -> datetime:
     return _NEVER if row is None or row.read is None else row.read
+
+
+def _since(row: TableRow, before: TableRow | None) -> TableRow:
+    """Return the row with the moment since when it is known that it cannot be read."""
+    return replace(row, since=(before and before.since) or row.read) if row.unreadable else row
 
 
 def _whatever_fails(spec: TableSpec) -> TableRow:

@@ -100,9 +100,9 @@ def sorted_as(request: Request, column: str, name: str = "sort") -> Markup:
     return Markup(' aria-sort="{}"').format(order) if order else Markup("")
 
 
-def show_all(request: Request, place: str) -> Markup:
+def show_all(request: Request, place: str, field: str = "every") -> Markup:
     """Return a link to the same page with all rows, at the section with the id `place`."""
-    query = urlencode({**_query(request), "every": "true"})
+    query = urlencode({**_query(request), field: "true"})
     return Markup('<a href="?{}#{}">Show all</a>').format(query, place)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import unescape
@@ -13,6 +15,7 @@ import yaml
 
 from evenkeel.table import open_table
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import ended
 from tests.support.pages.overview import lines
 from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
 from tests.support.worlds.shop import SPEC
@@ -125,6 +128,70 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     edited = [specs[0].model_copy(update={"trigger": 7.0}), *specs[1:]]
     assert kept.rows(edited, seconds=0)[0].spec.trigger == 7.0 and read[4] == specs[0].table
     assert len(kept.rows(specs, seconds=60)) == 3 and len(read) == 8
+
+
+def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
+    site: Site, alone: None, others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_ui import statuses
+    from evenkeel_ui.pages import overview
+
+    real = statuses.Statuses.rows
+    monkeypatch.setattr(statuses, "LEAST", 0)
+    monkeypatch.setattr(
+        statuses.Statuses, "rows", lambda self, specs, urgent=(): real(self, specs, -1.0)
+    )
+    monkeypatch.setattr(overview, "STATUSES", statuses.Statuses())
+    text = site.client("ada").get("/evenkeel/").text
+    assert set(lines(text).values()) == {"spec wrong", "not read yet"}
+    assert "not read yet (3)" in text and "not measured" not in text
+    text = site.client("ada").get("/evenkeel/", params={"state": "not read yet"}).text
+    assert [*lines(text)] == ["another", "words", "zebra"]
+
+
+def test_since_when_is_told_of_what_cannot_be_read(site: Site, others: Path, broken: str) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    def row(name: str) -> str:
+        text = site.client("ada").get("/evenkeel/").text
+        return next(r for r in text.split("<tr>") if f">{name}<" in r).split("</td>")[0]
+
+    changed = datetime(2026, 1, 2, 3, 4, tzinfo=UTC).timestamp()
+    os.utime(others / "wrong.yaml", (changed, changed))
+    assert "spec wrong" in row("wrong.yaml") and "2026-01-02T03:04" in row("wrong.yaml")
+    site.registry.run(broken).write("migration.json", b"{")
+    with create_session() as session:
+        session.execute(update(DagRun).values(state="success"))
+    first = row("words")
+    assert "cannot be read" in first and 'first seen <time datetime="20' in first
+    when = first.split('datetime="')[1].split('"')[0]
+    until = time.monotonic() + 1.1
+    while time.monotonic() < until:
+        assert when in row("words")
+    site.registry.run(broken).remove("migration.json")
+    assert "first seen" not in row("words")
+
+
+def test_only_the_first_runs_are_listed_with_a_link_to_all(site: Site, alone: None) -> None:
+    client = site.client("ada")
+    client.post("/api/v2/dags/rebalance_words/dagRuns", json={"logical_date": None})
+    end_runs()
+    for count in range(30):
+        ended("rebalance_words", "running", count + 1)
+    ended("roll_back_words", "failed", 0.1)
+
+    def runs(**asked: str) -> tuple[int, str]:
+        text = client.get("/evenkeel/", params=asked).text
+        listed = text.split('id="pressing"')[1].split("</section>")[0]
+        return listed.count("<li>"), listed
+
+    count, text = runs(q="wor")
+    assert count == 10 and "10 of 31" in text and "q=wor&amp;every_run=true#pressing" in text
+    assert "failed" in text.split("</li>")[0]
+    count, text = runs(every_run="true")
+    assert count == 31 and "Show all" not in text
 
 
 def test_a_spec_is_read_again_once_it_changed(site: Site, others: Path) -> None:

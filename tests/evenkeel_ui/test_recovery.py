@@ -57,7 +57,7 @@ def test_a_half_moved_table_is_repaired_by_who_may_run_the_dag(
     assert press(site, "uma").status_code == 403
 
 
-def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, broken: str) -> None:
+def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, alone: None, broken: str) -> None:
     site.registry.run(broken).remove("migration.json")
     text = site.client("uma").get(HOME).text
     assert "may be misplaced" not in text and f"{HOME}/repair" not in text

@@ -1,8 +1,7 @@
-"""Half-moved and misplaced tables: what blocks a run, and who may recover or repair."""
+"""Half-moved tables: what blocks a run, and who may recover or repair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,14 +13,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evenkeel.inspect.half_moved import HalfMoved, half_moved
-from evenkeel.inspect.status import TableStatus
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.run_folder import folder_name, safe_name
 from evenkeel.table import Table
 from evenkeel_ui.access import REBALANCE, REPAIR, ROLL_BACK, WATCH, DagAccessEntity, may
 from evenkeel_ui.airflow_runs import runs
 from evenkeel_ui.airflow_runs.runs import ENDED
-from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow
+from evenkeel_ui.airflow_runs.triage import MOVERS
 from partitioning.errors import EvenkeelError
 
 
@@ -140,24 +138,6 @@ def why_unrecoverable(
 def may_repair(user: BaseUser, table: str) -> bool:
     """Return whether the user may start the table's repair DAG."""
     return may(user, "POST", f"{REPAIR}{table}", DagAccessEntity.RUN)
-
-
-def misplaced(now: TableStatus, rows: Iterable[RunRow], errors: Iterable[str | None]) -> str | None:
-    """Return why rows of a table may stand where its epoch does not put them; None: they do not.
-
-    Parameters
-    ----------
-    rows : newest runs of the table; while one of its movers runs, rows may be anywhere
-    errors : error lines of the newest failed runs
-    """
-    if any(r.goes_on and r.dag.startswith(MOVERS) for r in rows):
-        return None
-    table = now.table.spec.table
-    if any(error and f"{REPAIR}{table}" in error for error in errors):
-        return "the newest failed run found rows that its epoch does not put there"
-    if any(gate.suite == "after" and not gate.passed for gate in now.gates):
-        return "the tables did not pass their newest check"
-    return None
 
 
 def scheduler_alive(session: Session) -> bool:

@@ -11,7 +11,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.configuration import conf
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import ColumnElement, String, and_, case, cast, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from evenkeel.registry.run_folder import folder_name, safe_name
@@ -34,6 +34,9 @@ from evenkeel_ui.airflow_versions import WAITING
 MOVERS = (REBALANCE, ROLL_BACK, WATCH, REPAIR, ADOPT, RELEASE)
 #: Runs of each DAG that a table's page lists; of every table, the overview asks for the newest.
 RUNS_LISTED = 5
+#: Newest failed runs of each DAG that are always asked for: the error of one that is not the newest
+#: may still hold.
+FAILED_LISTED = 3
 #: Newest successful runs of each DAG to look at, if a table has a failed run. More than one: dry
 #: runs among them do not count.
 LATER = 20
@@ -47,6 +50,7 @@ class RunRow:
     ----------
     tasks : task's id -> its state
     dry : it was asked to move nothing
+    number : Airflow's, higher for newer runs
     """
 
     dag: str
@@ -58,6 +62,7 @@ class RunRow:
     by: str | None
     tasks: Mapping[str, str | None]
     dry: bool = False
+    number: int = 0
 
     @property
     def name(self) -> str:
@@ -78,6 +83,11 @@ class RunRow:
     def goes_on(self) -> bool:
         """Whether the run has not ended."""
         return self.state not in ENDED
+
+    @property
+    def only_tried(self) -> bool:
+        """Whether it was a dry run that went well: it says nothing about runs before it."""
+        return self.dry and self.state == "success"
 
     @property
     def waits(self) -> bool:
@@ -148,6 +158,8 @@ def recent(
 ) -> list[RunRow]:
     """Return the newest `count` runs of each DAG that the user may read, and all active ones.
 
+    However many came later, the newest `FAILED_LISTED` failed runs of each DAG are among them, and
+    the newest of the others that was no dry run.
     Runs of the team's own DAGs are among them if a window of one of the tables failed there.
     Failed runs come first, then waiting ones, active ones and others; the newest first in each.
     """
@@ -157,8 +169,14 @@ def recent(
     readable = readable_dags(user, [*dags, *{dag for dag, _, _ in windows}])
     dags = {dag: table for dag, table in dags.items() if dag in readable}
     place = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
-    ranked = select(DagRun.id, place.label("place")).where(DagRun.dag_id.in_(dags)).subquery()
-    newest = or_(ranked.c.place <= count, DagRun.state.not_in(ENDED))
+    kind = case(
+        (DagRun.state == "failed", 1), (and_(DagRun.state == "success", dry_run()), 2), else_=0
+    )
+    among = func.row_number().over(partition_by=(DagRun.dag_id, kind), order_by=DagRun.id.desc())
+    columns = DagRun.id, place.label("place"), kind.label("kind"), among.label("among")
+    ranked = select(*columns).where(DagRun.dag_id.in_(dags)).subquery()
+    least = case((ranked.c.kind == 1, FAILED_LISTED), (ranked.c.kind == 2, 0), else_=1)
+    newest = or_(ranked.c.place <= count, ranked.c.among <= least, DagRun.state.not_in(ENDED))
     query = select(DagRun).join(ranked, ranked.c.id == DagRun.id).where(newest)
     found = session.scalars(query.order_by(DagRun.id.desc())).all()
     states: dict[tuple[str, str], dict[str, str | None]] = {}
@@ -183,10 +201,20 @@ def recent(
             r.triggering_user_name,
             states.get((r.dag_id, r.run_id), {}),
             bool((r.conf or {}).get("dry_run")),
+            r.id,
         )
         for r in found
     ]
     return sorted(rows, key=lambda r: (r.state != "failed", not r.waits, not r.goes_on))
+
+
+def dry_run() -> ColumnElement[bool]:
+    """Return whether a run was asked to move nothing, as a condition of a query.
+
+    Databases write true in two ways.
+    """
+    asked = cast(DagRun.conf["dry_run"].as_string(), String(8))
+    return func.coalesce(asked, "").in_(("true", "1"))
 
 
 def _window(session: Session, window: tuple[str, str, str], table: str) -> RunRow:
@@ -195,7 +223,7 @@ def _window(session: Session, window: tuple[str, str, str], table: str) -> RunRo
     known = session.scalars(select(DagRun).where(DagRun.dag_id == dag, DagRun.run_id == run)).one()
     when = known.start_date, known.end_date
     by = known.triggering_user_name
-    return RunRow(dag, table, run, "failed", *when, by, {task: "failed"})
+    return RunRow(dag, table, run, "failed", *when, by, {task: "failed"}, number=known.id)
 
 
 def row_of(table: str, known: AirflowRun | None) -> RunRow | None:
@@ -210,12 +238,13 @@ def pressing(session: Session, rows: list[RunRow]) -> list[RunRow]:
     """Return the runs that need attention.
 
     These are all active runs, and the newest run of each DAG if it failed. A failed run that moves
-    state no longer needs any once a later one of the table has succeeded.
+    state no longer needs any once a later one of the table has succeeded. Dry runs that succeeded
+    do not count.
     """
     newest: dict[tuple[str, str], RunRow] = {}
-    for row in rows:
+    for row in (r for r in rows if not r.only_tried):
         best = newest.get((row.table, row.dag))
-        if best is None or (row.started or _NEVER) > (best.started or _NEVER):
+        if best is None or row.number > best.number:
             newest[row.table, row.dag] = row
     failed = [r for r in newest.values() if r.state == "failed"]
     moved = _newest_moves(session, [r.table for r in failed if r.dag.startswith(MOVERS)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -16,7 +17,6 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,
@@ -26,18 +26,21 @@ from evenkeel_ui.access import (
     may,
     readable_dags,
 )
-from evenkeel_ui.airflow_runs import stuck, triage
+from evenkeel_ui.airflow_runs import misplaced, stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line
 from evenkeel_ui.spec_folders import tables_with_dags
 from evenkeel_ui.statuses import STATUSES, TableRow
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 
-#: Tables shown at first, and failed runs whose errors one page reads.
-TABLES_AT_FIRST, FAILURES_READ = 200, 5
+#: Tables and runs shown at first.
+TABLES_AT_FIRST, RUNS_AT_FIRST = 200, 10
+#: Failed runs whose errors one page reads: those that need attention, and older ones.
+FAILURES_READ, OLDER_READ = 5, 10
 #: Every status that a table can have, worst first, with the tone in which it is shown.
 STATES = {
     "half-moved": "bad",
+    "maybe misplaced": "bad",
     "failed": "bad",
     "cannot be read": "bad",
     "waits for you": "warn",
@@ -45,6 +48,7 @@ STATES = {
     "over trigger": "warn",
     "waits for somebody": "warn",
     "moving": "warn",
+    "not read yet": "note",
     "not measured": "note",
     "fine": "good",
 }
@@ -63,6 +67,7 @@ class Line:
     row : figures of the table; None: its spec is wrong
     told : what is wrong with it, one text each
     next : time of its next rebalance, or why none is scheduled
+    seen : `since` is when the state was first seen: it may have begun before
     """
 
     name: str
@@ -71,6 +76,7 @@ class Line:
     row: TableRow | None
     told: tuple[str, ...] = ()
     next: datetime | str | None = None
+    seen: bool = False
 
     @property
     def tone(self) -> str:
@@ -86,6 +92,7 @@ def overview(
     q: str = "",
     state: str = "",
     every: bool = False,
+    every_run: bool = False,
 ) -> HTMLResponse:
     """Show the tables that the user may read, worst first: state, balance, next run, checks."""
     found = tables_with_dags()
@@ -95,10 +102,13 @@ def overview(
     pressing = triage.pressing(session, recent)
     rows = STATUSES.rows(specs, urgent={run.table for run in pressing})
     halves = [h for r in rows if (h := stuck.stuck_table(session, user, Table(r.spec), r.half))]
+    shown_runs = pressing if every_run else pressing[:RUNS_AT_FIRST]
+    errors = _errors(session, user, rows, pressing, recent)
+    wandered = misplaced.misplaced_tables(session, rows, recent, errors)
     following = next_runs([row.name for row in rows])
     # Errors of specs name files: show them only to users who may see DAGs, as Airflow does.
     wrong = found.problems if may(user, "GET", None) else ()
-    lines = [*_lines(user, rows, pressing, halves, following), *map(_wrong, wrong)]
+    lines = [*_lines(user, rows, pressing, halves, wandered, following), *map(_wrong, wrong)]
     counts = {s: sum(line.state == s for line in lines) for s in STATES}
     shown = [x for x in lines if q.lower() in x.name.lower() and state in ("", x.state)]
     shown = sort(request, sorted(shown, key=lambda x: x.name), COLUMNS, "state")
@@ -106,8 +116,9 @@ def overview(
         request,
         "overview.html.j2",
         stuck=halves,
-        pressing=pressing,
-        errors=_errors(session, user, {s.table: s for s in specs}, pressing),
+        pressing=shown_runs,
+        pressing_count=len(pressing),
+        errors=errors,
         today=date.today().isoformat(),
         scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),
@@ -126,6 +137,7 @@ def _lines(
     rows: Iterable[TableRow],
     pressing: Iterable[triage.RunRow],
     halves: Iterable[stuck.Stuck],
+    wandered: Mapping[str, misplaced.Misplaced],
     following: Mapping[str, datetime | str],
 ) -> list[Line]:
     runs: dict[str, list[triage.RunRow]] = {}
@@ -135,23 +147,33 @@ def _lines(
     return [
         Line(
             row.name,
-            *_state(user, row, half.get(row.name), runs.get(row.name, ())),
+            state,
+            since,
             row,
             row.problems,
             following.get(row.name, "when asked"),
+            state == "cannot be read",
         )
         for row in rows
+        for state, since in [
+            _state(user, row, half.get(row.name), wandered.get(row.name), runs.get(row.name, ()))
+        ]
     ]
 
 
 def _state(
-    user: User, row: TableRow, half: stuck.Stuck | None, runs: Sequence[triage.RunRow]
+    user: User,
+    row: TableRow,
+    half: stuck.Stuck | None,
+    wandered: misplaced.Misplaced | None,
+    runs: Sequence[triage.RunRow],
 ) -> tuple[str, datetime | str | None]:
     """Return the worst state that holds, and since when; None: not known.
 
     Parameters
     ----------
     half : the table is half moved, and no run works on it
+    wandered : its rows may be misplaced
     runs : those that need attention
     """
     failed = [r for r in runs if r.state == "failed"]
@@ -159,10 +181,12 @@ def _state(
     movers = [r for r in runs if r.goes_on and r.dag.startswith(triage.MOVERS)]
     if half is not None:
         return "half-moved", half.since
+    if wandered is not None:
+        return "maybe misplaced", wandered.since
     if failed:
         return "failed", min((r.ended for r in failed if r.ended), default=None)
     if row.unreadable:
-        return "cannot be read", None
+        return "cannot be read", row.since
     if waiting:
         yours = any(may(user, "PUT", r.dag, DagAccessEntity.HITL_DETAIL) for r in waiting)
         began = min((r.started for r in waiting if r.started), default=None)
@@ -170,7 +194,7 @@ def _state(
     if movers:
         return "moving", min((r.started for r in movers if r.started), default=None)
     if row.imbalance is None:
-        return "not measured", None
+        return "not measured" if row.read else "not read yet", None
     over = row.imbalance > row.spec.trigger
     return ("over trigger", row.over_since) if over else ("fine", None)
 
@@ -178,23 +202,40 @@ def _state(
 def _errors(
     session: SessionDep,
     user: User,
-    specs: Mapping[str, TableSpec],
+    rows: Iterable[TableRow],
     pressing: Iterable[triage.RunRow],
+    recent: Iterable[triage.RunRow],
 ) -> dict[tuple[str, str], str | None]:
-    """Return (DAG, run) -> error line of the first runs that have one; logs can be slow."""
-    failed = [r for r in pressing if r.error_task is not None][:FAILURES_READ]
+    """Return (DAG, run) -> error line of the first runs that have one; logs can be slow.
+
+    Besides those that need attention these are others that may tell of misplaced rows.
+    """
+    found = {row.name: row for row in rows}
+    failed = [r for r in pressing if r.error_task is not None]
+    first = {(r.dag, r.run) for r in failed}
+    others = [
+        r
+        for r in recent
+        if (r.dag, r.run) not in first
+        and r.error_task is not None
+        and misplaced.tell([r], found[r.table].gates)
+    ]
     return {
         (r.dag, r.run): error_line(
-            session, user, Registry(specs[r.table].registry), r.dag, r.run, r.error_task
+            session, user, Registry(found[r.table].spec.registry), r.dag, r.run, r.error_task
         )
-        for r in failed
+        for r in [*failed[:FAILURES_READ], *others[:OLDER_READ]]
     }
 
 
 def _wrong(problem: EvenkeelError) -> Line:
-    """Return the line of a spec that is wrong, by the name of its file."""
-    name = str(problem.where or "a spec").rsplit("/", 1)[-1]
-    return Line(name, "spec wrong", None, None, (str(problem),))
+    """Return the line of a spec that is wrong: name of its file, and when that changed last."""
+    file = Path(str(problem.where or "a spec"))
+    try:
+        changed = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except OSError:
+        changed = None
+    return Line(file.name, "spec wrong", changed, None, (str(problem),))
 
 
 def _of(get: Callable[[TableRow], Any]) -> Callable[[Line], Any]:

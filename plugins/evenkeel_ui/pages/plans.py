@@ -81,7 +81,7 @@ def plan_page(
         parts = replace(parts, approval=None)
     shown = _shown(request, found, folder, parts, problems, MOST_MOVES if every else MOVES_SHOWN)
     title, sentence, tone = headline(parts)
-    half = _half(found, folder, problems)
+    half, known_half = _half(found, folder, problems)
     halted = stuck.stuck_table(session, user, found, half)
     if halted is not None and parts.plan is not None:
         way = f"from epoch {parts.plan.parent_epoch} to epoch {parts.plan.function.epoch}"
@@ -102,7 +102,7 @@ def plan_page(
         csrf=form_token(user),
         limit=found.spec.approve_over or 0,
         stuck=halted,
-        moving=half,
+        left=_left(parts, half, known_half),
         row=row,
         error=row and error_line(session, user, found.registry, row.dag, row.run, row.error_task),
         may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
@@ -244,12 +244,26 @@ def _shown(
     }
 
 
-def _half(found: Table, folder: RunFiles, problems: list[str]) -> HalfMoved | None:
+def _half(found: Table, folder: RunFiles, problems: list[str]) -> tuple[HalfMoved | None, bool]:
+    """Return what the run has half moved, and whether its files can say that."""
     try:
-        return find_half_moved(found.registry, folder)
+        return find_half_moved(found.registry, folder), True
     except EvenkeelError as error:
         problems.append(str(error))
-        return None
+        return None, False
+
+
+def _left(parts: RunParts, half: HalfMoved | None, known: bool) -> str:
+    """Say what the run leaves if it is stopped now."""
+    if parts.published is not None:
+        return f"Epoch {parts.published} is published: to stop the run does not take it back."
+    if not known:
+        return "Nobody knows whether rows have moved: a file of the run cannot be read."
+    if half is not None:
+        return "It leaves the table half moved: then undo it here, or let it go on."
+    if parts.rolled_back:
+        return "All rows are moved back: to stop the run changes none of them."
+    return "Nothing has moved yet."
 
 
 def _profile(folder: RunFiles, problems: list[str]) -> Profile | None:

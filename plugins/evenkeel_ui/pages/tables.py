@@ -32,7 +32,7 @@ from evenkeel_ui.access import (
     form_token,
     may,
 )
-from evenkeel_ui.airflow_runs import runs, stuck, triage
+from evenkeel_ui.airflow_runs import misplaced, runs, stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line
 from evenkeel_ui.pages.channel import drawn
 from evenkeel_ui.pages.keys import KEYS, listed_keys, search
@@ -105,10 +105,11 @@ def _runs(part: Part) -> dict[str, Any]:
     rows = triage.recent(session, user, [table])
     listed = {name for row in rows for name in row.names}
     errors = _errors(session, user, registry, rows)
+    told = misplaced.evidence(table, now.gates, rows, errors)
     others = [n for n in runs.visible(session, user, found, run_names(registry)) if n not in listed]
     return {
         "stuck": stuck.stuck_table(session, user, found, now.half),
-        "misplaced": stuck.misplaced(now, rows, errors.values()),
+        "misplaced": misplaced.misplaced(session, told).get(table),
         "may_repair": stuck.may_repair(user, table),
         "rows": rows,
         "errors": errors,

@@ -44,6 +44,21 @@ def test_a_table_is_over_its_trigger_since_the_first_of_such_windows(
     assert over_since(shop.registry, 0.5) == "2013-02-02"
 
 
+def test_a_search_that_stops_says_or_earlier(
+    shop: Shop, days: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel.inspect import load_history
+
+    for most, looked, since in (
+        (6, 60, "2013-02-02"),
+        (3, 60, "2013-02-05 or earlier"),
+        (6, 3, "2013-02-06 or earlier"),
+    ):
+        monkeypatch.setattr(load_history, "MOST_WINDOWS", most)
+        monkeypatch.setattr(load_history, "LOOKED_AT", looked)
+        assert over_since(shop.registry, 0.5) == since, (most, looked)
+
+
 def test_files_are_read_once_and_folders_listed_once(
     shop: Shop,
     days: list[float],

@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from html import unescape
-from typing import Any
-from uuid import uuid4
 
 import pytest
-from sqlalchemy import insert, inspect
 
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.support.pages.failed_runs import ERROR, HOME, failed_at, run_called
+from tests.support.pages.failed_runs import ERROR, HOME, ended, failed_at, run_called
 from tests.support.pages.overview import lines
-from tests.support.plugin_site import Site, end_runs, forget_runs, made_site  # noqa: F401  a fixture
+from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
-
-
-def ended(dag: str, state: str, days_ago: float, **more: Any) -> str:
-    """Add a run of the DAG that ended so long ago; return its id."""
-    from airflow.models.dagrun import DagRun
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.session import create_session
-
-    conf, publish = more.get("conf", {}), more.get("publish")
-    end = datetime.now(UTC) - timedelta(days=days_ago)
-    run_id = f"made__{days_ago}"
-    with create_session() as session:
-        ours = session.query(DagRun).filter(DagRun.dag_id == "rebalance_words")
-        known = ours.order_by(DagRun.id).first()  # of all of them, the one that has tasks
-        run = DagRun(dag_id=dag, run_id=run_id, run_type="manual", run_after=end, conf=conf)
-        run.created_dag_version_id = known.created_dag_version_id
-        run.state, run.start_date, run.end_date = state, end - timedelta(minutes=1), end
-        session.add(run)
-        session.flush()
-        if publish is not None:
-            task = next(t for t in known.task_instances if t.task_id == "publish")
-            own = {c.key: getattr(task, c.key) for c in inspect(TaskInstance).column_attrs}
-            own |= {"id": uuid4(), "dag_id": dag, "run_id": run_id, "state": publish}
-            session.execute(insert(TaskInstance).values(own))
-    return run_id
-
-
-@pytest.fixture
-def alone(site: Site) -> Iterator[None]:
-    """No run of any DAG is left from other tests."""
-    forget_runs()
-    yield
-    forget_runs()
 
 
 def test_a_task_that_is_tried_again_says_so_with_its_error(site: Site, broken: str) -> None:
@@ -83,7 +45,7 @@ def test_a_failed_run_is_history_once_a_later_mover_succeeded(site: Site, alone:
     assert state() == "failed"
     ended("repair_words", "success", 364, conf={"dry_run": True})
     ended("maintain_words", "success", 363)
-    ended("watch_words", "success", 362, publish="skipped")
+    ended("watch_words", "success", 362, tasks={"publish": "skipped"})
     assert state() == "failed"
     ended("rebalance_words", "failed", 361)
     ended("rebalance_words", "success", 360, conf={"dry_run": False})
@@ -99,8 +61,26 @@ def test_a_failed_run_is_history_once_a_later_mover_succeeded(site: Site, alone:
         assert [r.dag for r in rows if r.state == "failed"] == ["roll_back_words"]
     text = site.client("ada").get("/evenkeel/").text
     assert "since <time" in text.split('aria-label="Tables"')[1]
-    ended("watch_words", "success", 0.05, publish="success")
+    ended("watch_words", "success", 0.05, tasks={"publish": "success"})
     assert state() == fine
+
+
+def test_a_dry_run_of_the_same_dag_hides_no_failed_run(site: Site, alone: None) -> None:
+    client = site.client("ada")
+    client.post("/api/v2/dags/rebalance_words/dagRuns", json={"logical_date": None})
+    end_runs()
+    failed = ended("rebalance_words", "failed", 0.2)
+    # More dry runs than a page lists of each DAG.
+    for count in range(7):
+        ended("rebalance_words", "success", 0.1 - count / 1000, conf={"dry_run": True})
+        text = client.get("/evenkeel/").text
+        assert lines(text)["words"] == "failed", count
+        assert f"rebalance_words--{failed}" in text.split('id="pressing"')[1].split("</ul>")[0]
+        text = client.get(HOME).text
+        assert "The newest run failed" in text and f"rebalance_words--{failed}" in text, count
+    ended("rebalance_words", "success", 0.01, conf={"dry_run": False})
+    assert lines(client.get("/evenkeel/").text)["words"] != "failed"
+    assert "The newest run failed" not in client.get(HOME).text
 
 
 def test_a_log_is_read_once_for_each_try(

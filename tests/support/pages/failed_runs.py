@@ -1,17 +1,19 @@
-"""A run that failed while it moved rows, and what a person presses on its page."""
+"""Runs that failed or ended, and what a person presses on their pages."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import insert, inspect
 
 from evenkeel.pipeline.steps import read_plan
-from tests.support.plugin_site import Site, end_runs, start, token
+from tests.support.plugin_site import Site, end_runs, forget_runs, start, token
 from tests.support.raw_json import write_json
 
 if TYPE_CHECKING:
@@ -103,3 +105,37 @@ def broken(site: Site) -> Iterator[str]:
 def press(site: Site, user: str, run: str, decision: str) -> Any:
     data = {"csrf": token(user), "decision": decision}
     return site.client(user).post(f"{HOME}/runs/{run}/recover", data=data)
+
+
+def ended(dag: str, state: str, days_ago: float, **more: Any) -> str:
+    """Add a run of the DAG that ended so long ago, with `conf` and `tasks`; return its id."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    conf, tasks = more.get("conf", {}), more.get("tasks", {})
+    end = datetime.now(UTC) - timedelta(days=days_ago)
+    run_id = f"made__{days_ago}"
+    with create_session() as session:
+        ours = session.query(DagRun).filter(DagRun.dag_id == "rebalance_words")
+        known = ours.order_by(DagRun.id).first()  # of all of them, the one that has tasks
+        run = DagRun(dag_id=dag, run_id=run_id, run_type="manual", run_after=end, conf=conf)
+        run.created_dag_version_id = known.created_dag_version_id
+        run.state, run.start_date, run.end_date = state, end - timedelta(minutes=1), end
+        session.add(run)
+        session.flush()
+        for name, task_state in tasks.items():
+            task = next(t for t in known.task_instances if t.task_id == name)
+            own = {c.key: getattr(task, c.key) for c in inspect(TaskInstance).column_attrs}
+            own |= {"id": uuid4(), "dag_id": dag, "run_id": run_id}
+            own |= {"state": task_state, "end_date": end}
+            session.execute(insert(TaskInstance).values(own))
+    return run_id
+
+
+@pytest.fixture
+def alone(site: Site) -> Iterator[None]:
+    """No run of any DAG is left from other tests."""
+    forget_runs()
+    yield
+    forget_runs()
