@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import unescape
-from typing import Any
 
 import numpy as np
 import pytest
 
 from evenkeel.pipeline import steps
-from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.render.formatting import (
     bytes_text,
     count_text,
@@ -22,10 +19,10 @@ from evenkeel.render.formatting import (
     percent_text,
 )
 from partitioning.planning.plan import Plan
-from partitioning.workload.metrics import channel_loads, imbalance
-from partitioning.workload.profile import Profile
+from partitioning.workload.metrics import imbalance
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.page_facts import Facts, facts
+from tests.support.pages.run_files import Files
 from tests.support.pages.whole_runs import KINDS, whole_run
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
@@ -37,30 +34,6 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
-
-
-@dataclass
-class Files:
-    """What the newest run of a table has left in its registry."""
-
-    registry: Registry
-    run: str
-    epoch: Epoch
-    plan: Plan
-    profile: Profile
-
-    @property
-    def loads(self) -> Any:
-        return channel_loads(self.epoch.function, self.profile)
-
-    @property
-    def shares(self) -> Any:
-        own = self.epoch.function.capacities
-        return self.loads / (own / own.sum() * self.loads.sum())
-
-    @property
-    def hottest(self) -> int:
-        return int(self.shares.argmax())
 
 
 @pytest.fixture(scope="module", params=[13, 14])
