@@ -97,7 +97,7 @@ def test_history_is_what_delta_tells(
     told = {r["version"]: r for r in spark.sql(f"DESCRIBE HISTORY {name}").collect()}
     # One after the other, and by several threads.
     for few in (100, 0):
-        monkeypatch.setattr(commits, "FEW", few)
+        monkeypatch.setattr(commits, "FEW_COMMITS", few)
         found = commits.history_since(spark, home.path(), -1)
         assert [c.version for c in found] == sorted(told)
         for commit in found:
