@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.verify import verify
 from tests.support.placed import Placed, copied, placed, planned
@@ -36,3 +39,15 @@ def sealed_home(
     home = copied(moved_home, tmp_path_factory.mktemp("sealed"))
     verify(spark, home.migration("r1"))
     return home
+
+
+@pytest.fixture
+def home(moved_home: Placed, tmp_path: Path) -> Placed:
+    """A copy of its own for each test. Folders and files may begin elsewhere."""
+    return copied(moved_home, tmp_path / "home")
+
+
+@pytest.fixture
+def migration(home: Placed) -> Migration:
+    """Run r1 of the table."""
+    return home.migration("r1")

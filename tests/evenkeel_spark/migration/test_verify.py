@@ -46,16 +46,6 @@ from tests.support.state_tables import assert_under
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def home(moved_home: Placed, tmp_path: Path) -> Placed:
-    return copied(moved_home, tmp_path / "home")
-
-
-@pytest.fixture
-def migration(home: Placed) -> Migration:
-    return home.migration("r1")
-
-
 def test_seals_what_passes_and_the_epoch_can_be_published(
     spark: SparkSession, home: Placed, migration: Migration
 ) -> None:

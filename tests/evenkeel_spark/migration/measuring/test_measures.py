@@ -24,7 +24,6 @@ from tests.support.placed import (
     KEYS,
     Placed,
     append,
-    copied,
     meanwhile,
     placed,
     planned,
@@ -33,16 +32,6 @@ from tests.support.raw_json import read_json, write_json
 from tests.support.state_tables import assert_under
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def home(moved_home: Placed, tmp_path: Path) -> Placed:
-    return copied(moved_home, tmp_path / "home")
-
-
-@pytest.fixture
-def migration(home: Placed) -> Migration:
-    return home.migration("r1")
 
 
 def measured(
