@@ -28,7 +28,7 @@ _MATTERS = re.compile(r"evenkeel: error: |[A-Za-z]*(?:Error|Exception|Fail\w*): 
 
 
 class StepFailed(EvenkeelError):
-    """A process of the replay failed; `last_lines` is the end of its log."""
+    """A process of the replay failed; `tail` is the end of its log."""
 
     exit_code = 1
 

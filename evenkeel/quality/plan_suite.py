@@ -203,23 +203,23 @@ def _slack(plan: Plan) -> float:
 def balance_limit(plan: Plan) -> tuple[float, str]:
     """Return the imbalance that a plan may not exceed, and the reason in words.
 
-    This is the target if the curve reaches it within the budget. Otherwise (a key heavier than a
-    fair share, a tight budget) the plan is not to blame for missing the target. The limit is then
+    This is the aim if the curve reaches it within the budget. Otherwise (a key heavier than a
+    fair share, a tight budget) the plan is not to blame for missing the aim. The limit is then
     the least imbalance within the budget, plus the gain that `decide` ignores as noise.
     """
-    target, budget = plan.max_imbalance, plan.budget
+    aim, budget = plan.max_imbalance, plan.budget
     every = [p.imbalance for p in plan.curve] or [plan.imbalance_before]
     within = [p.imbalance for p in plan.curve if budget is None or p.bytes <= budget + 0.5]
     reachable = min(within) if within else every[0]
     end = f"the curve ends at {min(every):.4f}, the floor is {plan.floor:.4f}"
-    if target is None:
+    if aim is None:
         return reachable + LEAST_GAIN, f"no aim is set; {end}"
-    if reachable <= target:
-        return target, f"the target, {target:g}, is within reach"
-    if min(every) <= target:
-        why = f"the target, {target:g}, costs more than the budget, which buys {reachable:.4f}"
+    if reachable <= aim:
+        return aim, f"the aim, {aim:g}, is within reach"
+    if min(every) <= aim:
+        why = f"the aim, {aim:g}, costs more than the budget, which buys {reachable:.4f}"
     else:
-        why = f"the target, {target:g}, is out of reach: {end}"
+        why = f"the aim, {aim:g}, is out of reach: {end}"
     return reachable + LEAST_GAIN, why
 
 

@@ -92,7 +92,7 @@ class Cut:
         return total
 
     def owners(self, depth: float, copies: int | None) -> dict[int, Owners]:
-        """Return the same as `owned`."""
+        """Return the same as `fewest_owners`."""
         known = self.before, self.limit, self.stays, self.resting
         return fewest_owners(self.loads, *known, depth, copies)
 
