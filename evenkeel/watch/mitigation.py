@@ -176,10 +176,10 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
 
     Returns
     -------
-    Batches; infinite if the schedule is empty or no cron expression.
+    Batches; infinite if the schedule names assets or is no cron expression.
     """
     try:
-        due = croniter(spec.schedule or "", now).get_next(datetime)
+        due = croniter(str(spec.schedule), now).get_next(datetime)
     except (KeyError, ValueError):
         return float("inf")
     return (due - now).total_seconds() / 60 / minutes
