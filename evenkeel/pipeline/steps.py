@@ -21,14 +21,13 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
 from evenkeel.watch.state_file import read as read_watch
-from partitioning.errors import EvenkeelError, FenceError, InputError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 
 __all__ = [
-    "EvenkeelError",
     "Params",
     "decide",
     "open_run",

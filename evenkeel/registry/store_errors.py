@@ -27,11 +27,11 @@ _CLIENT_ERRORS = {
 
 
 class StoreError(UnreachableError):
-    """A store is down, full, or lets us do less than we must: nothing is known of its files."""
+    """A store cannot be reached, is full, or refuses. The state of its files is unknown."""
 
 
 class DeniedError(StoreError):
-    """A store is there and refuses, for want of rights: trying again is no use.
+    """A store refuses, because this account lacks a right. To try again is of no use.
 
     Parameters
     ----------

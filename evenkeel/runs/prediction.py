@@ -162,7 +162,7 @@ def _slowest(loads: Sequence[float], weights: Floats, others: Floats, mean: floa
 def _footer(measured: list[MigrationCost], footer: float | None) -> float:
     """Return the bytes of a file that hold no state.
 
-    Earlier migrations tell best, then the files that there are; else it is the most there can be.
+    The footers of earlier migrations come first, then those of the present files, then the maximum.
     Files of few rows are mostly footer, so a small move writes far more than it moves.
     """
     files = sum(m.files for m in measured)

@@ -105,14 +105,14 @@ class TableSpec(Strict):
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
-        description="imbalance that a rebalance aims at; none: 1.005, and as much more as chance "
-        "explains, to which the default gives way",
+        description="imbalance that a rebalance aims at. none: 1.005 plus what chance explains; "
+        "the default of 1.05 rises to that, too",
     )
     budget: int | None = Field(
         None,
         ge=0,
-        description="bytes that a run may write to move state, but for footers of files; plans "
-        "leave 2% of it for what Delta adds",
+        description="bytes that a run may write to move state; footers of files are not counted. "
+        "Plans use 2% less, for what Delta adds",
     )
     batch: int | None = Field(
         None, ge=1, description="bytes of state that one commit may move; none: all at once"

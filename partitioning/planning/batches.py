@@ -66,7 +66,7 @@ def stops(
 
     From each to the next no more than `most` moves, unless a single move is larger, or a
     swap or chain that has to be made together. At none is an open channel fuller, by its
-    capacity, than the fullest is at the start or the end (`order.safe_order`). At each, every
+    capacity, than the fullest is at the start or the end (`safe_order`). At each, every
     key stands where it stood before or where the plan puts it. Keys that are split before or after
     are left to the end, with whatever can only move together with them: their few partials move at
     once.

@@ -94,7 +94,7 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ..
             )
         elif plan.budget is not None and plan.bytes + size[i] > plan.budget:
             left = max(plan.budget - plan.bytes, 0)
-            reason = f"it takes {size[i]:,.0f} bytes, of the budget {left:,.0f} are left"
+            reason = f"it needs {size[i]:,.0f} bytes, {left:,.0f} of the budget remain"
         else:
             reason = "the strategy found moves that bring more"
         kind = "slot" if i < slots else "key"

@@ -26,8 +26,7 @@ def one_line() -> Iterator[None]:
     A retry cannot help, so the task fails at once. The exception is a store that does not answer:
     Airflow tries that again.
     """
-    from evenkeel.pipeline.publish import GateError
-    from evenkeel.pipeline.steps import EvenkeelError
+    from partitioning.errors import EvenkeelError, GateError
 
     try:
         yield

@@ -54,8 +54,8 @@ def descend(
     budget : `assignment.bytes` stays within this
     others : go on with the other channels where the fullest cannot shed; they only shed what fits
     """
-    # Donors keep half of what may stay: imperfect fits need this room. Without it the last channels
-    # pay for the first ones' overshoot in bytes.
+    # Donors shed down to half of the allowed margin only, because fits are imperfect. Else the last
+    # channels move more bytes, to make up for the first ones.
     shed_to = (aim + stop) / 2
     closed = np.where(assignment.fair > 0, 0.0, np.inf)
     stuck = np.zeros(len(assignment.fair), dtype=np.bool_)

@@ -172,7 +172,7 @@ def best_assignment(problem: Problem, max_imbalance: float | None, budget: float
     if max_imbalance is not None and goal < problem.floor:
         # An item is heavier than the goal. It may be lighter next time, so the rest comes even.
         return problem.even_others(at, goal, budget)
-    return at if level > reached or goal < problem.floor else _thrifty(problem, at, goal)
+    return at if level > reached or goal < problem.floor else _for_fewer_bytes(problem, at, goal)
 
 
 def _affordable(problem: Problem, aim: float, level: float, budget: float) -> Ints | None:
@@ -186,7 +186,7 @@ def _affordable(problem: Problem, aim: float, level: float, budget: float) -> In
         path = problem.search(goal, goal * (1 - 2 * SHARE_TOLERANCE))
         if path.imbalance[-1] > goal * (1 + SHARE_TOLERANCE):
             return None
-        found = _thrifty(problem, path.at(len(path.moves) - 1), goal)
+        found = _for_fewer_bytes(problem, path.at(len(path.moves) - 1), goal)
         return (problem.worst(found), found) if problem.moved(found) <= budget else None
 
     grid = np.linspace(aim, level, GRID)
@@ -244,7 +244,7 @@ def cleared(problem: Problem, goal: float, budget: float, exact: bool) -> Ints |
     return None if at is None or problem.moved(at) > budget * (1 + SHARE_TOLERANCE) else at
 
 
-def _thrifty(problem: Problem, at: Ints, goal: float) -> Ints:
+def _for_fewer_bytes(problem: Problem, at: Ints, goal: float) -> Ints:
     """Return an assignment no less even than `goal`, for fewer bytes where possible."""
     charged = problem.sizes * (problem.home >= 0)
     loose, limit = np.flatnonzero(~problem.fixed), goal * problem.fair
@@ -252,7 +252,7 @@ def _thrifty(problem: Problem, at: Ints, goal: float) -> Ints:
 
 
 def check_forced(forced: float, budget: float) -> None:
-    """Return the InputError for closing channels that moves more than the budget, in bytes."""
+    """Raise InputError if emptying the channels that close moves more bytes than the budget."""
     if forced > budget * (1 + SHARE_TOLERANCE):
         raise InputError(
             f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",

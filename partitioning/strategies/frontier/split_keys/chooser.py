@@ -16,7 +16,7 @@ from partitioning.strategies.frontier.whole_keys import plan_whole_keys
 from partitioning.workload.metrics import channel_loads, imbalance
 
 #: Relative margin below the goal when planning split keys, because shares are rounded to whole
-#: parts of `split.PARTS`.
+#: parts of `PARTS_OF_A_KEY`.
 SHARE_ROUNDING = 2e-6
 
 

@@ -129,8 +129,8 @@ def poured(
     rest, fair : float64 (N,): load of whole items, and fair share of all load; 0: closed
     loads : float64 (F,), in the order in which they take room; one that fits whole stays whole
     before : float64 (F, N): shares where the keys are
-    held : what stays takes its room before anything comes to it, or one that comes drives out the
-        next; without, the first keys go to fewer channels
+    held : True: first give room to the load that stays, then to the load that comes. Else one
+        key that comes drives out the next, but the first keys go to fewer channels
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))

@@ -97,7 +97,7 @@ def shared_plan(
     if found is not None:
         return found
     tried = list[Candidate]()
-    # If a key may not have as many channels as hold it, others need no more than they did.
+    # If `copies` limits one key, the other keys need no more channels than before.
     again = [(1.0, FEWEST)] if copies else []
     # Keys that are light beside the best channel may be coarse beside the least.
     fair = problem.fair[problem.fair > 0]

@@ -208,7 +208,7 @@ class TableLock:
         for commit in commits.history_since(self.spark, self.path, version):
             if commit.meta.get("digest", digest) != digest:
                 raise FenceError(
-                    "another plan came between: this one was left alone for too long",
+                    "another plan wrote to the table while this one was paused",
                     self.where,
                     "Plan again: start a new run",
                 )
