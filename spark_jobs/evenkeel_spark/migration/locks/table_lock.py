@@ -81,12 +81,12 @@ class TableLock:
                 return False
             if moving not in stands:
                 self._add(moving, version, stands)
-            crash_point("loosening")
+            crash_point("unsealing")
             with self._commit() as own:
                 return constraints.drop_beside(own, self.path, closing, moving, {*stands, moving})
 
         done = retry_on_conflict(self.spark, once, self.where)
-        crash_point("loosened")
+        crash_point("unsealed")
         return done
 
     def close(self) -> None:
