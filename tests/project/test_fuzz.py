@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from evenkeel.pipeline.steps import read_plan, read_rolled_back
 from evenkeel.registry.epochs import Registry
 from evenkeel.render.formatting import read_bytes
-from evenkeel.runs.params import Params
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.watch import state_file
 from evenkeel.watch.state import Decided, Watched
 from partitioning.errors import DamagedError, EvenkeelError, InputError

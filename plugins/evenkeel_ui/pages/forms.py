@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from evenkeel.inspect.key_history import past
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.profiles import Learned, newest_profile
-from evenkeel.runs.params import Params, Throttling, requested_throttling
+from evenkeel.runs.params import Throttling, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
+from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,

@@ -19,9 +19,10 @@ from evenkeel.quality.history import over_epochs
 from evenkeel.registry.profiles import epoch_plan, newest_profile, run_names
 from evenkeel.render.curve_chart import curve_svg
 from evenkeel.render.formatting import bytes_text, read_bytes
-from evenkeel.runs.params import Params, Throttling, channels_for
+from evenkeel.runs.params import Throttling, channels_for
 from evenkeel.runs.prediction import predict
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import numbered_channels, successor

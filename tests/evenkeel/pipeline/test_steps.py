@@ -15,10 +15,11 @@ from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.quality.history import over_epochs
 from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.registry.files.run_files import EpochFiles
-from evenkeel.runs.params import Params, channels_for
+from evenkeel.runs.params import channels_for
 from evenkeel.runs.prediction import predict
 from evenkeel.runs.timings import pace, seconds_per_load
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
 from partitioning.planning.decide import Pace
 from partitioning.planning.plan import Plan

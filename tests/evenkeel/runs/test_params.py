@@ -11,8 +11,9 @@ import pytest
 
 from evenkeel.pipeline import steps
 from evenkeel.quality.budgets import write_budget
-from evenkeel.runs.params import Params, channels_for, throttle_for
+from evenkeel.runs.params import channels_for, throttle_for
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.hashing import key_hash
 from partitioning.workload.profile import profile_of_keys

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel.watch.state_file import to_dict
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.jobs import learn

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from evenkeel.pipeline.steps import read_plan
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from tests.support.airflow_env import PATH, ROOT, airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     ATTACK,
