@@ -21,7 +21,6 @@ import fsspec
 
 from evenkeel.registry.store_errors import cannot_open, reached
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import canonical_json
 
 #: Names of the files that `Store._temporary` makes.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
@@ -253,10 +252,6 @@ class Store:
             for path in self._fs.ls(self._root, detail=False):
                 if _PROBE.fullmatch(PurePosixPath(path).name):
                     yield path, self._fs.modified(path).timestamp()
-
-    def write_json(self, name: str, value: Any) -> str:
-        """Replace the file by the canonical JSON of `value`, and return its path."""
-        return self.write(name, canonical_json(value))
 
     @staticmethod
     def _temporary(path: str, data: bytes) -> Path:

@@ -110,7 +110,7 @@ def test_a_rebalance_that_chance_explains_is_not_begun(shop: Shop) -> None:
 def test_damaged_channels_of_a_spec_are_no_edited_spec(shop: Shop, left: object) -> None:
     epoch = shop.publish("r")
     file = shop.registry.files.spec_channels(str(epoch.plan_digest)).name
-    shop.registry.store.write_json(file, left)
+    write_json(shop.registry.files, file, left)
     with pytest.raises(DamagedError, match=file):
         channels_for(load_spec(shop.spec), epoch, shop.registry, Params())
 
