@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from evenkeel.registry.epochs import Epoch
+from evenkeel.registry.state_view import sql_name
 from partitioning.errors import FenceError
-from partitioning.function.sql import OURS, epoch_name, quoted
+from partitioning.function.sql import OURS, epoch_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +64,7 @@ def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, s
     """
     versions = {name: _version(spark, path, epoch.number) for name, path in paths.items()}
     rows = {
-        name: spark.sql(f"SELECT * FROM delta.{quoted(path)} VERSION AS OF {versions[name]}")
+        name: spark.sql(f"SELECT * FROM {sql_name(path)} VERSION AS OF {versions[name]}")
         for name, path in paths.items()
     }
     return Snapshot(epoch, rows, versions)
@@ -122,14 +123,14 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
 
 def constraint_names(spark: SparkSession, path: str) -> set[str]:
     """Return the names of a Delta table's CHECK constraints, ours and others'."""
-    found = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
+    found = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
     names = (row["key"] for row in found)
     return {n.removeprefix(_CONSTRAINT) for n in names if n.startswith(_CONSTRAINT)}
 
 
 def _changes(spark: SparkSession, path: str, limit: int) -> list[Change]:
     """Read the newest commits' changes, newest first."""
-    found = spark.sql(f"DESCRIBE HISTORY delta.{quoted(path)} LIMIT {limit}")
+    found = spark.sql(f"DESCRIBE HISTORY {sql_name(path)} LIMIT {limit}")
     return [
         Change(
             row["version"],

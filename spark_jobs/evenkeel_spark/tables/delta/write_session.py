@@ -14,7 +14,7 @@ from typing import Any
 from delta.exceptions import MetadataChangedException
 from pyspark.sql import DataFrame, SparkSession
 
-from evenkeel_spark.tables.delta.state import python_dict
+from evenkeel_spark.tables.delta.state import delta_log, python_dict
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.function.sql import OURS
 
@@ -122,8 +122,7 @@ def commit_constraints(
 def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> bool:
     jvm: Any = spark._jvm
     none = jvm.scala.Option.empty
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    transaction = log.startTransaction(none(), none())
+    transaction = delta_log(spark, path).startTransaction(none(), none())
     table = transaction.metadata()
     found = table.configuration()
     stand = {
