@@ -14,17 +14,15 @@ import evenkeel
 from evenkeel.doctor.finding import Finding, Status
 from evenkeel.doctor.jars import delta_jars
 from evenkeel.extras import (
-    LEAST_AIRFLOW,
     TESTED_AIRFLOW,
     TESTED_DELTA,
     TESTED_PYTHON,
     TESTED_SPARK,
     installed,
+    newer_needed,
 )
 from evenkeel.submit import spark_submit
 
-#: (major, minor) of the first release that can work at all.
-LEAST_RELEASE = {"pyspark": (4, 0), "apache-airflow": LEAST_AIRFLOW, "delta-spark": (4, 0)}
 #: Distribution, the extra that installs it, and its tested series.
 EXTRAS = (
     ("pyspark", "spark", TESTED_SPARK),
@@ -58,10 +56,8 @@ def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | 
     install = f"pip install 'evenkeel[{extra}]'"
     if found is None:
         return Finding(name, Status.absent, "not installed", f"For its part: {install}")
-    least = LEAST_RELEASE.get(name)
-    if least and _numbers(found) < least:
-        text = ".".join(map(str, least))
-        return Finding(name, Status.wrong, f"{found}, expected {text} or newer", install)
+    if least := newer_needed(name, found):
+        return Finding(name, Status.wrong, f"{found}, expected {least} or newer", install)
     if tested is None:
         return Finding(name, Status.ok, found)
     return _of_series(name, found, tested, f"Expect it to work, or {install}")
@@ -98,10 +94,6 @@ def submit_program() -> Finding:
         return Finding("spark-submit", Status.ok, found)
     fix = "Set SPARK_HOME, or add the folder of spark-submit to PATH"
     return Finding("spark-submit", Status.wrong, "not found", fix)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 def _of_series(what: str, found: str, tested: tuple[str, ...], fix: str) -> Finding:
