@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
-from evenkeel_spark.migration.locks.rules import moving_rules
 from evenkeel_spark.runtime.command import about
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.placement_sql import moving_rules
 from evenkeel_spark.tables.delta.preflight import check_ours
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction

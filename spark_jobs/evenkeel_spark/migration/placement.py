@@ -38,18 +38,6 @@ from partitioning.moves.partial_rows import settled_sql
 #: Constraint of a table under repair. It admits what the function admits, and is added without a
 #: look at the rows. Its presence alone stops migrate, roll_back and windows.
 REPAIRING = f"{constraints.OURS}repairing"
-#: Operations of commits that leave the constraints as they are.
-ROW_OPERATIONS = (
-    "WRITE",
-    "STREAMING UPDATE",
-    "UPDATE",
-    "MERGE",
-    "DELETE",
-    "OPTIMIZE",
-    "REORG",
-    "VACUUM START",
-    "VACUUM END",
-)
 #: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
 MOST_LISTED_KEYS = 10_000
 
@@ -246,7 +234,7 @@ class Placement:
         def unchanged() -> None:
             self._stands(REPAIRING)
             for commit in commits.history_since(self.spark, self.path, since):
-                if commit.operation not in ROW_OPERATIONS:
+                if commit.operation not in constraints.ROW_OPERATIONS:
                     raise FenceError(
                         f"{commit.operation} came between, as version {commit.version}",
                         self.where,

@@ -15,11 +15,10 @@ from delta.exceptions import MetadataChangedException
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.migration.fence import Migration, crash_point
-from evenkeel_spark.migration.locks.rules import held_rule
-from evenkeel_spark.migration.placement import ROW_OPERATIONS
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.placement_sql import held_rule
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -199,7 +198,7 @@ class TableLock:
     def _only_rows_since(self, version: int) -> None:
         """Raise MetadataChangedException if more than rows has changed since a version."""
         for commit in commits.history_since(self.spark, self.path, version):
-            if commit.operation not in ROW_OPERATIONS:
+            if commit.operation not in constraints.ROW_OPERATIONS:
                 raise MetadataChangedException(f"version {commit.version} is {commit.operation}")
 
     def _alone_since(self, version: int) -> None:

@@ -35,6 +35,11 @@ AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
 NO_CHANNEL = -2
 #: Hex digits of a plan's digest in the name of its moving constraint. Fewer: two plans may collide.
 OWNER_DIGITS = 12
+#: Operations of commits that leave the constraints as they are.
+ROW_OPERATIONS = {
+    *("WRITE", "STREAMING UPDATE", "UPDATE", "MERGE", "DELETE"),
+    *("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"),
+}
 
 
 def of(spark: SparkSession, path: str) -> dict[str, str]:
