@@ -17,14 +17,14 @@ from evenkeel.extras import (
     delta_package,
     newer_needed,
 )
-from evenkeel_spark.tables.delta.write_session import _RESULTS
+from evenkeel_spark.tables.delta.write_session import RESULT_SETTINGS
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import DOCTOR, SetupError, UnreachableError
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
-_FIXED = {**_RESULTS, "spark.sql.catalog.spark_catalog": _CATALOG}
+_FIXED = {**RESULT_SETTINGS, "spark.sql.catalog.spark_catalog": _CATALOG}
 
 _DEFAULTS = {
     "spark.log.level": "WARN",

@@ -23,24 +23,16 @@ CONSTRAINT_PREFIX = "delta.constraints."
 Change = Callable[[dict[str, str]], dict[str, str] | None]
 #: Settings that results depend on, so nothing overrides them. A day is a UTC day everywhere. A
 #: value that its type cannot hold is an error, never another value or a null.
-_RESULTS = {
+RESULT_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.storeAssignmentPolicy": "ANSI",
 }
-
-
 #: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
 #: skips a write whose id was committed before. So only sessions for one write have these settings.
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-
-
 APP_ID = "spark.databricks.delta.write.txnAppId"
-
-
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
-
-
 OF_ONE_WRITE = (USER_METADATA, APP_ID, APP_VERSION)
 
 
@@ -60,7 +52,7 @@ def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) 
     made = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name in OF_ONE_WRITE:
         made.conf.unset(name)
-    for name, value in {**(settings or {}), **_RESULTS}.items():
+    for name, value in {**(settings or {}), **RESULT_SETTINGS}.items():
         made.conf.set(name, value)
     # Delta's catalog takes its settings from the session that is active when the catalog is made,
     # at its first use. This SQL uses it here, so that it is made with the new session's settings.
