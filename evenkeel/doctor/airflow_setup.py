@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.submit import RM_ADDRESS
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"

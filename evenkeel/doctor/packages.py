@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import evenkeel
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.jars import delta_jars
 from evenkeel.extras import (
     TESTED_AIRFLOW,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import fsspec
 
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import reached

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel import extras
-from evenkeel.doctor import airflow_setup, command, jars, packages, stores
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status, airflow_setup, command, jars, packages, stores
 from evenkeel.submit import RM_ADDRESS
 from tests.conftest import World
 
