@@ -16,7 +16,7 @@ TESTED_DELTA = ("4.4",)
 TESTED_AIRFLOW = ("3.2", "3.3")
 
 #: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
-LEAST_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}
+MIN_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}
 
 
 def installed(name: str) -> str | None:
@@ -29,7 +29,7 @@ def installed(name: str) -> str | None:
 
 def newer_needed(name: str, found: str) -> str | None:
     """Return the least release of a distribution if the one that was found is older; else None."""
-    least = LEAST_RELEASES.get(name, (0,))
+    least = MIN_RELEASES.get(name, (0,))
     release = tuple(map(int, re.findall(r"\d+", found)[:2]))
     return ".".join(map(str, least)) if release < least else None
 

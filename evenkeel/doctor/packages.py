@@ -33,7 +33,7 @@ EXTRAS = (
     ("s3fs", "s3", None),
 )
 #: Major version. Spark 4 runs on no older Java.
-LEAST_JAVA = 17
+MIN_JAVA = 17
 
 
 def look_at_packages() -> Iterator[Finding]:
@@ -76,13 +76,13 @@ def java() -> Finding:
     """Judge the Java of JAVA_HOME, or else of PATH."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
-    fix = f"Install Java {LEAST_JAVA} or newer, or set JAVA_HOME to one"
+    fix = f"Install Java {MIN_JAVA} or newer, or set JAVA_HOME to one"
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", Status.wrong, f"{program} cannot be run ({error})", fix)
     version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', answer.stderr)
-    if version is None or int(version[1]) < LEAST_JAVA:
+    if version is None or int(version[1]) < MIN_JAVA:
         said = version[0] if version else answer.stderr.strip()[:80]
         return Finding("Java", Status.wrong, f"{program}: {said}", fix)
     return Finding("Java", Status.ok, f"{version[1]} ({program})")

@@ -24,7 +24,7 @@ from evenkeel.table import Table
 from partitioning.errors import EvenkeelError
 
 #: Tables that each request reads at least, whatever the time.
-LEAST = 8
+MIN_TABLES = 8
 #: Seconds of reading, first of urgent tables and then of others, after which a request shows the
 #: rest as they were read before.
 SECONDS = 0.3
@@ -113,7 +113,7 @@ class Statuses:
         ):
             until = time.monotonic() + seconds
             for count, spec in enumerate(group):
-                if count >= LEAST and time.monotonic() > until:
+                if count >= MIN_TABLES and time.monotonic() > until:
                     break
                 known[spec.table] = _since(_whatever_fails(spec), known.get(spec.table))
         with self._lock:

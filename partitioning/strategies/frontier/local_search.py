@@ -22,7 +22,7 @@ from partitioning.workload.profile import Floats
 Step = list[tuple[int, int]]
 #: A step must bring the fuller channel of its pair down by this part of its fair share, or to its
 #: goal.
-LEAST_STEP_GAIN = 1e-5
+MIN_STEP_GAIN = 1e-5
 #: Steps for each item, at most: far more than any search has taken.
 STEPS_PER_ITEM = 8
 #: Shares that differ by this part are equal, and are so in whatever order they are summed.
@@ -111,7 +111,7 @@ class _Giver:
         self.own = assignment.on(donor)
         self.load = assignment.load[self.own]
         self.top = float(assignment.loads[donor] / assignment.fair[donor])
-        self.least = min(LEAST_STEP_GAIN, self.top - shed_to) * (1 - SAME_DENSITY)
+        self.least = min(MIN_STEP_GAIN, self.top - shed_to) * (1 - SAME_DENSITY)
 
     def run(self, closed: Floats, rest: float) -> Iterator[Step]:
         """Give the densest items to the emptiest channel while the donor has more than `rest`.

@@ -14,7 +14,7 @@ from partitioning.workload.profile import Floats
 #: Steps for each item, at most. A larger value lets a search run longer; none has taken so many.
 MOVES = 8
 #: Unevenness (mean square, without a unit) that a step must remove. Less is rounding.
-LEAST_UNEVENNESS_GAIN = 1e-9
+MIN_UNEVENNESS_GAIN = 1e-9
 #: Items for each channel, the largest ones, among which exchanges are sought. A larger value finds
 #: more exchanges, and takes time in proportion to its square.
 SWAPPED = 32
@@ -23,7 +23,7 @@ SWAPPED = 32
 #: takes longer where channels are many.
 EFFORT = 1600
 #: Least part of all bytes that a step counts as. It keeps gain per byte finite.
-LEAST_BYTES_PART = 1e-6
+MIN_BYTES_PART = 1e-6
 
 
 def even_out_resources(
@@ -177,7 +177,7 @@ class _Search:
         stays : steps that are not allowed
         """
         part = change / self.all_bytes
-        worth = gain / np.maximum(part, LEAST_BYTES_PART)
-        good = gain > self.price * part + LEAST_UNEVENNESS_GAIN
+        worth = gain / np.maximum(part, MIN_BYTES_PART)
+        good = gain > self.price * part + MIN_UNEVENNESS_GAIN
         good &= change <= self.budget - self.assignment.bytes
         return np.where(good & ~stays, worth, 0.0)

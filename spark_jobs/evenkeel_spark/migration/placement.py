@@ -39,7 +39,7 @@ from partitioning.moves.partial_rows import settled_sql
 #: look at the rows. Its presence alone stops migrate, roll_back and windows.
 REPAIRING = f"{constraints.OURS}repairing"
 #: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
-MOST_LISTED_KEYS = 10_000
+MAX_LISTED_KEYS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class Placement:
     def _several(self) -> Hashes | None:
         """Return the whole keys that have several rows, and split keys that have two on a channel.
 
-        None: there are more than MOST_LISTED_KEYS.
+        None: there are more than MAX_LISTED_KEYS.
         """
         f, h = self.function, hash_sql(self.function.key)
         keys = ", ".join(quoted(c) for c in self.spec.key)
@@ -168,9 +168,9 @@ class Placement:
         found = self.spark.sql(
             f"SELECT DISTINCT {h} FROM {state.sql_name(self.path)} GROUP BY {keys} "
             f"HAVING count(1) > IF({split}, count(DISTINCT {state.CHANNEL}), 1) "
-            f"LIMIT {MOST_LISTED_KEYS + 1}"
+            f"LIMIT {MAX_LISTED_KEYS + 1}"
         ).collect()
-        if len(found) > MOST_LISTED_KEYS:
+        if len(found) > MAX_LISTED_KEYS:
             return None
         return np.sort(np.array([row[0] for row in found], dtype=np.int64))
 

@@ -19,7 +19,7 @@ from partitioning.workload.profile import Floats
 #: Most of its key, as a share, that an owner keeps whose partial row the budget does not move.
 STAYING = 1e-5
 #: Least share of a key. Smaller ones come from rounding and count as none.
-LEAST_KEY_SHARE = 1e-9
+MIN_KEY_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ def poured(
                 taken = min(left, float(room[channel] - parts[channel]))
                 parts[channel] += taken
                 left -= taken
-            parts[parts <= LEAST_KEY_SHARE * load] = 0.0
+            parts[parts <= MIN_KEY_SHARE * load] = 0.0
             if not parts.any():
                 parts = fair
             after[key] = parts / parts.sum()
@@ -224,7 +224,7 @@ def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare:
     Those with most load a byte come first. The shares of the others stay where they are.
     """
     key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
-    worth = np.maximum(after[key, channel] * loads[key], LEAST_KEY_SHARE)
+    worth = np.maximum(after[key, channel] * loads[key], MIN_KEY_SHARE)
     order = np.argsort(copies[key] / worth, kind="stable")
     dear = order[np.cumsum(copies[key[order]]) > spare]
     if not len(dear):
@@ -232,5 +232,5 @@ def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare:
     kept = after.copy()
     kept[key[dear], channel[dear]] = 0.0
     given = np.maximum(before - after, 0.0)
-    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), LEAST_KEY_SHARE)
+    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), MIN_KEY_SHARE)
     return kept + given * np.clip(part, 0.0, 1.0)[:, None]
