@@ -39,7 +39,7 @@ from evenkeel.registry.files.records import (
     WindowRecord,
 )
 from evenkeel.registry.files.stored_file import FileOf, StoredFile
-from evenkeel.registry.files.watch_records import WatchedRecord
+from evenkeel.registry.files.watch_records import WatchStateRecord
 from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError
 from partitioning.planning.decide import Decision
@@ -178,7 +178,7 @@ class RegistryFiles(Folder):
     bootstrap = FileOf("bootstrap.json", BootstrapRecord)
     #: The tables are the team's again.
     released = FileOf("released.json", ReleaseRecord)
-    watch = FileOf("watch.json", WatchedRecord)
+    watch = FileOf("watch.json", WatchStateRecord)
 
     def window(self, end: date | str) -> StoredFile[WindowRecord]:
         """Return the record of the window that ends before that day."""
