@@ -70,20 +70,20 @@ def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, s
     return Snapshot(epoch, rows, versions)
 
 
-def newest_under(epoch: int, stand: Iterable[str], changes: Iterable[Change]) -> int | None:
+def newest_under(epoch: int, existing: Iterable[str], changes: Iterable[Change]) -> int | None:
     """Return the newest version at which an epoch's constraint is the only one of ours.
 
     Parameters
     ----------
     epoch : its number
-    stand : constraints of the newest version
+    existing : constraints of the newest version
     changes : of each commit, newest first
 
     Returns
     -------
     The version; None: `changes` do not reach back to one.
     """
-    wanted, now = {epoch_name(epoch)}, {c for c in stand if c.startswith(OURS)}
+    wanted, now = {epoch_name(epoch)}, {c for c in existing if c.startswith(OURS)}
     for change in changes:
         if now == wanted:
             return change.version
@@ -97,15 +97,15 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     """Find `newest_under` for a Delta table."""
     for _ in range(_LOOKS):
         before = _changes(spark, path, 1)[0].version
-        stand = constraint_names(spark, path)
+        existing = constraint_names(spark, path)
         limit = _COMMITS_AT_FIRST
         while True:
             changes = _changes(spark, path, limit)
             since = [c for c in changes if c.version > before]
             if any(c.added or c.dropped for c in since):
-                # `stand` was read before or after these changes: start again.
+                # `existing` was read before or after these changes: start again.
                 break
-            found = newest_under(epoch, stand, changes)
+            found = newest_under(epoch, existing, changes)
             if found is not None:
                 return found
             if len(changes) < limit:

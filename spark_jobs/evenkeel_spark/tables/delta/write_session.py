@@ -117,21 +117,21 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     transaction = delta_log(spark, path).startTransaction(none(), none())
     table = transaction.metadata()
     found = table.configuration()
-    stand = {
+    existing = {
         n.removeprefix(CONSTRAINT_PREFIX): sql
         for n, sql in python_dict(spark, found).items()
         if n.startswith(CONSTRAINT_PREFIX + OURS)
     }
-    wanted = change(dict(stand))
-    if wanted is None or wanted == stand:
+    wanted = change(dict(existing))
+    if wanted is None or wanted == existing:
         return False
-    if set(stand) != seen:
+    if set(existing) != seen:
         raise MetadataChangedException(
-            f"{path} stands under {', '.join(sorted(stand))}, and stood under "
+            f"{path} stands under {', '.join(sorted(existing))}, and stood under "
             f"{', '.join(sorted(seen))} when it was looked at"
         )
-    operation = _operation(jvm, stand, wanted)
-    for name in stand.keys() - wanted.keys():
+    operation = _operation(jvm, existing, wanted)
+    for name in existing.keys() - wanted.keys():
         found = found.removed(CONSTRAINT_PREFIX + name)
     for name, sql in wanted.items():
         found = found.updated(CONSTRAINT_PREFIX + name, sql)
@@ -156,17 +156,17 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     return True
 
 
-def _operation(jvm: Any, stand: dict[str, str], wanted: dict[str, str]) -> Any:
+def _operation(jvm: Any, existing: dict[str, str], wanted: dict[str, str]) -> Any:
     """Return what the table's history calls the change, as Delta's own statements do."""
     operations = jvm.org.apache.spark.sql.delta
-    for name in wanted.keys() - stand.keys():
+    for name in wanted.keys() - existing.keys():
         return getattr(operations, "DeltaOperations$AddConstraint")(name, wanted[name])
-    for name in stand.keys() - wanted.keys():
-        sql = jvm.scala.Option.apply(stand[name])
+    for name in existing.keys() - wanted.keys():
+        sql = jvm.scala.Option.apply(existing[name])
         return getattr(operations, "DeltaOperations$DropConstraint")(name, sql)
     properties = jvm.java.util.HashMap()
     for name, sql in wanted.items():
-        if stand[name] != sql:
+        if existing[name] != sql:
             properties.put(CONSTRAINT_PREFIX + name, sql)
     scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala(properties)
     maps = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$")
