@@ -1,6 +1,6 @@
 """Keys that frontier splits: which channels share each, and how much each of them takes.
 
-Whole items are brought under the goal first; split keys, which can be cut anywhere, fill the room
+Whole items are brought under the aim first; split keys, which can be cut anywhere, fill the room
 that is left.
 """
 
@@ -99,7 +99,7 @@ def shared(
     fair: Floats,
     loads: Floats,
     before: Floats,
-    goal: float,
+    aim: float,
     owners: Mapping[int, Owners],
     held: bool,
 ) -> Floats:
@@ -112,16 +112,16 @@ def shared(
     after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
     for key, own, load in zip(owners, owners.values(), parts, strict=True):
         after[key, own.channels] = load / loads[key]
-    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal, held)
+    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], aim, held)
     return after
 
 
 def poured(
-    rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
+    rest: Floats, fair: Floats, loads: Floats, before: Floats, aim: float, held: bool
 ) -> Floats:
     """Return the share of each key on each channel, float64 (F, N), poured like water.
 
-    No channel has over `goal` of its fair share, if that is possible. As much as possible stays
+    No channel has over `aim` of its fair share, if that is possible. As much as possible stays
     where it is. Load that must go takes the fewest channels.
 
     Parameters
@@ -134,7 +134,7 @@ def poured(
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
-    room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
+    room = np.where(open_, np.maximum(max(level, aim) * fair - rest, 0.0), 0.0)
     stays = np.zeros_like(before)
     for key, load in enumerate(loads.tolist() if held else ()):
         stays[key] = np.minimum(before[key] * load, room)
@@ -224,8 +224,8 @@ def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare:
     Those with most load a byte come first. The shares of the others stay where they are.
     """
     key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
-    worth = np.maximum(after[key, channel] * loads[key], MIN_KEY_SHARE)
-    order = np.argsort(copies[key] / worth, kind="stable")
+    score = np.maximum(after[key, channel] * loads[key], MIN_KEY_SHARE)
+    order = np.argsort(copies[key] / score, kind="stable")
     dear = order[np.cumsum(copies[key[order]]) > spare]
     if not len(dear):
         return after
