@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import fsspec
 
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
-from evenkeel.registry.store_errors import reached
+from evenkeel.registry.store_errors import store_errors
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.submit import ONE_DRIVER, commits_exclude
 from partitioning.errors import EvenkeelError
@@ -43,7 +43,7 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
 def readable(what: str, url: str) -> Finding:
     """Read one byte of the first file of an input: a file, a folder or a pattern."""
     try:
-        with reached("read", url):
+        with store_errors("read", url):
             return _first_byte(what, url)
     except _FAULTS as error:
         return _wrong(what, url, error, "Correct input.path, or let this account read it")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
 from partitioning.errors import DamagedError, EvenkeelError
@@ -17,8 +18,6 @@ from partitioning.errors import DamagedError, EvenkeelError
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
 #: them cost more reads.
 SEARCHED_RUNS = 100
-#: Folder of the marks.
-MARKS = "moving"
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,10 @@ def mark_moving(registry: Registry, run: RunFiles) -> None:
 
     The run's `migration` must exist before. Otherwise another run could take it for ended.
     """
-    registry.store.write_json(f"{MARKS}/{run.name}.json", {"run": run.name})
-    for name in marked_runs(registry):
+    registry.files.moving(run.name).write(MovingMark(run=run.name))
+    for name in registry.files.moving_runs():
         if name != run.name and find_half_moved(registry, registry.run(name)) is None:
-            registry.store.remove(f"{MARKS}/{name}.json")
-
-
-def marked_runs(registry: Registry) -> list[str]:
-    """Return the names of the runs that have marks."""
-    return [n.removesuffix(".json") for n in registry.store.names(MARKS) if n.endswith(".json")]
+            registry.files.moving(name).remove()
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
@@ -83,7 +77,7 @@ def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
     DamagedError : the record of a run is torn, and no other run has left the table half moved
     """
     torn = None
-    marked = marked_runs(registry)
+    marked = registry.files.moving_runs()
     for name in marked:
         try:
             half = find_half_moved(registry, registry.run(name))

@@ -80,7 +80,7 @@ def _is_store_error(error: Exception) -> bool:
 
 
 @contextmanager
-def reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
+def store_errors(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
     """Turn what a store raises into a StoreError, but for the errors that are `asked` for.
 
     Parameters

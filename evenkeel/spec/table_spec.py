@@ -27,7 +27,7 @@ from partitioning.strategies.options import check_options, production_problem
 #: Columns that Evenkeel adds to every state table.
 CHANNEL, SLOT = "channel", "slot"
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
-MOST_CHANNELS = 100_000
+MAX_CHANNELS = 100_000
 
 
 def _kind(channels: Any) -> str:
@@ -81,7 +81,7 @@ class TableSpec(Strict):
     registry: str = Field(description="folder or URL of epochs, sketches and runs")
     channels: Annotated[
         Annotated[list[ChannelSpec], Field(min_length=1), Tag("list")]
-        | Annotated[int, Field(ge=1, le=MOST_CHANNELS), Tag("number")],
+        | Annotated[int, Field(ge=1, le=MAX_CHANNELS), Tag("number")],
         Discriminator(_kind),
     ] = Field(description="number of channels, or a list of names and capacities")
     slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")

@@ -15,7 +15,7 @@ from partitioning.moves.safe_order import safe_order
 from partitioning.planning.plan import Plan
 
 
-class Most(NamedTuple):
+class BatchLimit(NamedTuple):
     """The most that a batch may be: bytes and rows of state that move, and files written."""
 
     bytes: float = np.inf
@@ -59,7 +59,7 @@ class Stops(Sequence[PartitioningFunction]):
 def stops(
     plan: Plan,
     previous: PartitioningFunction,
-    most: Most,
+    most: BatchLimit,
     tasks: Sequence[int] | None = None,
 ) -> Stops:
     """Functions between `previous` and the plan's own, in order; neither end is among them.
@@ -82,7 +82,7 @@ def stops(
     return Stops(plan, previous, [m for part in parts for m in part], ends)
 
 
-def batches(plan: Plan, most: Most, tasks: Sequence[int] | None = None) -> list[list[Move]]:
+def batches(plan: Plan, most: BatchLimit, tasks: Sequence[int] | None = None) -> list[list[Move]]:
     """Return the plan's moves in the order and the batches in which a migration makes them.
 
     Parameters

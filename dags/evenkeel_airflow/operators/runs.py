@@ -12,7 +12,7 @@ from airflow.exceptions import AirflowException
 from evenkeel_airflow.airflow_versions import AirflowFailException
 
 
-class GateFailed(AirflowFailException):
+class AirflowGateError(AirflowFailException):
     """A data-quality gate did not pass; notifiers tell of it."""
 
 
@@ -31,7 +31,7 @@ def one_line() -> Iterator[None]:
     try:
         yield
     except GateError as error:
-        raise GateFailed(str(error)) from None
+        raise AirflowGateError(str(error)) from None
     except EvenkeelError as error:
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from None

@@ -158,6 +158,12 @@ class LearningMark(FileModel):
     at: Moment
 
 
+class MovingMark(FileModel):
+    """Mark of a run that began to move rows. It goes once another run begins after its end."""
+
+    run: str
+
+
 class WatchDecision(FileModel):
     """Decision of the watch for a run to carry out.
 

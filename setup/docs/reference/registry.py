@@ -30,6 +30,7 @@ _NAMES: dict[str, Any] = {
     "attempt": "NUMBER",
     "end": "DAY",
     "job": "JOB",
+    "run": "RUN",
 }
 #: How docstrings of functions begin that name a file.
 _UNSAID = re.compile(r"^Return (the file (with |that )?)?")

@@ -95,13 +95,13 @@ def _roll_back_table(
         fence=lambda: _fence(spark, migration, name),
         throttle=throttle,
     )
-    if not (stands := constraints.our_constraints(spark, undo.path)):
+    if not (existing := constraints.our_constraints(spark, undo.path)):
         # This raises the error that says what to do.
         existing_constraints(spark, migration, name)
     _check_owner_known(spark, migration, name)
     if not owned(spark, migration, name):
-        if stands != {migration.old}:
-            say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
+        if existing != {migration.old}:
+            say(f"{name}: stands under {', '.join(sorted(existing))}, of another plan: left alone")
         return 0
     existing_constraints(spark, migration, name)
     undo = replace(undo, stops=stops())
@@ -133,14 +133,14 @@ def _check_owner_known(spark: SparkSession, migration: Migration, name: str) -> 
     FenceError : advises repair, which goes by the registry alone
     """
     path = migration.path(name)
-    stands = constraints.our_constraints(spark, path)
-    if migration.plan.run and migration.moving in stands:
+    existing = constraints.our_constraints(spark, path)
+    if migration.plan.run and migration.moving in existing:
         return
-    if not stands & {migration.moving, migration.new}:
+    if not existing & {migration.moving, migration.new}:
         return
     if commits.owner(spark, path, migration.plan.tables[name]) is None:
         raise FenceError(
-            f"stands under {', '.join(sorted(stands))}, and no commit of its history tells which "
+            f"stands under {', '.join(sorted(existing))}, and no commit of its history tells which "
             "plan brought it there",
             f"{name} ({path})",
             constraints.mend(migration.table.spec.table),

@@ -21,7 +21,7 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
-from partitioning.planning.batches import Most, stops
+from partitioning.planning.batches import BatchLimit, stops
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def batch_stops(
     """
     plan, limits = migration.plan, throttle_for(migration.table.spec, migration.run)
     most = batch_limits(plan, limits)
-    if most == Most():
+    if most == BatchLimit():
         return []
     tasks = _tasks(spark, migration) if limits.batch_files is not None else None
     found = stops(plan, migration.before, most, tasks)

@@ -175,7 +175,9 @@ def test_an_older_epoch_without_its_file_is_told_when_it_is_read(tmp_path: Path)
     for left in (True, False):
         if not left:
             registry.store.remove("epochs/00000001/plan.json")
-        with pytest.raises(DamagedError, match=r"00000001/epoch\.json: is missing, but epoch 3 was"):
+        with pytest.raises(
+            DamagedError, match=r"00000001/epoch\.json: is missing, but epoch 3 was"
+        ):
             registry.epoch(1)
         with pytest.raises(DamagedError):
             registry.published(1, "d1")

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.watch import mitigation
 from partitioning.errors import DamagedError
 from partitioning.watch.controller import Controller

@@ -19,7 +19,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     made_site,
     run_name,
 )
-from tests.support.raw_json import read_json
+from tests.support.raw_json import read_json, write_json
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -85,7 +85,7 @@ def test_a_run_shows_what_was_predicted_and_measured(eyes: Eyes) -> None:
 def test_a_break_even_beyond_the_horizon_says_so(eyes: Eyes) -> None:
     store = eyes.site.registry.store
     window = {"channels": [{"channel": 0, "rows": 10**6, "seconds": 1e-3}]}
-    store.write_json("windows/2013-03-01.json", window)
+    write_json(eyes.site.registry.files, "windows/2013-03-01.json", window)
     try:
         page = preview(eyes, Max_imbalance="1.0001", Bytes_a_second="10")
         said = page.get_by_text(re.compile("the horizon is 28: it does not pay")).first

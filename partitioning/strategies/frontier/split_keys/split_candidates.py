@@ -97,15 +97,15 @@ class Cut:
         return fewest_owners(self.loads, *known, depth, copies)
 
 
-def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
-    """Take out the keys that exceed a part of what the goal allows the best channel.
+def cut(problem: Problem, previous: PartitioningFunction | None, aim: float, part: float) -> Cut:
+    """Take out the keys that exceed a part of what the aim allows the best channel.
 
     Keys that are split now are taken out too, if they can be.
     """
     load = problem.load.copy()
     load[: problem.profile.slots] = 0.0
     load[problem.fixed] = 0.0
-    split = load > part * goal * problem.fair.max()
+    split = load > part * aim * problem.fair.max()
     if previous is not None:
         split[problem.profile.slots :] |= previous.split.find(problem.profile.heavy) >= 0
         split &= ~problem.fixed
@@ -130,7 +130,7 @@ def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, pa
         whole,
         sums_by(problem.start, whole * problem.fixed, len(problem.fair)),
         sums_by(problem.start, whole, len(problem.fair)),
-        goal * problem.fair,
+        aim * problem.fair,
     )
 
 
