@@ -173,7 +173,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
     for constraint, sql in found.items():
         if not any(constraints.same_sql(rule, sql) for rule in migration.rules.get(constraint, [])):
             raise FenceError(
-                f"stands under constraint {constraint}, which is not this plan's "
+                f"has the constraint {constraint}, which is not this plan's "
                 f"(epoch {migration.before.epoch} to {migration.after.epoch})",
                 f"{name} ({path})",
                 f"{constraints.move_advice(spark, migration.table.spec, path)}; then plan again",
@@ -186,7 +186,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
         )
     if set(found) != {migration.old} and not owned(spark, migration, name):
         raise FenceError(
-            f"stands under {', '.join(sorted(found))}, where another plan brought it",
+            f"has the constraint {', '.join(sorted(found))}, where another plan brought it",
             f"{name} ({path})",
             f"{constraints.move_advice(spark, migration.table.spec, path)}; then plan again",
         )

@@ -276,7 +276,7 @@ class Placement:
         known = {*self.seen, REPAIRING, constraints.epoch_name(self.function.epoch)}
         if needed not in (None, *existing) or not existing <= known:
             raise FenceError(
-                f"stands under {', '.join(sorted(existing)) or 'no constraint'} by now: another "
+                f"has the constraint {', '.join(sorted(existing)) or 'none'} by now: another "
                 "run has changed it since this began to repair",
                 self.where,
                 constraints.mend(self.spec.table),

@@ -63,7 +63,7 @@ def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:
         versions[name], existing = fence(spark, migration, name)
         if existing != {migration.new}:
             raise FenceError(
-                f"stands under {', '.join(sorted(existing))}, expected {migration.new} alone",
+                f"has the constraint {', '.join(sorted(existing))}, expected {migration.new} alone",
                 f"{name} ({migration.path(name)})",
                 "Clear the task verify of this run; it looks at the tables again",
             )

@@ -122,7 +122,7 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
     """Say what is wrong, and what is done, or would be."""
     epoch = decided.function.epoch
     if not findings and decided.forward is None:
-        say(f"every state table stands under epoch {epoch} alone: nothing to repair")
+        say(f"every state table admits epoch {epoch} alone: nothing to repair")
     for finding in findings:
         say(f"{finding.name}: {finding.wrong}")
     for migration in decided.runs:
@@ -163,7 +163,7 @@ def _look(
         wrong = f"constraint {wanted} is not the one that Evenkeel wrote"
     elif set(found) != {wanted}:
         names = ", ".join(sorted(found)) or "no constraint of Evenkeel's"
-        wrong = f"stands under {names}; expected {wanted} alone"
+        wrong = f"has the constraint {names}; expected {wanted} alone"
     else:
         return None
     return TableFault(name, frozenset(found), wrong)

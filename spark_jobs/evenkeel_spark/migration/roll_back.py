@@ -101,7 +101,8 @@ def _roll_back_table(
     _check_owner_known(spark, migration, name)
     if not owned(spark, migration, name):
         if existing != {migration.old}:
-            say(f"{name}: stands under {', '.join(sorted(existing))}, of another plan: left alone")
+            names = ", ".join(sorted(existing))
+            say(f"{name}: has the constraint {names}, of another plan: left alone")
         return 0
     existing_constraints(spark, migration, name)
     undo = replace(undo, stops=stops())
@@ -140,8 +141,8 @@ def _check_owner_known(spark: SparkSession, migration: Migration, name: str) -> 
         return
     if commits.owner(spark, path, migration.plan.tables[name]) is None:
         raise FenceError(
-            f"stands under {', '.join(sorted(existing))}, and no commit of its history tells which "
-            "plan brought it there",
+            f"has the constraint {', '.join(sorted(existing))}, and no commit of its history tells "
+            "which plan brought it there",
             f"{name} ({path})",
             constraints.mend(migration.table.spec.table),
         )

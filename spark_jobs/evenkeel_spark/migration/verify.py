@@ -91,7 +91,7 @@ def _sealed(spark: SparkSession, migration: Migration, one: TableMigration) -> b
     """Return whether a table has the new epoch's constraint; raise FenceError before migrate."""
     _, existing = fence(spark, migration, one.name)
     if migration.old in existing:
-        raise FenceError(f"still stands under {migration.old}", one.where, "Migrate it first")
+        raise FenceError(f"still has the constraint {migration.old}", one.where, "Migrate it first")
     return migration.new in existing
 
 

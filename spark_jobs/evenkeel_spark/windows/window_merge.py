@@ -50,7 +50,7 @@ def merge_window(
     Raises
     ------
     SeveralRowsError : a key has several rows on one channel: the window would be added to each
-    FenceError : the table stands under another function by now, or a migration is under way
+    FenceError : the table admits another function by now, or a migration is under way
     """
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]

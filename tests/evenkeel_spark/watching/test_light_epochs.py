@@ -192,7 +192,7 @@ def test_what_holds_the_watch_back(
     constraints.add(spark, path, moving, constraints.rule(epoch.function))
     live.batch(3, 4.0)
     assert not live.look(spark, 3)
-    assert "stands under evenkeel_epoch_0, evenkeel_moving_1" in live.known.outcome
+    assert "has the constraint evenkeel_epoch_0, evenkeel_moving_1" in live.known.outcome
     drop_constraint(spark, path, moving)
     # Both batches count, once.
     assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]

@@ -217,7 +217,7 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
         existing = _other(spark, state.path, function)
         if existing is not None:
             raise FenceError(
-                f"stands under {existing}, not under epoch {function.epoch} alone",
+                f"has the constraint {existing}, expected that of epoch {function.epoch} alone",
                 state.path,
                 move_advice(spark, spec, state.path),
             )
@@ -261,7 +261,7 @@ def check_unchanged(spark: SparkSession, path: str, function: PartitioningFuncti
     existing = _other(spark, path, function)
     if existing is not None:
         raise FenceError(
-            f"stands under {existing} by now, no longer under epoch {function.epoch} alone",
+            f"has the constraint {existing} by now, expected that of epoch {function.epoch} alone",
             path,
             AGAIN,
         )

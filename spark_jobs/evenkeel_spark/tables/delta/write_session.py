@@ -127,7 +127,7 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
         return False
     if set(existing) != seen:
         raise MetadataChangedException(
-            f"{path} stands under {', '.join(sorted(existing))}, and stood under "
+            f"{path} has the constraint {', '.join(sorted(existing))}, and had "
             f"{', '.join(sorted(seen))} when it was looked at"
         )
     operation = _operation(jvm, existing, wanted)
