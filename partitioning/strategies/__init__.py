@@ -27,7 +27,7 @@ from partitioning.strategies.published.choices import (
 from partitioning.strategies.published.dkg import dkg, dkg_pkg, dkg_wosim, oapx, sia, universal
 from partitioning.strategies.published.flexd import dalton, flexd, pstream
 from partitioning.strategies.published.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
-from partitioning.strategies.published.gedik import readj, redist, scan
+from partitioning.strategies.published.gedik.constructions import readj, redist, scan
 from partitioning.strategies.published.reshape import flowjoin, flux, sbk, sbr
 from partitioning.strategies.published.substreams import clb, elb, uhlb
 from partitioning.strategies.trino import trino

@@ -25,8 +25,8 @@ from partitioning.strategies.frontier.problem import _squares, problem_of
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.frontier.tradeoff import trace, whole_path
 from partitioning.strategies.hashing import consistent, uniform
-from partitioning.strategies.published.gedik import scan
-from partitioning.strategies.published.gedik_resources import delta
+from partitioning.strategies.published.gedik.constructions import scan
+from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import (
     KEY,
     PRESETS,
