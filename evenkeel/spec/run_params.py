@@ -84,21 +84,16 @@ class Params(BaseModel):
 
     @field_validator("capacities")
     @classmethod
-    def _weights(cls, weights: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if weights is not None and not (
-            all(0 <= w < math.inf for w in weights) and any(w > 0 for w in weights)
-        ):
-            raise ValueError("allowed: finite numbers, not negative, and not all 0")
-        return weights
-
-    @field_validator("capacities")
-    @classmethod
-    def _one_a_channel(
+    def _weights(
         cls, weights: tuple[float, ...] | None, info: ValidationInfo
     ) -> tuple[float, ...] | None:
+        if weights is None:
+            return None
+        if not (all(0 <= w < math.inf for w in weights) and any(w > 0 for w in weights)):
+            raise ValueError("allowed: finite numbers, not negative, and not all 0")
         # Check here: then the form shows the error beside `capacities`. `channels` is read first.
         channels = info.data.get("channels")
-        if weights is not None and channels not in (None, len(weights)):
+        if channels not in (None, len(weights)):
             raise ValueError(f"{len(weights)} weights for {channels} channels")
         return weights
 

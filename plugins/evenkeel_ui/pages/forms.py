@@ -273,9 +273,8 @@ def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, 
 def _shown(
     found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
 ) -> dict[str, Any]:
-    profile = learned.profile
-    shown = plan_values(found, plan, profile, limits, problems, footer=learned.footer)
-    return {**shown, "learned": learned, "identity": identity(found.spec, plan, profile)}
+    shown = plan_values(found, plan, learned.profile, limits, problems, footer=learned.footer)
+    return {**shown, "learned": learned, "identity": identity(found.spec, plan, learned.profile)}
 
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:

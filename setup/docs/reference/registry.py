@@ -80,7 +80,7 @@ def fields_page() -> str:
         "Fields of the registry's files",
         "[Files of the registry](registry.md) says which file holds which of these.",
         *(
-            f"## {name}\n\n{summary(kinds[name])}\n\n{_fields(kinds[name])}"
+            f"## {name}\n{summary(kinds[name])}\n\n{_fields(kinds[name])}"
             for name in sorted(kinds)
         ),
     )

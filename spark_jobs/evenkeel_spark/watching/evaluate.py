@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch
-from evenkeel.registry.files.records import ProfileRecord, Row
+from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.runs.timings import pace
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -178,7 +178,9 @@ def _newest(
     folder.profile.write(profile)
     seconds = round(time.monotonic() - started, 3)
     folder.learned.write(
-        ProfileRecord(epoch=current.number, tables=versions, seconds=seconds, row=Row.of(row))
+        ProfileRecord(
+            epoch=current.number, tables=versions, seconds=seconds, row=SplitColumn.of(row)
+        )
     )
     folder.decision.write(decision(spec, current, function, profile, why, size, waiting))
     done = PendingDecision(run, newest.number, weights, after.watch)
