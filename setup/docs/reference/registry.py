@@ -79,10 +79,7 @@ def fields_page() -> str:
     return page(
         "Fields of the registry's files",
         "[Files of the registry](registry.md) says which file holds which of these.",
-        *(
-            f"## {name}\n{summary(kinds[name])}\n\n{_fields(kinds[name])}"
-            for name in sorted(kinds)
-        ),
+        *(f"## {name}\n{summary(kinds[name])}\n\n{_fields(kinds[name])}" for name in sorted(kinds)),
     )
 
 

@@ -1,7 +1,7 @@
 """What Gedik's algorithms place: tracked keys, their loads and state, and the two penalties.
 
-Section and equation numbers are those of the paper named in `constructions`, where it is also said what
-was left open.
+Section and equation numbers are those of the paper named in `constructions`, which also says what
+the paper leaves open.
 """
 
 from __future__ import annotations
