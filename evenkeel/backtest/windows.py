@@ -101,9 +101,9 @@ def read_series(
 ) -> Series:
     """Cut a file into windows of `rows` rows, or of the time span `every` (default 1d).
 
-    Rows with a null key are left out, as in `learn`. The last rows are left out if they do not
-    fill a window of `rows`, and so is a window without load. Windows of time start at midnight of
-    the first day, in UTC if the times have a zone.
+    Rows with a null key are left out, as in the job learn. The last rows are left out if they do
+    not fill a window of `rows`, and so is a window without load. Windows of time start at midnight
+    of the first day, in UTC if the times have a zone.
 
     Parameters
     ----------
