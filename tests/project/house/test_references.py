@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.project.house.test_names import PRODUCT, ROOT, modules
+from tests.support.docs.product import PRODUCT, ROOT, modules
 
 #: Folders that dotted names start from.
 SOURCES = [ROOT, *(ROOT / folder for folder in ("spark_jobs", "dags", "plugins"))]
@@ -61,7 +61,7 @@ def told(code: str) -> Iterator[str]:
 
 
 def test_what_docstrings_point_to_is_there() -> None:
-    bound = {path: names(module.body) for path, module in modules()}
+    bound = {path: names(module.body) for path, _, module in modules()}
     in_package = {
         package: set[str]().union(*(bound[path] for path in bound if path.startswith(package)))
         for package in PRODUCT
