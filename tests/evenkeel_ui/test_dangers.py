@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.axe import violations
 from tests.support.pages.browser import HOME, Eyes
+from tests.support.pages.empty_tables import another_epoch
 from tests.support.pages.failed_runs import DONE, ERROR, PLANNED
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
@@ -21,6 +23,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     made_site,
     scheduler,
 )
+from tests.support.worlds.shop import Shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -133,6 +136,35 @@ def test_start_is_disabled_and_says_why(
     page.goto(f"{eyes.url}{HOME}/rebalance?force=true")
     assert page.get_by_role("button", name="Start this rebalance").is_disabled()
     page.get_by_text("is under way. Wait for its end, or stop it.").wait_for()
+    end_runs()
+
+
+@pytest.mark.parametrize(
+    ("path", "real", "dag"),
+    [
+        ("rebalance?force=true", "Start this rebalance", "rebalance_words"),
+        ("rollback?epoch=0", "Roll back to epoch 0", "roll_back_words"),
+    ],
+)
+def test_without_a_profile_only_a_dry_run_can_start(
+    eyes: Eyes, shop: Shop, path: str, real: str, dag: str
+) -> None:
+    end_runs()
+    another_epoch(shop)
+    page = eyes.open("uma", f"{HOME}/{path}")
+    button = page.get_by_role("button", name=real)
+    assert button.is_disabled()
+    # Who cannot see the page hears the reason with the button.
+    why = page.locator(f"#{button.get_attribute('aria-describedby')}").inner_text()
+    assert "No preview is possible" in why and "no profile is learned yet" in why
+    if dag == "rebalance_words":
+        page.get_by_label("Dry run").check()
+        page.get_by_role("button", name="Preview").click()
+    assert violations(page) == {}
+    shot(page, f"no-preview-{dag}")
+    page.get_by_role("button", name="Start the dry run").click()
+    page.get_by_text("queued").first.wait_for()
+    assert dag_runs(dag)[-1].conf["dry_run"] is True
     end_runs()
 
 
