@@ -120,7 +120,7 @@ def example_text(row: Mapping[str, Any]) -> str:
 
 
 def when(moment: datetime | str | None) -> Markup:
-    """Format a moment in UTC; within Airflow, `page.js` converts it to the reader's zone."""
+    """Format a moment in UTC; within Airflow, `times.js` converts it to the reader's zone."""
     if moment is None:
         return Markup("–")
     if isinstance(moment, str):

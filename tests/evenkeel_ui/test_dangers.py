@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from evenkeel.pipeline import approval, steps
+from evenkeel.quality import data_docs
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.axe import violations
 from tests.support.pages.browser import HOME, Eyes
@@ -21,6 +24,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     dag_runs,
     end_runs,
     made_site,
+    run_name,
     scheduler,
 )
 from tests.support.worlds.shop import Shop
@@ -209,6 +213,32 @@ def test_pages_follow_airflows_own_switch_and_zone(eyes: Eyes) -> None:
     page.evaluate("document.documentElement.className = 'dark'")
     page.wait_for_timeout(200)
     assert inside.evaluate("(b) => getComputedStyle(b).backgroundColor") == dark
+
+
+def test_what_a_run_wrote_has_the_zone_too(eyes: Eyes) -> None:
+    spec, run = eyes.site.shop.spec, run_name(2)
+    when = "2013-02-02T23:30:00+00:00"
+    approval.record(spec, run, True, "olga", when)
+    steps.report(spec, run)
+    validation = data_docs.pages(eyes.site.registry.store)[0]
+    page = eyes.open("uma", "/evenkeel/")
+    page.evaluate("localStorage.setItem('timezone', 'Asia/Tokyo')")
+    for path, moment in (
+        (f"runs/{run}/report", datetime.fromisoformat(when)),
+        ("data_docs/index.html", validation.when),
+        (f"data_docs/{validation.name}", validation.when),
+    ):
+        page.goto(f"{eyes.url}{HOME}/{path}")
+        time = page.locator("main time").first
+        there = moment.astimezone(ZoneInfo("Asia/Tokyo"))
+        said = time.inner_text().replace("\u202f", " ")
+        assert f"{there:%b} {there.day}, {there:%Y, %I:%M %p} GMT+9" == said, path
+        # The file itself names UTC, for who reads it elsewhere.
+        assert time.get_attribute("title") == f"{moment:%Y-%m-%d %H:%M} UTC", path
+        assert not re.search(r"\d\d:\d\d(?!:\d\d)? UTC", page.inner_text("main")), path
+    # A time that says how long ago has the moment as its title.
+    page.goto(f"{eyes.url}/evenkeel/")
+    assert "GMT+9" in (page.locator("time[data-ago]").first.get_attribute("title") or "")
 
 
 def test_long_names_wrap_on_a_phone(eyes: Eyes, broken: str) -> None:

@@ -163,10 +163,11 @@ def test_no_script_of_a_report_or_of_data_docs_runs(site: Site) -> None:
         assert answer.status_code == 200 and "<h1>" in answer.text
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'")
-        # The one script that runs is the one that takes over Airflow's theme.
+        # The scripts that run are those that take over Airflow's theme and zone.
         (nonce,) = re.findall(r"script-src 'nonce-([\w-]{20,})'$", policy)
-        assert answer.text.count(nonce) == 1
-        assert f'<script src="/evenkeel/static/theme.js" nonce="{nonce}"></script>' in answer.text
+        assert answer.text.count(nonce) == 2
+        for name in ("theme.js", "times.js"):
+            assert f'<script src="/evenkeel/static/{name}" nonce="{nonce}"' in answer.text
         again = client.get(f"{home}/{page.removeprefix('../../')}")
         assert nonce not in again.headers["content-security-policy"]
 
