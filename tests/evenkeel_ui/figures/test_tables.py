@@ -30,9 +30,9 @@ def test_the_overview(made: Pages) -> None:
     (row,) = [r for r in made.seen("overview").tables["Tables"] if r["Table"] == "words"]
     function = files.epoch.function
     told = imbalance_text(imbalance(files.loads, function.capacities))
-    hottest = f"{function.channels[files.hottest].name}, {told}x fair share"
+    fullest = f"{function.channels[files.fullest].name}, {told}x fair share"
     assert row["Imbalance"] == told == imbalance_text(files.plan.imbalance_after)
-    assert row["Hottest channel"] == hottest
+    assert row["Fullest channel"] == fullest
     assert row["Epoch"] == str(files.epoch.number) and row["Trigger"] == "1.1"
     assert row["Floor"] == imbalance_text(files.plan.floor)
     assert row["Planned then"] == plain(bytes_text(files.plan.bytes))

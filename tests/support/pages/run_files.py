@@ -55,7 +55,7 @@ class Files:
             return np.nan_to_num(loads / (own / own.sum() * loads.sum()), nan=0.0, posinf=np.inf)
 
     @property
-    def hottest(self) -> int:
+    def fullest(self) -> int:
         return int(self.shares.argmax())
 
 
