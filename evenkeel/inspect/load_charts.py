@@ -55,7 +55,7 @@ def windows_svg(
         "field": "value",
         "type": "quantitative",
         "scale": {"zero": False},
-        "axis": {"title": None, "tickCount": 5},
+        "axis": {"title": None, "tickCount": 5, "format": ",.6~r"},
     }
     layers = [*_epoch_layers(windows, x), _line_layer(windows, values, x, y)]
     if trigger is not None:

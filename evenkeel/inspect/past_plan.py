@@ -35,7 +35,8 @@ class PastPlan:
     ----------
     epoch : the number of the epoch that it led to
     imbalance_hashing, imbalance_before, imbalance_after, floor, bytes : as in `Plan`
-    reasons : why each slot and key moved, by ("slot" or "key", slot's number or key's hash)
+    moves : their number; each share of a split key that moved is one
+    reasons : why each slot and key moved, by kind of the move, and slot's number or key's hash
     """
 
     epoch: int
@@ -44,12 +45,8 @@ class PastPlan:
     imbalance_after: float
     floor: float
     bytes: float
+    moves: int
     reasons: Mapping[tuple[str, int], str]
-
-    @property
-    def moves(self) -> int:
-        """Number of slots and keys that moved."""
-        return len(self.reasons)
 
 
 def past_plan(registry: Registry, epoch: Epoch) -> PastPlan | None:
@@ -86,5 +83,6 @@ def _summary(plan: Plan | PlanSummary) -> PastPlan:
         imbalance_after=plan.imbalance_after,
         floor=plan.floor,
         bytes=plan.bytes,
+        moves=len(plan.moves),
         reasons={(m.kind, m.item): m.reason for m in plan.moves},
     )

@@ -82,7 +82,7 @@ class TableStatus:
         return fair_shares(self.loads, self.epoch.function.capacities)
 
     @property
-    def hottest(self) -> int | None:
+    def fullest(self) -> int | None:
         """Number of the fullest channel."""
         shares = self.shares
         return None if shares is None else max(range(len(shares)), key=shares.__getitem__)

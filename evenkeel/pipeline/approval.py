@@ -38,7 +38,7 @@ def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     names, weights = channel_names(made)
     shares = fair_shares(np.array(made.loads_before), np.array(weights))
-    hottest = max(range(len(shares)), key=shares.__getitem__)
+    fullest = max(range(len(shares)), key=shares.__getitem__)
     price = {f.title: f.texts[0] for f in figures(made, run.prediction(made.digest).find(), None)}
     rows = [
         ("state to move", f"{made.bytes:,.0f} bytes, {share:.1%} of the state"),
@@ -46,7 +46,7 @@ def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
         ("limit", f"{spec.approve_over:,} bytes move without asking"),
         ("imbalance", f"{made.imbalance_before:.3f} now, {made.imbalance_after:.3f} after"),
         ("floor", f"{made.floor:.3f}: {floor_note(made.floor, spec.split is not None)}"),
-        ("hottest channel now", f"{names[hottest]}, {fair_share_text(shares[hottest])}"),
+        ("fullest channel now", f"{names[fullest]}, {fair_share_text(shares[fullest])}"),
         ("moves", f"{len(made.moves):,}"),
         ("strategy", made.function.strategy),
         ("window", " to ".join(made.window)),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenkeel.registry.files.records import GateRecord
+from evenkeel.render.formatting import checks_text
 from partitioning.errors import GateError
 
 if TYPE_CHECKING:
@@ -144,14 +145,14 @@ class GateResult:
 
         Parameters
         ----------
-        where : the place that the error names; None: the suite
+        where : the place that the error names; None: the checks
         """
         failed = [r for r in self.results if not r.success and r.severity == CRITICAL]
         if failed:
             reasons = "; ".join(f"{r.what} (expected {r.expected}, {_seen(r)})" for r in failed)
             raise GateError(
                 f"{len(failed)} of {len(self.results)} expectations fail: {reasons}",
-                where or f"gate {self.suite!r}",
+                where or checks_text(self.suite),
                 "Correct what the expectations name, then run again",
             )
 

@@ -119,8 +119,13 @@ def example_text(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
+def checks_text(suite: str) -> str:
+    """Return what people call a suite of expectations: that of plans, or that of state tables."""
+    return "Plan checks" if suite == "before" else "Table checks"
+
+
 def when(moment: datetime | str | None) -> Markup:
-    """Format a moment in UTC; within Airflow, `page.js` converts it to the reader's zone."""
+    """Format a moment in UTC; within Airflow, `times.js` converts it to the reader's zone."""
     if moment is None:
         return Markup("–")
     if isinstance(moment, str):
@@ -156,6 +161,7 @@ def template_environment(package: str) -> Environment:
         percent=percent_text,
         observed=observed_text,
         example=example_text,
+        checks=checks_text,
         when=when,
     )
     return made

@@ -17,7 +17,13 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.render.charts import NARROW, WIDE, loads_svg
 from evenkeel.render.curve_chart import curve_svg
-from evenkeel.render.formatting import bytes_text, imbalance_text, percent_text, template
+from evenkeel.render.formatting import (
+    bytes_text,
+    checks_text,
+    imbalance_text,
+    percent_text,
+    template,
+)
 from evenkeel.runs.figures import break_even
 from evenkeel.runs.record import RunParts, headline, read_run
 from evenkeel.spec.table_spec import TableSpec
@@ -177,10 +183,10 @@ def _moves(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _gates(parts: RunParts) -> list[dict[str, Any]]:
-    found = (("Plan checks", parts.gate_plan), ("Table checks", parts.gate_tables))
+    found = (("before", parts.gate_plan), ("after", parts.gate_tables))
     return [
-        {"title": title, "results": gate.results, "docs": gate.docs}
-        for title, gate in found
+        {"title": checks_text(suite), "results": gate.results, "docs": gate.docs}
+        for suite, gate in found
         if gate
     ]
 

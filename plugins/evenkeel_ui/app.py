@@ -137,6 +137,12 @@ def script() -> Response:
     return _script("page.js")
 
 
+@app.get("/static/times.js", include_in_schema=False)
+def times() -> Response:
+    """Return the script that writes times in Airflow's zone; documents of runs have it, too."""
+    return _script("times.js")
+
+
 @app.get("/static/theme.js", include_in_schema=False)
 def theme() -> Response:
     """Return the script that takes over Airflow's theme; documents of runs have it, too."""

@@ -38,7 +38,7 @@ class TableRow:
 
     Parameters
     ----------
-    share : load of the hottest channel over its fair share
+    share : load of the fullest channel over its fair share
     planned : bytes that the plan of the epoch moves
     learned : when the newest profile was learned
     unreadable : a file is damaged, or the store does not answer
@@ -52,7 +52,7 @@ class TableRow:
     published: str | None = None
     imbalance: float | None = None
     floor: float | None = None
-    hottest: str | None = None
+    fullest: str | None = None
     share: float | None = None
     planned: float | None = None
     state: float | None = None
@@ -146,7 +146,7 @@ def _row(spec: TableSpec) -> TableRow:
     """Read a table's files."""
     table = Table(spec)
     now = table_status(table)
-    epoch, learned, hottest = now.epoch, now.learned, now.hottest
+    epoch, learned, fullest = now.epoch, now.learned, now.fullest
     over = now.imbalance is not None and now.imbalance > spec.trigger
     return TableRow(
         spec,
@@ -154,8 +154,8 @@ def _row(spec: TableSpec) -> TableRow:
         published=epoch.published if epoch else None,
         imbalance=now.imbalance,
         floor=now.floor,
-        hottest=epoch.function.channels[hottest].name if epoch and hottest is not None else None,
-        share=now.shares[hottest] if now.shares and hottest is not None else None,
+        fullest=epoch.function.channels[fullest].name if epoch and fullest is not None else None,
+        share=now.shares[fullest] if now.shares and fullest is not None else None,
         planned=now.plan.bytes if now.plan else None,
         state=float(learned.profile.bytes.sum()) if learned else None,
         learned=_moment(learned.source) if learned else None,

@@ -42,9 +42,9 @@ def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLR
 
 
 def document(request: Request, text: bytes, links: Mapping[str, str]) -> HTMLResponse:
-    """Return a page that a run wrote, in Airflow's theme, with links back to our pages above it.
+    """Return a page that a run wrote, in Airflow's theme and zone, with links back above it.
 
-    No script in the file runs: the policy allows only the one that is added here.
+    No script in the file runs: the policy allows only the two that are added here.
 
     Parameters
     ----------
@@ -52,10 +52,13 @@ def document(request: Request, text: bytes, links: Mapping[str, str]) -> HTMLRes
     """
     root, nonce = request.scope.get("root_path", "").rstrip("/"), secrets.token_urlsafe(16)
     each = (Markup('<a href="{}">{}</a>').format(at, name) for name, at in links.items())
-    way = Markup(
-        '<script src="{}/static/theme.js" nonce="{}"></script>'
-        '<nav class="note" aria-label="Evenkeel">{}</nav>'
-    ).format(root, nonce, Markup(" · ").join(each))
+    scripts = Markup("").join(
+        Markup('<script src="{}/static/{}" nonce="{}"{}></script>').format(root, name, nonce, how)
+        for name, how in (("theme.js", ""), ("times.js", Markup(" defer")))
+    )
+    way = scripts + Markup('<nav class="note" aria-label="Evenkeel">{}</nav>').format(
+        Markup(" · ").join(each)
+    )
     # Its first <main> is our template's: what comes from data is escaped.
     text = text.replace(b"<main>", b"<main>" + way.encode(), 1)
     policy = f"{DOCUMENT_POLICY}; script-src 'nonce-{nonce}'"
@@ -130,7 +133,7 @@ def style() -> str:
 
 
 def script(name: str) -> str:
-    """Return one file of the pages' JavaScript: `page.js` or `theme.js`."""
+    """Return one file of the pages' JavaScript: `page.js`, `times.js` or `theme.js`."""
     return (_OWN / name).read_text(encoding="utf-8")
 
 

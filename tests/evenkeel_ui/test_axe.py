@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from evenkeel.quality import data_docs
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.support.axe import violations
+from tests.support.axe import framed_violations, violations
 from tests.support.pages.browser import Eyes
 from tests.support.pages.failed_runs import HOME
 from tests.support.plugin_site import Site, end_runs, made_site, run_name  # noqa: F401  a fixture
@@ -14,19 +16,28 @@ from tests.support.plugin_site import Site, end_runs, made_site, run_name  # noq
 pytestmark = pytest.mark.airflow
 
 
+#: Words for which the glossary, or the pages, have another.
+OLD_WORDS = re.compile(r"\b(hottest|gates?|suites?)\b", re.I)
+
+
 def found(eyes: Eyes, paths: dict[str, str]) -> dict[str, dict[str, str]]:
+    """What axe finds wrong with each page, and words that the pages have others for."""
     page, wrong = eyes.page("uma"), {}
     for name, path in paths.items():
         page.goto(eyes.url + path)
-        if here := violations(page):
+        here = violations(page)
+        if words := OLD_WORDS.findall(page.inner_text("body")):
+            here["words"] = ", ".join(words)
+        if here:
             wrong[name] = here
     return wrong
 
 
-def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:
+def half_moved(eyes: Eyes, broken: str) -> dict[str, str]:
+    """Name of each page of a half-moved table -> its address; a file of its run is torn."""
     eyes.site.registry.run(broken).write("rolled_back.json", b"{")
     last = f"{HOME}/runs/{run_name(2)}"
-    pages = {
+    return {
         "overview": "/evenkeel/",
         "table": HOME,
         "failed run": f"{HOME}/runs/{broken}",
@@ -41,7 +52,33 @@ def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:
         "validation": f"{HOME}/data_docs/{data_docs.pages(eyes.site.registry.store)[0].name}",
         "not found": f"{HOME}/channels/99",
     }
-    assert found(eyes, pages) == {}
+
+
+def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:
+    assert found(eyes, half_moved(eyes, broken)) == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_are_read_in_the_colours_of_airflows_own_frame(
+    eyes: Eyes, broken: str, theme: str
+) -> None:
+    page, wrong = eyes.page("uma"), {}
+    page.goto(f"{eyes.url}/plugin/evenkeel")
+    page.evaluate(f"localStorage.setItem('theme', '{theme}')")
+    page.reload()
+    inside = page.locator('iframe[src*="/evenkeel/"]').element_handle().content_frame()
+    assert inside is not None
+    # Airflow declares its colours in a space of its own, so ours are none of these.
+    colour = "getComputedStyle(document.documentElement).getPropertyValue('{}').trim()"
+    theirs = page.evaluate(colour.format("--chakra-colors-fg"))
+    assert theirs.startswith("oklch(")
+    for name, path in half_moved(eyes, broken).items():
+        inside.goto(eyes.url + path)
+        assert inside.evaluate("document.documentElement.dataset.theme") == theme
+        assert inside.evaluate(colour.format("--ink")) == theirs, name
+        if here := framed_violations(inside):
+            wrong[name] = here
+    assert wrong == {}
 
 
 def test_pages_that_warn_or_have_nothing_to_show(eyes: Eyes) -> None:

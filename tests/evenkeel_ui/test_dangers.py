@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,16 +12,22 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from evenkeel.pipeline import approval, steps
+from evenkeel.quality import data_docs
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.axe import violations
 from tests.support.pages.browser import HOME, Eyes
+from tests.support.pages.empty_tables import another_epoch
 from tests.support.pages.failed_runs import DONE, ERROR, PLANNED
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
     dag_runs,
     end_runs,
     made_site,
+    run_name,
     scheduler,
 )
+from tests.support.worlds.shop import Shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -136,6 +143,35 @@ def test_start_is_disabled_and_says_why(
     end_runs()
 
 
+@pytest.mark.parametrize(
+    ("path", "real", "dag"),
+    [
+        ("rebalance?force=true", "Start this rebalance", "rebalance_words"),
+        ("rollback?epoch=0", "Roll back to epoch 0", "roll_back_words"),
+    ],
+)
+def test_without_a_profile_only_a_dry_run_can_start(
+    eyes: Eyes, shop: Shop, path: str, real: str, dag: str
+) -> None:
+    end_runs()
+    another_epoch(shop)
+    page = eyes.open("uma", f"{HOME}/{path}")
+    button = page.get_by_role("button", name=real)
+    assert button.is_disabled()
+    # Who cannot see the page hears the reason with the button.
+    why = page.locator(f"#{button.get_attribute('aria-describedby')}").inner_text()
+    assert "No preview is possible" in why and "no profile is learned yet" in why
+    if dag == "rebalance_words":
+        page.get_by_label("Dry run").check()
+        page.get_by_role("button", name="Preview").click()
+    assert violations(page) == {}
+    shot(page, f"no-preview-{dag}")
+    page.get_by_role("button", name="Start the dry run").click()
+    page.get_by_text("queued").first.wait_for()
+    assert dag_runs(dag)[-1].conf["dry_run"] is True
+    end_runs()
+
+
 def test_a_link_to_airflow_leaves_the_frame_that_airflow_puts_the_pages_in(
     eyes: Eyes,
     broken: str,
@@ -177,6 +213,32 @@ def test_pages_follow_airflows_own_switch_and_zone(eyes: Eyes) -> None:
     page.evaluate("document.documentElement.className = 'dark'")
     page.wait_for_timeout(200)
     assert inside.evaluate("(b) => getComputedStyle(b).backgroundColor") == dark
+
+
+def test_what_a_run_wrote_has_the_zone_too(eyes: Eyes) -> None:
+    spec, run = eyes.site.shop.spec, run_name(2)
+    when = "2013-02-02T23:30:00+00:00"
+    approval.record(spec, run, True, "olga", when)
+    steps.report(spec, run)
+    validation = data_docs.pages(eyes.site.registry.store)[0]
+    page = eyes.open("uma", "/evenkeel/")
+    page.evaluate("localStorage.setItem('timezone', 'Asia/Tokyo')")
+    for path, moment in (
+        (f"runs/{run}/report", datetime.fromisoformat(when)),
+        ("data_docs/index.html", validation.when),
+        (f"data_docs/{validation.name}", validation.when),
+    ):
+        page.goto(f"{eyes.url}{HOME}/{path}")
+        time = page.locator("main time").first
+        there = moment.astimezone(ZoneInfo("Asia/Tokyo"))
+        said = time.inner_text().replace("\u202f", " ")
+        assert f"{there:%b} {there.day}, {there:%Y, %I:%M %p} GMT+9" == said, path
+        # The file itself names UTC, for who reads it elsewhere.
+        assert time.get_attribute("title") == f"{moment:%Y-%m-%d %H:%M} UTC", path
+        assert not re.search(r"\d\d:\d\d(?!:\d\d)? UTC", page.inner_text("main")), path
+    # A time that says how long ago has the moment as its title.
+    page.goto(f"{eyes.url}/evenkeel/")
+    assert "GMT+9" in (page.locator("time[data-ago]").first.get_attribute("title") or "")
 
 
 def test_long_names_wrap_on_a_phone(eyes: Eyes, broken: str) -> None:

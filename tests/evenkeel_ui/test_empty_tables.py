@@ -9,22 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from partitioning.function.function import successor
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.empty_tables import another_epoch
 from tests.support.plugin_site import Site, made_site  # noqa: F401  a fixture
-from tests.support.worlds.shop import KEY, Shop
+from tests.support.worlds.shop import Shop
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """A table with epoch 0 and nothing else, in place of the site's."""
-    made = Shop(tmp_path)
-    made.registry.store.remove_folder("runs")
-    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
-    return made
 
 
 def test_a_table_without_an_epoch_shows_the_command(site: Site, shop: Shop) -> None:
@@ -53,10 +44,7 @@ def test_one_epoch_is_compared_with_nothing(site: Site, shop: Shop) -> None:
 
 def test_many_epochs_come_in_pages(site: Site, shop: Shop) -> None:
     for _ in range(30):
-        now = shop.registry.current()
-        function = now.function
-        same = successor(KEY, function, function.channels, function.slots, "x")
-        shop.registry.publish(same, now.tables)
+        another_epoch(shop)
     client, path, seen = site.client("vic"), HOME, []
     for _ in range(9):
         text = client.get(path).text

@@ -43,7 +43,7 @@ def test_overview_tells_how_tables_stand(site: Site) -> None:
     text = site.client("vic").get("/evenkeel/").text
     assert 'href="/evenkeel/tables/words"' in text
     now = table_status(open_table(site.shop.spec))
-    assert now.epoch and now.plan and now.learned and now.hottest is not None and now.shares
+    assert now.epoch and now.plan and now.learned and now.fullest is not None and now.shares
     body = text.split('aria-label="Tables"')[1].split("<tbody>")[1]
     cells = [re.sub(r"<[^>]*>", "", c).strip() for c in re.findall(r"<td.*?</td>", body, re.S)]
     assert cells.pop(0) == ("over trigger" if now.imbalance > now.table.spec.trigger else "fine")
@@ -54,8 +54,8 @@ def test_overview_tells_how_tables_stand(site: Site) -> None:
         imbalance_text(now.imbalance),
         f"{now.table.spec.trigger:g}",
         imbalance_text(now.floor),
-        f"{now.epoch.function.channels[now.hottest].name}, "
-        f"{imbalance_text(now.shares[now.hottest])}x fair share",
+        f"{now.epoch.function.channels[now.fullest].name}, "
+        f"{imbalance_text(now.shares[now.fullest])}x fair share",
         f"{now.epoch.published[:10]} {now.epoch.published[11:16]} UTC",
         bytes_text(now.plan.bytes),
         bytes_text(float(now.learned.profile.bytes.sum())),
@@ -166,10 +166,11 @@ def test_no_script_of_a_report_or_of_data_docs_runs(site: Site) -> None:
         assert answer.status_code == 200 and "<h1>" in answer.text
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'")
-        # The one script that runs is the one that takes over Airflow's theme.
+        # The scripts that run are those that take over Airflow's theme and zone.
         (nonce,) = re.findall(r"script-src 'nonce-([\w-]{20,})'$", policy)
-        assert answer.text.count(nonce) == 1
-        assert f'<script src="/evenkeel/static/theme.js" nonce="{nonce}"></script>' in answer.text
+        assert answer.text.count(nonce) == 2
+        for name in ("theme.js", "times.js"):
+            assert f'<script src="/evenkeel/static/{name}" nonce="{nonce}"' in answer.text
         again = client.get(f"{home}/{page.removeprefix('../../')}")
         assert nonce not in again.headers["content-security-policy"]
 

@@ -35,7 +35,7 @@ def on_page(html: str) -> Figures:
 
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_every_page_says_the_same_of_one_migration(site: Site, seed: int) -> None:
-    name = whole_run(site, seed, seed)
+    name = whole_run(site.shop, seed, seed)
     client, folder = site.client("vic"), site.registry.run(name)
     page = client.get(f"{HOME}/runs/{name}").text
     report = client.get(f"{HOME}/runs/{name}/report").text

@@ -34,11 +34,12 @@ os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = (
 )
 
 
-def profile(seed: int, count: int = 300, slots: int = 64) -> Profile:
-    """Zipf loads of words; the heaviest word is a script."""
+def profile(seed: int, count: int = 300, slots: int = 64, heaviest: float = 1.0) -> Profile:
+    """Zipf loads of words; the heaviest word, that many times as heavy, is a script."""
     words = [ATTACK, *(f"word {i}" for i in range(1, count))]
     rng = np.random.default_rng(seed)
     load = 1e4 / np.arange(1, count + 1) * rng.uniform(0.5, 1.5, count)
+    load[0] *= heaviest
     made = profile_of_keys(
         KEY,
         key_hash([words], ["string"]),

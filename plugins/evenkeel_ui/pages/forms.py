@@ -98,14 +98,14 @@ def roll_back(
     values, wrong = _read_way_back(given)
     if epoch.number == found.registry.current().number:
         raise InputError(f"epoch {epoch.number} is the current one", found.spec.table)
-    if not wrong and not values["sure"]:
+    # Without a preview there is nothing to have read, and only a dry run may start.
+    preview = _back_preview(found, epoch, [])
+    if not wrong and preview and not values["sure"]:
         wrong = {"sure": "Say that you have read what moves."}
     if wrong:
         return _roll_back(request, found, user, session, given, wrong)
     asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
-    preview = _back_preview(found, epoch, [])
-    # The switches are on the posted form, so the preview covers the epoch alone.
-    seen = {"epoch": epoch.number}
+    seen = {"epoch": epoch.number}  # The switches are on the posted form, not in its preview.
     if stale := _cannot(session, user, found, ROLL_BACK) or mismatch(
         _sent(request), seen, preview and preview["identity"], values["dry_run"]
     ):

@@ -256,7 +256,7 @@ COLUMNS: dict[str, Callable[[Line], Any]] = {
     "imbalance": _of(lambda row: row.imbalance),
     "trigger": _of(lambda row: row.spec.trigger),
     "floor": _of(lambda row: row.floor),
-    "hottest": _of(lambda row: row.share),
+    "fullest": _of(lambda row: row.share),
     "rebalanced": _of(lambda row: row.published),
     "moved": _of(lambda row: row.planned),
     "size": _of(lambda row: row.state),

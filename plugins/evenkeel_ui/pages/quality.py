@@ -136,4 +136,4 @@ def data_docs(
         links = {found.spec.table: home, "Data quality": f"{home}/quality"}
         return document(request, store.read(f"{FOLDER}/{name}"), links)
     except FileNotFoundError:
-        raise HTTPException(404, "There are no Data Docs yet: no gate has run.") from None
+        raise HTTPException(404, "There are no Data Docs yet: no checks have run.") from None

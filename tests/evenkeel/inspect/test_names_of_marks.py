@@ -28,3 +28,10 @@ def test_every_mark_has_a_name(epochs: list[int]) -> None:
         named = mark.get("aria-label") or mark.findtext(f"{SVG}title")
         assert named, ElementTree.tostring(mark, encoding="unicode")[:200]
     assert len(re.findall("epoch 1<", text)) >= epochs.count(1)
+
+
+@pytest.mark.parametrize("value", [1.61, 2.5, 0.004])
+def test_the_axis_of_one_value_says_that_value(value: float) -> None:
+    window = PastWindow("2013-01-01", "2013-01-02", 0, value, ("0",), (value,))
+    text = windows_svg([window, window], [value, value], "Load")
+    assert re.findall(r">([\d.]+)</text>", text) == [f"{value:g}"]

@@ -61,6 +61,18 @@ def test_an_epochs_profile_serves_where_runs_are_gone(shop: Shop) -> None:
     assert newest_profile(shop.registry).source == "00000002"
 
 
+def test_every_share_of_a_split_key_counts_as_a_move(tmp_path: Path) -> None:
+    made = Shop(tmp_path, split={"by": "id"})
+    made.learn_row("r", profile(1, heaviest=9))
+    made.plan(force=True, max_imbalance=1.005)
+    made.verified()
+    steps.publish(made.spec, "r")
+    plan = epoch_plan(made.registry, 1)
+    assert plan and sum(m.kind == "share" for m in plan.moves) > len(plan.function.split) > 0
+    (newest,) = past(made.registry, 1)
+    assert newest.plan and newest.plan.moves == len(plan.moves)
+
+
 def test_standing_tells_what_is_missing_and_goes_on(shop: Shop) -> None:
     shop.registry.store.write("epochs/00000002/plan.json", b"{")
     shop.registry.run("manual__2013-02-02T00-00-00").write("profile.npz", b"torn")

@@ -83,7 +83,7 @@ def test_each_expectation_on_the_tables_can_fail_and_is_named(what: str) -> None
         assert gate.success
         gate.check()
     else:
-        with pytest.raises(GateError, match=re.escape(what)):
+        with pytest.raises(GateError, match="^Table checks: .*" + re.escape(what)):
             gate.check()
 
 

@@ -133,7 +133,7 @@ def test_a_channel_of_twice_the_weight_is_twice_as_fast(shop: Shop) -> None:
     assert saved == pytest.approx((before / [2, 1, 1, 1]).max() - after.max())
 
 
-def test_the_approver_reads_the_hottest_channel_by_its_fair_share(shop: Shop) -> None:
+def test_the_approver_reads_the_fullest_channel_by_its_fair_share(shop: Shop) -> None:
     heavy = {"name": "big", "capacity": 9.0}
     others = [{"name": f"c{i}", "capacity": 1.0} for i in range(3)]
     shop.respec(channels=[heavy, *others], approve_over=0)
@@ -142,10 +142,10 @@ def test_the_approver_reads_the_hottest_channel_by_its_fair_share(shop: Shop) ->
     made = steps.read_plan(shop.registry.run("r2"))
     loads = np.array(made.loads_before)
     share = loads / (np.array([9, 1, 1, 1]) / 12 * loads.sum())
-    hottest = int(share.argmax())
+    fullest = int(share.argmax())
     asked = approval.request(shop.spec, "r2")
-    assert asked is not None and hottest != 0
-    told = f"| hottest channel now | c{hottest - 1}, {share[hottest]:.3f}x fair share |"
+    assert asked is not None and fullest != 0
+    told = f"| fullest channel now | c{fullest - 1}, {share[fullest]:.3f}x fair share |"
     assert told in asked.body
 
 

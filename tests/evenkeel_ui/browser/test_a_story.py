@@ -66,18 +66,18 @@ def test_a_dry_run_changes_nothing(people: People) -> None:
     assert states["approve"] == states["migrate"] == states["publish"] == "skipped"
 
 
-def test_the_hottest_channel_is_found(people: People) -> None:
+def test_the_fullest_channel_is_found(people: People) -> None:
     page = people.page("viewer")
-    with people.site.walked("hottest channel"):
-        _find_the_hottest(page, people.site)
+    with people.site.walked("fullest channel"):
+        _find_the_fullest(page, people.site)
 
 
-def _find_the_hottest(page: Page, site: Site) -> None:
+def _find_the_fullest(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/evenkeel/")
     row = page.get_by_role("row").filter(has_text="flights").inner_text()
     page.get_by_role("link", name="flights", exact=True).click()
     page.wait_for_url(f"**{TABLE}")
-    told = re.search(r"Channel (\d+) is the hottest: ([\d.]+)x fair share", page.inner_text("main"))
+    told = re.search(r"Channel (\d+) is the fullest: ([\d.]+)x fair share", page.inner_text("main"))
     assert told and f"{told[1]}, {told[2]}x fair share" in row
     assert float(told[2]) > 1.5
     page.get_by_label("dest").fill("ORD")

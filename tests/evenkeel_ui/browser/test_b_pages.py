@@ -127,7 +127,7 @@ def test_it_is_seen_within_airflow(people: People) -> None:
     table.wait_for()
     picture(page, "overview")
     table.click()
-    shown.get_by_text("is the hottest").wait_for()
+    shown.get_by_text("is the fullest").wait_for()
     page.goto(f"{site.url}/dags/rebalance_flights/runs/{run_of(site)}/plugin/evenkeel-run")
     shown.get_by_text("flights went from epoch 0").first.wait_for()
     # Airflow's own form asks for the same.

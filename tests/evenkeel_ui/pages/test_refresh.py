@@ -55,6 +55,7 @@ def test_an_expired_login_is_said_at_once(eyes: Eyes) -> None:
 @pytest.mark.parametrize("how", ["abort", "error"])
 def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes, how: str) -> None:
     page = board(eyes)
+    page.evaluate("localStorage.setItem('timezone', 'Asia/Tokyo')")
     notice = page.get_by_role("alert", name="Not refreshed")
     page.route(
         "**/evenkeel/", lambda r: r.abort() if how == "abort" else r.fulfill(status=503, body="")
@@ -63,6 +64,7 @@ def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes,
     notice.wait_for()
     since = notice.locator("[data-since]").inner_text()
     assert "the server does not answer" in notice.inner_text()
+    assert since.endswith(" GMT+9")
     page.clock.run_for(10 * REFRESH)
     page.wait_for_timeout(300)
     assert notice.locator("[data-since]").inner_text() == since

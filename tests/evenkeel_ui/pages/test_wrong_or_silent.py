@@ -68,7 +68,7 @@ def test_a_rate_is_in_the_predicted_time(eyes: Eyes) -> None:
 
 def test_a_run_shows_what_was_predicted_and_measured(eyes: Eyes) -> None:
     site = eyes.site
-    name = whole_run(site, 20, 20)
+    name = whole_run(site.shop, 20, 20)
     page = eyes.open("vic", f"{HOME}/runs/{name}")
     prediction = site.registry.run(name).prediction(steps.read_plan(site.registry.run(name)).digest)
     kept = prediction.find()

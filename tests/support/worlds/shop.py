@@ -38,15 +38,21 @@ KEY = (KeyColumn("word", "string"),)
 class Shop:
     """A table with epoch 0 and the profile of a run `r`; no rows anywhere."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **changes: Any) -> None:
         self.folder = folder
         self.spec = str(folder / "words.yaml")
-        self.respec()
+        self.respec(**changes)
         self.profile = words_profile()
         self.registry = Registry(str(folder / "registry"))
-        first = consistent(self.profile, None, load_spec(self.spec).channel_list())
-        self.registry.publish(first, {"counts": TableVersion(str(folder / "state"), 0)})
+        spec = load_spec(self.spec)
+        first = consistent(self.profile, None, spec.channel_list())
+        tables = {name: TableVersion(s.path, 0) for name, s in spec.state.items()}
+        self.registry.publish(first, tables)
         self.learn("r")
+
+    def versions(self, first: int) -> dict[str, int]:
+        """A version of each state table, the first one's given, each other's one higher."""
+        return {name: first + place for place, name in enumerate(load_spec(self.spec).state)}
 
     def respec(self, **changes: Any) -> None:
         Path(self.spec).write_text(yaml.safe_dump({**SPEC, **changes}))
@@ -56,11 +62,13 @@ class Shop:
         folder = self.registry.run(run)
         epoch = self.registry.current().number
         folder.write("profile.npz", (profile or self.profile).to_bytes())
-        write_json(folder, "profile.json", {"tables": {"counts": 3}, "epoch": epoch, "seconds": 1})
+        write_json(
+            folder, "profile.json", {"tables": self.versions(3), "epoch": epoch, "seconds": 1}
+        )
 
-    def learn_row(self, run: str) -> None:
+    def learn_row(self, run: str, profile: Profile | None = None) -> None:
         """As `learn`, with the column by which keys may be split."""
-        self.learn(run)
+        self.learn(run, profile)
         folder = self.registry.run(run)
         row = {"row": {"name": "id", "type": "bigint"}}
         write_json(folder, "profile.json", {**read_json(folder, "profile.json"), **row})
@@ -79,7 +87,7 @@ class Shop:
         """The last thing that verify does; the tables are in order."""
         folder = self.registry.run(run)
         made, spec = steps.read_plan(folder), load_spec(self.spec)
-        return publish_checked(spec, self.registry, folder, made, number, lambda: {"counts": 9})
+        return publish_checked(spec, self.registry, folder, made, number, lambda: self.versions(9))
 
     def checked(self, run: str = "r", success: bool = True, attempt: int = 1) -> None:
         """What migrate and verify would leave before the epoch is published."""
@@ -90,7 +98,7 @@ class Shop:
             "gate_tables.json",
             {"success": success, "suite": "after", "results": [], "docs": None},
         )
-        verified = {"digest": digest, "epoch": 1, "attempt": attempt, "tables": {"counts": 9}}
+        verified = {"digest": digest, "epoch": 1, "attempt": attempt, "tables": self.versions(9)}
         write_json(folder, "verify.json", verified)
 
     def publish(self, run: str, **asked: Any) -> Epoch:

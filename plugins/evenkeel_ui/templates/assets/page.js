@@ -1,25 +1,4 @@
-// The zone that was chosen in Airflow, else the reader's own.
-const zone = () => {
-  try {
-    const chosen = (localStorage.getItem("timezone") ?? "").replaceAll('"', "") || undefined;
-    new Date().toLocaleString([], { timeZone: chosen });
-    return chosen;
-  } catch {
-    return undefined;
-  }
-};
-// Times in that zone, which is named; a run that goes on is followed without loading the page anew.
-const here = () => {
-  for (const time of document.querySelectorAll("time[datetime]")) {
-    const moment = new Date(time.dateTime);
-    if (isNaN(moment) || time.title) continue;
-    time.title = time.textContent;
-    time.textContent = moment.toLocaleString([], {
-      year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
-      timeZone: zone(), timeZoneName: "short",
-    });
-  }
-};
+// A run that goes on is followed without loading the page anew. Times are those of times.js.
 // How long ago, in the words of the server; the page is open for longer than these stay true.
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
 const ago = () => {
@@ -39,7 +18,9 @@ const stale = (why) => {
   const old = why === "login" || (why && Date.now() - fresh_at > PATIENCE);
   if (!why) fresh_at = Date.now();
   for (const each of notice.querySelectorAll("[data-why]")) each.hidden = each.dataset.why !== why;
-  const since = new Date(fresh_at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", timeZone: zone() });
+  const since = new Date(fresh_at).toLocaleTimeString([], {
+    hour: "2-digit", minute: "2-digit", timeZone: zone(), timeZoneName: "short",
+  });
   const place = notice.querySelector("[data-since]");
   if (place.textContent !== since) place.textContent = since;
   notice.hidden = !old;
@@ -146,7 +127,6 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("input", fresh);
 window.addEventListener("pageshow", fresh);
-here();
 setTimeout(follow, 3000);
 setInterval(ago, 10000);
 later();
