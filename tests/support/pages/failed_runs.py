@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import insert, inspect
 
 from evenkeel.pipeline.steps import read_plan
+from partitioning.errors import InputError
 from tests.support.plugin_site import Site, end_runs, forget_runs, start, token
 from tests.support.raw_json import write_json
 
@@ -100,6 +101,24 @@ def broken(site: Site) -> Iterator[str]:
     end_runs()
     for file in site.registry.store.names(f"runs/{name}"):
         folder.remove(file)
+
+
+def undo_failed(site: Site, name: str, state: str = "failed") -> str:
+    """Let roll_back of that failed run have ended so, after its mark; return the error it left."""
+    from airflow.utils.session import create_session
+
+    from evenkeel.registry.job_error import leave_error
+
+    folder = site.registry.run(name)
+    write_json(folder, "rolled_back.json", {"digest": read_plan(folder).digest, "done": False})
+    with create_session() as session:
+        run = run_called(session, name)
+        (task,) = [t for t in run.task_instances if t.task_id == "roll_back"]
+        task.state, attempt = state, str(task.id)
+        run.state = "failed" if state == "failed" else "running"
+    told = "the cluster is down: no connection to it within 60 s"
+    leave_error(site.registry, "roll_back", name, attempt, InputError(told))
+    return told
 
 
 def press(site: Site, user: str, run: str, decision: str) -> Any:
