@@ -36,7 +36,8 @@ pytestmark = pytest.mark.airflow
 
 def test_a_half_moved_table_is_told_on_every_page(site: Site, broken: str) -> None:
     half = half_moved(site.registry, run_names(site.registry))
-    assert half and (half.run, half.rows, half.planned) == (broken, DONE, PLANNED)
+    assert half and half.progress and half.run == broken
+    assert (half.progress.rows, half.progress.planned) == (DONE, PLANNED)
     for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
         text = site.client("uma").get(path).text
         assert "words is half moved" in text and f"{DONE} of {PLANNED} rows moved" in text, path

@@ -139,7 +139,7 @@ class Progress(FileModel):
     Parameters
     ----------
     digest : of the plan
-    rows, planned : rows moved so far, and rows to move
+    rows, planned : rows moved so far, and rows to move: on a way back, those that had moved
     bytes : written
     left : seconds, by what the commits have taken
     back : rows move back
@@ -151,6 +151,19 @@ class Progress(FileModel):
     bytes: int
     left: float
     back: bool = False
+
+    def text(self, undoing: bool) -> str | None:
+        """Say how far rows are on the way that they go now; None: this is of an attempt before.
+
+        Parameters
+        ----------
+        undoing : a rollback has begun
+        """
+        if self.back and not undoing:
+            return None
+        way = " back" if self.back else ""
+        now = f"{self.rows:,} of {self.planned:,.0f} rows moved{way}"
+        return now if self.back == undoing else f"rolling back has begun; before that, {now}"
 
 
 class VerifyRecord(FileModel):

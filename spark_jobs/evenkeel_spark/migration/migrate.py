@@ -93,6 +93,7 @@ def clear_rolled_back(migration: Migration) -> Migration:
     crash_point("beginning")
     if begin_attempt(run, digest, newest.number + 1):
         run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+        run.progress.remove()
         run.verify.remove()
         run.gate_tables.remove()
     return replace(migration, attempt=newest.number + 1)

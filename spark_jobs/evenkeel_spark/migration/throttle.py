@@ -57,11 +57,13 @@ class Throttle:
         self._limits = throttle_for(migration.table.spec, migration.run)
         self._planned = sum(m.rows for m in migration.plan.moves)
         self._budget = None if back else write_budget(migration.plan)
-        # Rows moved by an earlier attempt count, except for the rate and in a rollback.
-        names = () if back else migration.table.spec.state
-        self._of = defaultdict(
-            _Sums, {n: _Sums.of(our_commits(spark, migration, n)) for n in names}
-        )
+        # Rows that this job moved before it was killed count, except for the rate.
+        self._of = defaultdict(_Sums)
+        if back:
+            self._count_ways()
+        else:
+            for name in migration.table.spec.state:
+                self._of[name] = _Sums.of(our_commits(spark, migration, name))
         self._before = self._all
         self._began: float | None = None
         self._prices: dict[str, RowSize] = {}
@@ -69,6 +71,17 @@ class Throttle:
         self._paid: dict[str, float] = defaultdict(float)
         self._taken: dict[str, int] = defaultdict(int)
         self._next: dict[str, float] = {}
+
+    def _count_ways(self) -> None:
+        """Count what the newest attempt has moved, and what was moved back of that so far."""
+        names = self._migration.table.spec.state
+        try:
+            ways = {n: _both_ways(self._spark, self._migration, n) for n in names}
+        except DamagedError:
+            # A table's log was cleaned: a way back needs no history.
+            return
+        self._of.update({name: back for name, (_, back) in ways.items()})
+        self._planned = sum(there.rows for there, _ in ways.values())
 
     @property
     def _all(self) -> _Sums:
@@ -121,8 +134,12 @@ class Throttle:
         wait = max(0.0, *(s - seconds for s in self._limits.seconds(rows, size)))
         time.sleep(wait)
         left = max(0.0, self._planned - now.rows) / max(1, rows) * (seconds + wait)
+        if self._back:
+            # Others may have written more rows by the function that is left.
+            self._planned = max(self._planned, now.rows)
+        way = " back" if self._back else ""
         say(
-            f"{now.rows:,} of {self._planned:,.0f} rows moved, {now.bytes:,} bytes written; "
+            f"{now.rows:,} of {self._planned:,.0f} rows moved{way}, {now.bytes:,} bytes written; "
             f"about {left:,.0f} s left"
         )
         self._migration.run.progress.write(
@@ -135,6 +152,27 @@ class Throttle:
                 back=self._back,
             )
         )
+
+
+def _both_ways(spark: SparkSession, migration: Migration, name: str) -> tuple[_Sums, _Sums]:
+    """Add up what the newest attempt to carry out the plan moved of a table, and moved back.
+
+    Raises
+    ------
+    DamagedError : the table's log no longer reaches back to the plan
+    """
+    there, back = _Sums(), _Sums()
+    since = migration.plan.tables[name]
+    for commit in commits.history_since(spark, migration.path(name), since):
+        ours = commit.meta.get("digest") == migration.plan.digest
+        if not ours or commit.operation not in ("UPDATE", "MERGE"):
+            continue
+        if commit.meta.get("step") == "roll_back":
+            back += _Sums.of([commit])
+        else:
+            # The attempt after a rollback begins at nothing.
+            there, back = (_Sums() if back.rows else there) + _Sums.of([commit]), _Sums()
+    return there, back
 
 
 def batch_stops(

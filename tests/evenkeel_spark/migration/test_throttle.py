@@ -73,11 +73,43 @@ def test_batches_are_resumed_paced_and_undone(
     moved = roll_back(spark, migration)
     again = read_run("bench", home.table.registry, migration.run).progress
     assert again is not None and again.back is True
+    # Others wrote some of these rows, after the plan and by its function.
+    assert again.rows == again.planned == moved["visits"]
     assert moved["visits"] >= record.rows - 50
     rows = home.rows(spark)
     assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
     back = commits.history_since(spark, home.path(), record.after)
     assert sum(c.operation == "UPDATE" for c in back) >= 3
+
+
+@pytest.mark.slow
+def test_a_way_back_counts_the_rows_that_had_moved(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    file = migration.run.progress
+    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
+    with crashing_at("batch moved", monkeypatch):
+        migrate(spark, migration)
+    there = file.read()
+    assert 0 < there.rows < there.planned and not there.back
+    roll_back(spark, migration)
+    back = file.read()
+    assert (back.rows, back.planned, back.left, back.back) == (there.rows, there.rows, 0, True)
+    # The next attempt has moved nothing yet.
+    with crashing_at("weighed", monkeypatch):
+        migrate(spark, migration)
+    assert file.find() is None
+    rows = migrate(spark, migration).tables["visits"].rows
+    assert rows > there.rows
+    with crashing_at("batch moved", monkeypatch):
+        roll_back(spark, migration)
+    first = file.read()
+    assert 0 < first.rows < first.planned == rows
+    # A rollback that was killed goes on to count.
+    roll_back(spark, migration)
+    assert (file.read().rows, file.read().planned) == (rows, rows)
 
 
 @pytest.mark.slow

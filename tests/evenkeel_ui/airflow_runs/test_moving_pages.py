@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 
 from evenkeel.pipeline import steps
+from evenkeel.registry.verdict import begin_attempt
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.support.pages.failed_runs import HOME, press, run_called
+from tests.support.pages.failed_runs import DONE, HOME, PLANNED, press, run_called, undo_failed
 from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
 
@@ -35,6 +37,35 @@ def test_checks_before_the_move_are_not_shown_in_green(
     site.registry.run(broken).remove("migration.json")
     for path in ("/evenkeel/", HOME):
         assert green(path), path
+
+
+def test_a_way_back_does_not_count_what_moved_before_it(
+    site: Site, alone: None, broken: str
+) -> None:
+    from airflow.utils.session import create_session
+
+    folder, half = site.registry.run(broken), f"{DONE} of {PLANNED} rows moved"
+    told = folder.progress.read().model_dump()
+
+    undo_failed(site, broken)
+    text = unescape(site.client("uma").get(HOME).text)
+    assert f"rolling back has begun; before that, {half} on the way to epoch 3" in text
+    with create_session() as session:
+        run_called(session, broken).state = "running"
+    text = unescape(site.client("uma").get(f"{HOME}/runs/{broken}").text)
+    assert f"So far: rolling back has begun; before that, {half}." in text
+    write_json(folder, "progress.json", told | {"rows": 1, "planned": DONE, "back": True})
+    text = unescape(site.client("uma").get(f"{HOME}/runs/{broken}").text)
+    assert f"So far: 1 of {DONE} rows moved back, " in text and half not in text
+    end_runs("failed")
+    text = unescape(site.client("uma").get(HOME).text)
+    assert f"1 of {DONE} rows moved back from epoch 3" in text
+    # The next attempt moves forward again.
+    digest = steps.read_plan(folder).digest
+    write_json(folder, "rolled_back.json", {"digest": digest, "done": True})
+    assert begin_attempt(folder, digest, 2)
+    assert "no row was reported as moved yet" in site.client("uma").get(HOME).text
+    folder.attempt(digest, 2).remove()
 
 
 def test_what_stopping_leaves_is_said_as_it_is(site: Site, alone: None, broken: str) -> None:
