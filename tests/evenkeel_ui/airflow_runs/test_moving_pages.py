@@ -10,6 +10,7 @@ import pytest
 from evenkeel.pipeline import steps
 from evenkeel.registry.verdict import begin_attempt
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages import repairs
 from tests.support.pages.failed_runs import DONE, HOME, PLANNED, press, run_called, undo_failed
 from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
@@ -66,6 +67,18 @@ def test_a_way_back_does_not_count_what_moved_before_it(
     assert begin_attempt(folder, digest, 2)
     assert "no row was reported as moved yet" in site.client("uma").get(HOME).text
     folder.attempt(digest, 2).remove()
+
+
+def test_a_run_that_left_the_table_half_moved_says_so_while_a_repair_goes_on(
+    site: Site, alone: None, broken: str
+) -> None:
+    assert repairs.press(site, "uma").status_code == 303
+    text = site.client("uma").get(f"{HOME}/runs/{broken}").text
+    assert 'aria-label="Half moved"' not in text
+    assert '<p class="lead bad">The run ended, and neither published' in text
+    assert "words was left half moved on the way from epoch 2 to epoch 3" in text
+    assert "is moving" not in text
+    end_runs()
 
 
 def test_what_stopping_leaves_is_said_as_it_is(site: Site, alone: None, broken: str) -> None:
