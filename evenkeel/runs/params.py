@@ -42,7 +42,7 @@ class Params(BaseModel):
     budget: int | None = Field(None, ge=0, description="bytes of state that may move")
     batch: int | None = Field(None, ge=1, description="bytes of state that one commit may move")
     batch_files: int | None = Field(None, ge=1, description="files that one commit may write")
-    rate: int | None = Field(None, ge=1, description="bytes of state a second that may move")
+    rate: int | None = Field(None, ge=1, description="bytes of files a second that may be written")
     rate_rows: int | None = Field(None, ge=1, description="rows of state a second that may move")
     window_end: date | None = Field(None, description="day after the window's last day")
     relearn: bool = Field(False, description="learn every day again, because late rows came")
