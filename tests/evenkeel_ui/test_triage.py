@@ -18,6 +18,7 @@ from tests.support.pages.failed_runs import (
     ERROR,
     HOME,
     PLANNED,
+    SO_FAR,
     failed_at,
     press,
     run_called,
@@ -40,7 +41,7 @@ def test_a_half_moved_table_is_told_on_every_page(site: Site, broken: str) -> No
     assert (half.progress.rows, half.progress.planned) == (DONE, PLANNED)
     for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
         text = site.client("uma").get(path).text
-        assert "words is half moved" in text and f"{DONE} of {PLANNED} rows moved" in text, path
+        assert "words is half moved" in text and SO_FAR in text, path
         assert "Writers of both epochs are admitted" in text
         assert 'value="go_on"' in text and 'value="undo"' in text
         assert "is moving from" not in text

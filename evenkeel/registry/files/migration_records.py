@@ -143,6 +143,8 @@ class Progress(FileModel):
     bytes : written
     left : seconds, by what the commits have taken
     back : rows move back
+    moves, moves_planned : moves of the plan that every state table has made, and all of them; None:
+        not known, as on a way back
     """
 
     digest: str
@@ -151,6 +153,8 @@ class Progress(FileModel):
     bytes: int
     left: float
     back: bool = False
+    moves: int | None = None
+    moves_planned: int | None = None
 
     def text(self, undoing: bool) -> str | None:
         """Say how far rows are on the way that they go now; None: this is of an attempt before.
@@ -161,8 +165,11 @@ class Progress(FileModel):
         """
         if self.back and not undoing:
             return None
-        way = " back" if self.back else ""
-        now = f"{self.rows:,} of {self.planned:,.0f} rows moved{way}"
+        rows = f"{self.rows:,} of {self.planned:,.0f} rows"
+        if self.moves is None or self.moves_planned is None:
+            now = f"{rows} moved{' back' if self.back else ''}"
+        else:
+            now = f"{self.moves:,} of {self.moves_planned:,} moves done ({rows})"
         return now if self.back == undoing else f"rolling back has begun; before that, {now}"
 
 

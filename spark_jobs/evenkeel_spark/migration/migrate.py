@@ -62,6 +62,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
                 one = forward_migration(spark, migration, name, STEP, throttle)
                 one = replace(one, stops=stops)
                 one.move(untouched=one.open_constraint())
+            else:
+                throttle.finish(name)
     record = MigrationRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,

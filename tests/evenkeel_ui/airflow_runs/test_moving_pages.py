@@ -11,7 +11,7 @@ from evenkeel.pipeline import steps
 from evenkeel.registry.verdict import begin_attempt
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages import repairs
-from tests.support.pages.failed_runs import DONE, HOME, PLANNED, press, run_called, undo_failed
+from tests.support.pages.failed_runs import DONE, HOME, SO_FAR, press, run_called, undo_failed
 from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
 
@@ -45,19 +45,21 @@ def test_a_way_back_does_not_count_what_moved_before_it(
 ) -> None:
     from airflow.utils.session import create_session
 
-    folder, half = site.registry.run(broken), f"{DONE} of {PLANNED} rows moved"
+    folder = site.registry.run(broken)
     told = folder.progress.read().model_dump()
 
     undo_failed(site, broken)
     text = unescape(site.client("uma").get(HOME).text)
-    assert f"rolling back has begun; before that, {half} on the way to epoch 3" in text
+    assert f"rolling back has begun; before that, {SO_FAR} on the way to epoch 3" in text
     with create_session() as session:
         run_called(session, broken).state = "running"
     text = unescape(site.client("uma").get(f"{HOME}/runs/{broken}").text)
-    assert f"So far: rolling back has begun; before that, {half}." in text
-    write_json(folder, "progress.json", told | {"rows": 1, "planned": DONE, "back": True})
+    assert f"So far: rolling back has begun; before that, {SO_FAR}." in text
+    write_json(
+        folder, "progress.json", told | {"rows": 1, "planned": DONE, "back": True, "moves": None}
+    )
     text = unescape(site.client("uma").get(f"{HOME}/runs/{broken}").text)
-    assert f"So far: 1 of {DONE} rows moved back, " in text and half not in text
+    assert f"So far: 1 of {DONE} rows moved back, " in text and SO_FAR not in text
     end_runs("failed")
     text = unescape(site.client("uma").get(HOME).text)
     assert f"1 of {DONE} rows moved back from epoch 3" in text

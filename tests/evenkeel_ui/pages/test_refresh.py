@@ -102,7 +102,7 @@ def test_an_alarm_stays_as_it_is_until_something_changes(eyes: Eyes, broken: str
     progress = folder.progress.read().model_dump() | {"rows": DONE + 1}
     write_json(folder, "progress.json", progress)
     asked(page)
-    page.get_by_text(f"{DONE + 1} of {PLANNED} rows moved").wait_for()
+    page.get_by_text(f"({DONE + 1} of {PLANNED} rows)").wait_for()
     assert alarm.evaluate("(each) => each.same ?? null") is None
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 HOME = "/evenkeel/tables/words"
 DONE, PLANNED = 2, 11
+MADE, MOVES = 1, 4
+#: How far that run has come, as pages say it.
+SO_FAR = f"{MADE} of {MOVES} moves done ({DONE} of {PLANNED} rows)"
 ERROR = "state/counts: 12 bytes are written, the next batch takes 9, and the budget is 20"
 
 
@@ -95,6 +98,7 @@ def broken(site: Site) -> Iterator[str]:
     told = {"digest": plan.digest, "epoch": plan.function.epoch, "tables": {}}
     write_json(folder, "migration.json", told)
     told = {"digest": plan.digest, "rows": DONE, "planned": PLANNED, "bytes": 12, "left": 3.0}
+    told |= {"moves": MADE, "moves_planned": MOVES}
     write_json(folder, "progress.json", told)
     failed_at(name, "migrate", ERROR)
     yield name
