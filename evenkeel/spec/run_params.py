@@ -74,7 +74,7 @@ class Params(BaseModel):
         None, ge=1, title="Files per commit", description="Files that one commit writes."
     )
     rate: int | None = Field(
-        None, ge=1, title="Bytes per second", description="Bytes of state moved per second."
+        None, ge=1, title="Bytes per second", description="Bytes of files written per second."
     )
     rate_rows: int | None = Field(
         None, ge=1, title="Rows per second", description="Rows of state moved per second."

@@ -121,7 +121,7 @@ class TableSpec(Strict):
         None, ge=1, description="files that one commit may write; none: no limit"
     )
     rate: int | None = Field(
-        None, ge=1, description="bytes of state a second that may move; none: no limit"
+        None, ge=1, description="bytes of files a second that may be written; none: no limit"
     )
     rate_rows: int | None = Field(
         None, ge=1, description="rows of state a second that may move; none: no limit"

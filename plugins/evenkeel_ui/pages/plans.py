@@ -80,7 +80,7 @@ def plan_page(
         # The run asks again, so an earlier answer no longer counts.
         parts = replace(parts, approval=None)
     shown = _shown(request, found, folder, parts, problems, MAX_MOVES if every else MOVES_SHOWN)
-    title, sentence, tone = headline(parts)
+    title, sentence, tone = headline(parts, ended=known is None or not known.goes_on)
     half, known_half = _half(found, folder, problems)
     halted = stuck.stuck_table(session, user, found, half)
     if halted is not None and parts.plan is not None:

@@ -62,6 +62,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
                 one = forward_migration(spark, migration, name, STEP, throttle)
                 one = replace(one, stops=stops)
                 one.move(untouched=one.open_constraint())
+            else:
+                throttle.finish(name)
     record = MigrationRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,
@@ -93,6 +95,7 @@ def clear_rolled_back(migration: Migration) -> Migration:
     crash_point("beginning")
     if begin_attempt(run, digest, newest.number + 1):
         run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+        run.progress.remove()
         run.verify.remove()
         run.gate_tables.remove()
     return replace(migration, attempt=newest.number + 1)

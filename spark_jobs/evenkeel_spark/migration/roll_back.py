@@ -7,7 +7,7 @@ published. If the run is decided to publish, it publishes instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -27,7 +27,7 @@ from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import FenceError
-from partitioning.function.function import PartitioningFunction
+from partitioning.planning.batches import Stops
 
 STEP = "roll_back"
 
@@ -82,7 +82,7 @@ def _roll_back_table(
     spark: SparkSession,
     migration: Migration,
     name: str,
-    stops: Callable[[], Sequence[PartitioningFunction]],
+    stops: Callable[[], Stops],
     throttle: Throttle,
 ) -> int:
     undo = TableMigration(

@@ -57,7 +57,8 @@ def preview(eyes: Eyes, **fields: str) -> Page:
 def test_a_rate_is_in_the_predicted_time(eyes: Eyes) -> None:
     quick = preview(eyes, Max_imbalance="1.0001")
     slow = preview(eyes, Max_imbalance="1.0001", Bytes_a_second="100")
-    # The rate holds for what is written, with the files' footers.
+    # The rate holds for what is written, with the files' footers, and the field says so.
+    assert "Files are written no faster." in quick.locator("#rate-hint").inner_text()
     written = re.match(r"([\d.]+)\skB", price(slow, "bytes of files")[0])
     assert written
     least = float(written[1]) * 1000 / 100
