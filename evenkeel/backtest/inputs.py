@@ -146,7 +146,7 @@ def weights(column: pa.ChunkedArray, name: str) -> Floats:
     return values
 
 
-def times(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
+def microseconds(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
     """Convert a column to microseconds since 1970, int64 (n,).
 
     Raises

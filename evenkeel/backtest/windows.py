@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenkeel.backtest.inputs import TYPE_NAMES, is_null, key_column, read_columns, times, weights
+from evenkeel.backtest.inputs import (
+    TYPE_NAMES,
+    is_null,
+    key_column,
+    microseconds,
+    read_columns,
+    weights,
+)
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import Hashes, key_hash
@@ -140,7 +147,7 @@ def read_series(
         name: Callable[[int], str] = str
     else:
         assert time is not None
-        micros = times(table.column(time), time)
+        micros = microseconds(table.column(time), time)
         start = int(micros.min()) // DAY_MICROSECONDS * DAY_MICROSECONDS if len(micros) else 0
         at, order = (micros - start) // span, np.argsort(micros, kind="stable")
         name = _names(start, span)

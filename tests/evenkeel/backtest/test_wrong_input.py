@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from evenkeel.backtest.arguments import parse_channels
-from evenkeel.backtest.inputs import times
+from evenkeel.backtest.inputs import microseconds
 from evenkeel.backtest.scoring import check_inputs
 from evenkeel.backtest.windows import read_series
 from partitioning.errors import InputError
@@ -118,7 +118,7 @@ def test_weights_must_be_finite_and_not_negative(tmp_path, value):
 def test_times_that_no_microsecond_counts_are_refused():
     far = pa.chunked_array([pa.array([10**13], pa.timestamp("s"))])
     with pytest.raises(InputError, match="outside of the years 1 to 9999"):
-        times(far, "at")
+        microseconds(far, "at")
 
 
 def test_what_needs_no_data_is_checked_before_reading(capsys, monkeypatch):
