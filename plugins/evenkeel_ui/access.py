@@ -7,7 +7,7 @@ them. Names that FastAPI reads in annotations must be at module level.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -60,6 +60,16 @@ def readable_dags(user: BaseUser, dags: list[str]) -> set[str]:
             method="GET", details=DagDetails(id=dag, team_name=teams.get(dag)), user=user
         )
     }
+
+
+def nameable(user: BaseUser, table: str, names: Iterable[str]) -> list[str]:
+    """Return those of the table's run folders `names` that the user may see, without a query.
+
+    A rollback may be named only to users who may read the roll-back DAG. The folder's name says
+    whether it is one. Release 0.1.0 named no DAG there, so its runs count as rollbacks.
+    """
+    others = tuple(f"{kind}{table}--" for kind in (REBALANCE, WATCH))
+    return [n for n in names if n.startswith(others) or may(user, "GET", f"{ROLL_BACK}{table}")]
 
 
 def require(

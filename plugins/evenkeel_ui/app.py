@@ -138,7 +138,7 @@ def script() -> Response:
 
 
 @app.get("/static/times.js", include_in_schema=False)
-def times() -> Response:
+def times_script() -> Response:
     """Return the script that writes times in Airflow's zone; documents of runs have it, too."""
     return _script("times.js")
 

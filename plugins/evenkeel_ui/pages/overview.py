@@ -24,6 +24,7 @@ from evenkeel_ui.access import (
     User,
     form_token,
     may,
+    nameable,
     readable_dags,
 )
 from evenkeel_ui.airflow_runs import misplaced, stuck, triage
@@ -123,6 +124,7 @@ def overview(
         scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),
         table=None,
+        named={row.name: nameable(user, row.name, _failed_in(row)) for row in rows},
         lines=shown if every else shown[:TABLES_AT_FIRST],
         shown_count=len(shown),
         counts=counts,
@@ -226,6 +228,11 @@ def _errors(
         )
         for r in [*failed[:FAILURES_READ], *others[:OLDER_READ]]
     }
+
+
+def _failed_in(row: TableRow) -> list[str]:
+    """Return the runs whose checks failed, if these are the newest of their suite."""
+    return [gate.run for gate in row.gates if not gate.passed]
 
 
 def _wrong(problem: EvenkeelError) -> Line:

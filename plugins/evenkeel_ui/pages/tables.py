@@ -31,6 +31,7 @@ from evenkeel_ui.access import (
     User,
     form_token,
     may,
+    nameable,
 )
 from evenkeel_ui.airflow_runs import misplaced, runs, stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line
@@ -111,6 +112,8 @@ def _runs(part: Part) -> dict[str, Any]:
         "stuck": stuck.stuck_table(session, user, found, now.half),
         "misplaced": misplaced.misplaced(session, told).get(table),
         "may_repair": stuck.may_repair(user, table),
+        "named": nameable(user, table, (g.run for g in now.gates if not g.passed)),
+        "scheduler": stuck.scheduler_alive(session),
         "rows": rows,
         "errors": errors,
         "runs": others[:OTHER_RUNS],

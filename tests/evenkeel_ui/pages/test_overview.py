@@ -15,9 +15,16 @@ import yaml
 
 from evenkeel.table import open_table
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
-from tests.support.pages.failed_runs import ended
+from tests.support.pages.failed_runs import HOME, ended
 from tests.support.pages.overview import lines
-from tests.support.plugin_site import Site, end_runs, made_site, start  # noqa: F401  a fixture
+from tests.support.plugin_site import (  # noqa: F401  a fixture
+    Site,
+    deny,
+    end_runs,
+    made_site,
+    run_name,
+    start,
+)
 from tests.support.worlds.shop import SPEC
 
 pytestmark = pytest.mark.airflow
@@ -165,7 +172,7 @@ def test_since_when_is_told_of_what_cannot_be_read(site: Site, others: Path, bro
     with create_session() as session:
         session.execute(update(DagRun).values(state="success"))
     first = row("words")
-    assert "cannot be read" in first and 'first seen <time datetime="20' in first
+    assert "cannot be read" in first and 'first seen by this server <time datetime="20' in first
     when = first.split('datetime="')[1].split('"')[0]
     until = time.monotonic() + 1.1
     while time.monotonic() < until:
@@ -205,3 +212,21 @@ def test_a_spec_is_read_again_once_it_changed(site: Site, others: Path) -> None:
     file = others / "zebra.yaml"
     file.write_text(file.read_text().replace("zebra", "zebu"))
     assert "zebu" in {s.table for s in catalog.load_catalog(others).specs.values()}
+
+
+def test_checks_that_failed_name_their_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run may have been refused, or a dry run: the checks are not of the current epoch."""
+    store = site.registry.store
+    for number, run in enumerate((run_name(9), "rebalance_words--manual__x")):
+        store.write(f"data_docs/2999010{number + 1}T000000Z.{run}.before.failed.html", b"<main>")
+        link = f'Plan checks failed</span> <span class="note">by run <a href="{HOME}/runs/{run}">'
+        for path in ("/evenkeel/", HOME):
+            assert link in site.client("vic").get(path).text, (run, path)
+        # Who may not read rollbacks sees no name that may be one's.
+        with monkeypatch.context() as rights:
+            deny(rights, "roll_back_words")
+            for path in ("/evenkeel/", HOME):
+                text = site.client("vic").get(path).text
+                assert "Plan checks failed" in text
+                assert (link in text) is (run != run_name(9)), (run, path)
+    store.remove_folder("data_docs")

@@ -28,11 +28,11 @@ def board(eyes: Eyes, path: str = "/evenkeel/") -> Page:
     return page
 
 
-def asked(page: Page, milliseconds: int = REFRESH) -> None:
+def asked(page: Page, milliseconds: int = REFRESH, path: str = "/evenkeel/") -> None:
     """Wind the clock on, and wait until the page has been asked for again and has the answer."""
     # The timer of the next request is set once the last answer was read.
     page.wait_for_timeout(500)
-    with page.expect_response("**/evenkeel/", timeout=PATIENCE):
+    with page.expect_response(f"**{path}", timeout=PATIENCE):
         page.clock.run_for(milliseconds)
     page.wait_for_timeout(500)
 
@@ -144,6 +144,30 @@ def goes_on(name: str) -> None:
         for task in run.task_instances:
             if task.task_id == "migrate":
                 task.state = "running"
+
+
+def test_the_page_of_a_table_comes_by_itself_and_stays_open(eyes: Eyes, broken: str) -> None:
+    page = board(eyes, HOME)
+    alarm = page.get_by_role("alert", name="Half moved")
+    assert alarm.is_visible()
+    past = page.locator("#past")
+    past.locator("summary").click()
+    page.get_by_label("word").fill("word 1")
+    # Nothing is new, so nothing is touched.
+    past.evaluate("(each) => { each.same = 'yes'; }")
+    asked(page, path=HOME)
+    assert past.evaluate("(each) => each.same ?? null") == "yes"
+    eyes.site.registry.run(broken).remove("migration.json")
+    eyes.site.learned(5)
+    asked(page, path=HOME)
+    alarm.wait_for(state="detached")
+    # The windows came, too; what the reader has opened is open, and what was typed stays.
+    assert past.evaluate("(each) => each.same ?? null") is None
+    assert past.get_attribute("open") is not None
+    assert page.get_by_label("word").input_value() == "word 1"
+    page.context.clear_cookies()
+    asked(page, path=HOME)
+    page.get_by_role("alert", name="Not refreshed").get_by_text("Log in again").wait_for()
 
 
 def test_the_page_of_a_run_says_it_too(eyes: Eyes, broken: str) -> None:

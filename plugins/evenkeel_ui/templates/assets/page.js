@@ -56,17 +56,18 @@ const follow = async () => {
   }
   setTimeout(follow, 3000);
 };
-// A part without what differs each time: tokens of forms, and how long ago.
+// A part without what differs each time: tokens of forms, how long ago, and what a reader has opened.
 const told = (part) => {
   const copy = part.cloneNode(true);
   for (const token of copy.querySelectorAll("[name=csrf]")) token.removeAttribute("value");
+  for (const details of copy.querySelectorAll("details")) details.removeAttribute("open");
   for (const time of copy.querySelectorAll("time")) {
     time.textContent = "";
     time.removeAttribute("title");
   }
   return copy.outerHTML;
 };
-// The overview comes anew by itself, but for a part in which somebody fills in a form. A part that
+// The overview and tables' pages come anew by themselves, but for a part in which somebody fills in a form. A part that
 // says the same as before stays, so that nothing is read out again.
 let timer = null;
 const refresh = async () => {
@@ -84,6 +85,10 @@ const refresh = async () => {
       }
       const place = part.contains(at) ? ["aria-label", "href"].find((name) => at.hasAttribute(name)) : null;
       const where = place && `[${place}="${CSS.escape(at.getAttribute(place))}"]`;
+      for (const details of part.querySelectorAll("details[id]")) {
+        const same = others[i].querySelector(`#${details.id}`);
+        if (same) same.open = details.open;
+      }
       part.replaceWith(others[i]);
       if (where) others[i].querySelector(where)?.focus({ preventScroll: true });
     });
