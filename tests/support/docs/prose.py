@@ -146,17 +146,27 @@ def comments(code: str) -> Iterator[str]:
 
 
 def of_pages(root: Path = ROOT) -> list[Sentence]:
-    """Every sentence of the templates of pages and reports; a field is one word."""
-    found = []
-    for package in PRODUCT:
-        for file in sorted((root / package).rglob("*.j2")):
-            text = re.sub(r"{#.*?#}|<(style|script|svg).*?</\1>", "", file.read_text(), flags=re.S)
-            text = re.sub(r"{%.*?%}|</?(?!(a|strong|em|code|span|time|abbr)\b)\w.*?>", "\n", text)
-            text = re.sub(r"<.*?>", "", re.sub(r"{{.*?}}", "x", text, flags=re.S), flags=re.S)
-            for line in text.splitlines():
-                if line.count(" ") > CELL:
-                    found += [Sentence(str(file.relative_to(root)), s) for s in sentences(line)]
-    return found
+    """Every sentence of the templates of pages and reports, and of the comments of scripts."""
+    readers = {"*.j2": page_lines, "*.js": lambda text: re.findall(r"^\s*// ?(.*)$", text, re.M)}
+    return [
+        Sentence(str(file.relative_to(root)), sentence)
+        for package in PRODUCT
+        for kind, lines in readers.items()
+        for file in sorted((root / package).rglob(kind))
+        for line in lines(file.read_text())
+        if line.count(" ") > CELL
+        for sentence in sentences(line)
+    ]
+
+
+def page_lines(template: str) -> list[str]:
+    """Lines of a template's text, then the strings of its fields; a field itself is one word."""
+    text = re.sub(r"{#.*?#}|<(style|script|svg).*?</\1>", "", template, flags=re.S)
+    fields = re.findall(r"{{.*?}}", text, flags=re.S)
+    said = [s[1:-1] for field in fields for s in re.findall(r"\"[^\"]*\"|'[^']*'", field)]
+    text = re.sub(r"{%.*?%}|</?(?!(a|strong|em|code|span|time|abbr)\b)\w.*?>", "\n", text)
+    text = re.sub(r"<.*?>", "", re.sub(r"{{.*?}}", "x", text, flags=re.S), flags=re.S)
+    return [*text.splitlines(), *said]
 
 
 def of_docstrings(root: Path = ROOT) -> list[Sentence]:

@@ -1,4 +1,4 @@
-// A run that goes on is followed without loading the page anew. Times are those of times.js.
+// A run that goes on is followed without loading the page again. Times are those of times.js.
 // How long ago, in the words of the server; the page is open for longer than these stay true.
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
 const ago = () => {
@@ -9,8 +9,8 @@ const ago = () => {
     if (time.textContent !== text) time.textContent = text;
   }
 };
-// A page that no longer comes anew says so, and since when. PATIENCE: milliseconds that the server may
-// be away before that. LONGEST: milliseconds after which an answer no longer comes.
+// A page that can no longer refresh itself says so, and since when. PATIENCE: milliseconds that the
+// server may be away before that. LONGEST: milliseconds after which an answer no longer comes.
 const PATIENCE = 15000, LONGEST = 45000;
 let fresh_at = Date.now();
 const stale = (why) => {
@@ -26,7 +26,7 @@ const stale = (why) => {
   notice.hidden = !old;
 };
 // The page as the server has it now; null, where it gives none: then the notice says why.
-const anew = async () => {
+const fetched = async () => {
   try {
     const answer = await fetch(location.href, { signal: AbortSignal.timeout(LONGEST) });
     if (answer.ok) return new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -36,14 +36,14 @@ const anew = async () => {
   }
   return null;
 };
-// What tells how far the run is, and what stopping it leaves: as long as that stays, nothing of the
-// page is touched, neither the focus nor what is open nor a button that somebody is about to press.
+// How far the run is, and what stopping it leaves. As long as that stays, nothing of the page is
+// touched: neither the focus, nor what is open, nor a button that somebody is about to press.
 const progress = (page) =>
   ["h1", "[aria-label=Progress]", "[data-left]"].map((part) => page.querySelector(part)?.outerHTML).join("");
 let last = progress(document);
 const follow = async () => {
   if (!document.querySelector("[data-follow]")) return;
-  const page = await anew();
+  const page = await fetched();
   if (page) {
     stale(null);
     if (progress(page) !== last) {
@@ -57,7 +57,7 @@ const follow = async () => {
   setTimeout(follow, 3000);
 };
 // A part without what differs each time: tokens of forms, how long ago, and what a reader has opened.
-const told = (part) => {
+const comparable = (part) => {
   const copy = part.cloneNode(true);
   for (const token of copy.querySelectorAll("[name=csrf]")) token.removeAttribute("value");
   for (const details of copy.querySelectorAll("details")) details.removeAttribute("open");
@@ -67,18 +67,18 @@ const told = (part) => {
   }
   return copy.outerHTML;
 };
-// The overview and tables' pages come anew by themselves, but for a part in which somebody fills in a form. A part that
-// says the same as before stays, so that nothing is read out again.
+// The overview and tables' pages refresh themselves, but for a part in which somebody fills in a
+// form. A part that says the same as before stays, so that nothing is read out again.
 let timer = null;
 const refresh = async () => {
   clearTimeout(timer);
-  const page = document.hidden ? null : await anew();
+  const page = document.hidden ? null : await fetched();
   if (page) {
     const others = [...page.querySelectorAll("[data-refresh]")];
     let busy = false;
     [...document.querySelectorAll("[data-refresh]")].forEach((part, i) => {
       const at = document.activeElement;
-      if (!others[i] || told(others[i]) === told(part)) return;
+      if (!others[i] || comparable(others[i]) === comparable(part)) return;
       if (part.contains(at) && at.matches("input, select, textarea, button")) {
         busy = true;
         return;
