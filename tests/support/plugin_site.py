@@ -134,7 +134,8 @@ def end_runs(state: str = "success") -> None:
 
     with create_session() as session:
         going = DagRun.state.not_in(["success", "failed"])
-        session.execute(update(DagRun).where(going).values(state=state))
+        ended = update(DagRun).where(going).values(state=state, end_date=datetime.now(UTC))
+        session.execute(ended)
 
 
 def forget_runs() -> None:
