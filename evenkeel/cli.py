@@ -153,7 +153,7 @@ def cost(
     """Show what a run was predicted to cost, and what it cost."""
     found = open_table(table)
     if run not in found.registry.store.names("runs"):
-        raise InputError(f"no run {run!r}, got none of that name", found.registry.url)
+        raise InputError(f"there is no run {run!r}", f"{found.registry.url}/runs")
     parts = read_run(found.spec.table, found.registry, found.registry.run(run))
     rows = [[f.title, *f.texts] for f in parts.figures]
     rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])

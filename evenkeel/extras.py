@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +15,8 @@ TESTED_SPARK = ("4.1", "4.2")
 TESTED_DELTA = ("4.4",)
 TESTED_AIRFLOW = ("3.2", "3.3")
 
-#: The first release of Airflow that has what the DAGs need.
-LEAST_AIRFLOW = (3, 1)
+#: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
+MIN_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}
 
 
 def installed(name: str) -> str | None:
@@ -26,6 +27,13 @@ def installed(name: str) -> str | None:
         return None
 
 
+def newer_needed(name: str, found: str) -> str | None:
+    """Return the least release of a distribution if the one that was found is older; else None."""
+    least = MIN_RELEASES.get(name, (0,))
+    release = tuple(map(int, re.findall(r"\d+", found)[:2]))
+    return ".".join(map(str, least)) if release < least else None
+
+
 def check_airflow(found: str | None) -> None:
     """Refuse an Airflow that is too old.
 
@@ -33,8 +41,7 @@ def check_airflow(found: str | None) -> None:
     ------
     SetupError : names the version found and the least one
     """
-    least = ".".join(map(str, LEAST_AIRFLOW))
-    if found and tuple(int(part) for part in found.split(".")[:2]) < LEAST_AIRFLOW:
+    if found and (least := newer_needed("apache-airflow", found)):
         raise SetupError(
             f"Airflow {found} is too old: expected Airflow {least} or newer",
             fix=f"Install it with: pip install 'apache-airflow>={least}'",

@@ -56,7 +56,7 @@ def release(
     ] = False,
     registry_lost: Annotated[
         bool,
-        typer.Option("--registry-lost", help="no registry has the epoch that the tables are under"),
+        typer.Option("--registry-lost", help="use this if no registry has the epoch of the tables"),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what would be done, and end there")

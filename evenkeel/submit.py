@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +19,23 @@ RM_ADDRESS = "yarn_resourcemanager_webapp_address"
 #: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
 #: log store is asked for.
 ONE_DRIVER = "spark.evenkeel.oneDriver"
+
+
+def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | None:
+    """Return what keeps the commits of two drivers apart at a store, or None: nothing does.
+
+    Delta's own log store for S3 lets one driver overwrite another's commit.
+
+    Parameters
+    ----------
+    scheme : of the store's address, such as "s3a"; empty: a local path
+    setting : the value of a Spark setting, None if it is not set
+    """
+    if scheme not in ("s3", "s3a", "s3n"):
+        return f"Delta's own for {scheme or 'file'}"
+    if setting(ONE_DRIVER) == "true":
+        return f"{ONE_DRIVER}=true: one writer at a time"
+    return setting(f"spark.delta.logStore.{scheme}.impl") or setting("spark.delta.logStore.class")
 
 
 def jobs_folder() -> Path:

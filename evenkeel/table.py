@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from evenkeel.extras import require_packages
 from evenkeel.registry.consistent_read import Snapshot, consistent_snapshot, constraint_names
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.state_view import kinds, one_row_a_key
+from evenkeel.registry.state_view import kinds, one_row_a_key, sql_name
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
-from partitioning.function.sql import OURS, epoch_name, quoted
+from partitioning.function.sql import OURS, epoch_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +78,7 @@ class Table:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
         spark, epoch, part = spark or _session(), self.epoch(number), self.spec.state[name]
-        source = f"delta.{quoted(part.path)}"
+        source = sql_name(part.path)
         if number is not None:
             source += f" VERSION AS OF {epoch.tables[name].version}"
         every = number is None and self._may_be_newer(spark, part, epoch)

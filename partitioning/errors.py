@@ -51,7 +51,7 @@ class DamagedError(EvenkeelError):
 
 
 class FenceError(EvenkeelError):
-    """The world is not the one that this was planned from; nothing was changed."""
+    """The state is not as it was when this was planned; nothing was changed."""
 
 
 class GateError(EvenkeelError):

@@ -11,6 +11,7 @@ prints. A run that lacked some of its data changes nothing in its page.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -64,21 +65,24 @@ def module_of(name: str) -> str:
 
 def main(asked: list[str]) -> int:
     """Run all experiments, or the named ones; return non-zero if one failed."""
-    quick = "--quick" in asked
-    names = [name for name in asked if not name.startswith("--")] or list(QUICK)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.papers", description="Run experiments, and fill their pages."
+    )
+    parser.add_argument("--quick", action="store_true", help="on less, printed only")
+    parser.add_argument("--mark", action="store_true", help="only note which blocks are old")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(QUICK)}")
+    options = parser.parse_args(asked)
+    names, quick = options.names or list(QUICK), options.quick
     if unknown := set(names) - set(QUICK):
-        sys.stderr.write(
-            f"evenkeel: error: no experiment {sorted(unknown)}. There are: {', '.join(QUICK)}\n"
-        )
-        return 2
-    if "--mark" in asked:
+        parser.error(f"there is no experiment {sorted(unknown)}. There are: {', '.join(QUICK)}")
+    if options.mark:
         mark(names)
         return 0
     failed, start = 0, time.monotonic()
     for number, name in enumerate(names):
         left = "" if quick else f", {to_go(INDEX.read_text(), names[number:])}"
         print(f"== {name} ({number + 1} of {len(names)}{left})", flush=True)
-        began = time.monotonic()
+        began, ran = time.monotonic(), code_of(module_of(name))
         code, figures = shown(name, QUICK[name] if quick else [])
         seconds = time.monotonic() - began
         print(f"({name}: {seconds:.0f} s)", flush=True)
@@ -87,7 +91,7 @@ def main(asked: list[str]) -> int:
         elif code:
             failed = 1
         elif not quick:
-            put(name, figures, seconds)
+            put(name, figures, seconds, ran)
     if not quick:
         draw_all()
     print(f"{len(names)} experiments: {(time.monotonic() - start) / 60:.0f} minutes")
@@ -106,12 +110,12 @@ def shown(name: str, arguments: list[str]) -> tuple[int, str]:
     return running.returncode, "\n".join(lines).strip()
 
 
-def put(name: str, figures: str, seconds: float, today: str = "") -> None:
-    """Fill an experiment's place, and note its run on the index."""
+def put(name: str, figures: str, seconds: float, ran: str, today: str = "") -> None:
+    """Fill an experiment's place, and note its run, and the code that ran, on the index."""
     page = page_of(name)
     page.write_text(marked(filled(page.read_text(), name, figures), name, older=False))
     cores, today = len(os.sched_getaffinity(0)), today or str(datetime.now(UTC).date())
-    run = f"{seconds:>9,.0f}{cores:>7}   {today}  {code_of(module_of(name))}"
+    run = f"{seconds:>9,.0f}{cores:>7}   {today}  {ran}"
     INDEX.write_text(timed(INDEX.read_text(), name, run, QUICK))
 
 

@@ -79,22 +79,33 @@ def timed(page: str, name: str, run: str, order: Iterable[str]) -> str:
 
 def code_of(module: str) -> str:
     """Return a digest of a module and of what it imports, as far as that is `WATCHED`."""
-    waiting, seen = [module], dict[str, bytes]()
+    waiting, seen = [module], dict[str, str]()
     while waiting:
         name = waiting.pop()
         file = ROOT / (name.replace(".", "/") + ".py")
         if name in seen or not file.exists():
             continue
-        seen[name] = file.read_bytes()
-        for node in ast.walk(ast.parse(seen[name])):
+        seen[name] = _without_words(file)
+        for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(WATCHED):
                 waiting.append(node.module or "")
                 waiting += [f"{node.module}.{alias.name}" for alias in node.names]
-    if any(b"STRATEGIES" in code or b"backtest" in code for code in seen.values()):
+    if any("STRATEGIES" in code or "backtest" in code for code in seen.values()):
         folder = ROOT / "partitioning/strategies/published"
-        seen |= {file.stem: file.read_bytes() for file in folder.glob("*.py")}
-    every = b"".join(seen[name] for name in sorted(seen))
-    return hashlib.sha256(every).hexdigest()[:8]
+        seen |= {file.stem: _without_words(file) for file in folder.rglob("*.py")}
+    every = "".join(seen[name] for name in sorted(seen))
+    return hashlib.sha256(every.encode()).hexdigest()[:8]
+
+
+def _without_words(file: Path) -> str:
+    """Return a module's syntax tree without docstrings and comments: these decide no figure."""
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:]
+    return ast.dump(tree)
 
 
 def marked(page: str, name: str, older: bool) -> str:

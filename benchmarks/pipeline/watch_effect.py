@@ -29,8 +29,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
 from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs import learn

@@ -18,7 +18,7 @@ import numpy as np
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.planning.plan import make_plan
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.published.gedik_resources import delta
+from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.profile import profile_of_keys
 

@@ -41,7 +41,7 @@ from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
 from partitioning.workload.profile import Floats
 
 #: Windows of a set at most.
-MOST_WINDOWS = 30
+MAX_WINDOWS = 30
 #: The strategies that are compared with frontier unless others are named.
 RIVALS_OF_OURS = tuple(name for name in WHOLE if name != "frontier")
 
@@ -161,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--channels", default="10", help="numbers of channels, as 10,20")
     parser.add_argument("--sets", default="", help="parts of names of sets, as words,zipf")
     parser.add_argument("--strategies", default=",".join(RIVALS_OF_OURS), help="names of rivals")
-    parser.add_argument("--windows", type=int, default=MOST_WINDOWS, help="most windows of a set")
+    parser.add_argument("--windows", type=int, default=MAX_WINDOWS, help="most windows of a set")
     given = parser.parse_args(argv)
     rivals = given.strategies.split(",")
     if given.hashes < 2 or not set(rivals) <= set(RIVALS_OF_OURS):

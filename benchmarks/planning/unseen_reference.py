@@ -25,13 +25,13 @@ HEAVY = 0.0005
 #: A smoother mean is preferred if its squared error is larger by this part at most.
 SLACK = 0.05
 #: Parts of the error by chance, and of the mean load, by which a channel may be over the mean.
-BAND, LEAST_BAND = 0.25, 0.005
+BAND, MIN_BAND = 0.25, 0.005
 #: Load that the fullest channel must lose for each unit of load that changes places.
 PRICE = 0.05
 #: Items that change places are of the largest ones.
 SWAPPED = 256
 #: Part of the mean load that a swap must take off the fullest channel.
-LEAST_GAIN = 0.002
+MIN_GAIN = 0.002
 Ints = npt.NDArray[np.intp]
 
 
@@ -74,7 +74,7 @@ class ReferencePlanner:
         tail = np.bincount(slot, weights=np.where(mean > HEAVY, 0, mean), minlength=slots)
         items = np.append(mean[named] * (1 - new), tail * (1 - new) + new / slots)
         # Of the squared error of a mean of decay d, d (1 - d) is chance. No move follows it.
-        level = (1 + LEAST_BAND) / count
+        level = (1 + MIN_BAND) / count
         level += 2 * BAND * float(np.sqrt(decay * (1 - decay) * (self.noise or 0.0)))
         at = np.append(owner[named], self.slot_owner)
         load = np.bincount(at, weights=items, minlength=count)
@@ -132,7 +132,7 @@ def _swap(items: Floats, at: Ints, load: Floats, level: float) -> None:
         less = items[mine, None] - items[theirs]
         both = items[mine, None] + items[theirs]
         worst = np.maximum(load[full] - less, load[at[theirs]] + less) + PRICE * both
-        if worst.min() > load[full] - LEAST_GAIN / len(load):
+        if worst.min() > load[full] - MIN_GAIN / len(load):
             break
         i, j = np.unravel_index(int(worst.argmin()), worst.shape)
         other = int(at[theirs[j]])

@@ -18,12 +18,12 @@ from airflow.configuration import conf
 from airflow.exceptions import AirflowException
 from airflow.sdk import DAG, get_parsing_context
 
-from evenkeel.extras import SetupError
-from evenkeel.spec.catalog import EvenkeelError, InputError, load_catalog, named_folder
+from evenkeel.spec.catalog import load_catalog, named_folder
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import adoption_dags, table_dags
 from evenkeel_airflow.notifiers import attach
+from partitioning.errors import EvenkeelError, InputError, SetupError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel_airflow.operators import Approve, GateFailed
+from evenkeel_airflow.operators import AirflowGateError, Approve
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GATE = "gate"
 
 
-class TellOfGate:
+class GateCallback:
     """A callback for a failed task: calls a notifier if a gate failed, and else does nothing."""
 
     def __init__(self, notifier: BaseNotifier) -> None:
@@ -27,7 +27,7 @@ class TellOfGate:
     def __call__(self, context: Any) -> None:
         """Call the notifier with the gate's message."""
         error = context.get("exception")
-        if isinstance(error, GateFailed):
+        if isinstance(error, AirflowGateError):
             context["evenkeel"] = {"event": GATE, "text": str(error)}
             self.notifier(context)
 
@@ -38,5 +38,5 @@ def attach(notifiers: Sequence[BaseNotifier], tasks: Iterable[Any]) -> None:
         if isinstance(task, Approve):
             task.notifiers = [*task.notifiers, *notifiers]
         else:
-            own = list(map(TellOfGate, notifiers))
+            own = list(map(GateCallback, notifiers))
             task.on_failure_callback = [*(task.on_failure_callback or ()), *own]

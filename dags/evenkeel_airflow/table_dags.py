@@ -10,21 +10,49 @@ from pendulum import datetime
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
-from evenkeel_airflow.params import RELEARN, SAFETY, WINDOW_END, rebalance_params
+from evenkeel_airflow.params import dry_run_param, rebalance_params
 
 THIS_RUN = "{{ run_id }}"
-COMMON = {"start_date": datetime(2024, 1, 1), "catchup": False, "max_active_runs": 1}
+
+
+def table_dag(
+    kind: str,
+    spec: TableSpec,
+    about: str,
+    schedule: str | list[Asset] | timedelta | None = None,
+    params: dict[str, Param] | None = None,
+) -> DAG:
+    """Return a DAG of a table, without tasks.
+
+    Parameters
+    ----------
+    kind : what its id begins with
+    about : its description
+    schedule : None: it runs when asked
+    """
+    return DAG(
+        f"{kind}_{spec.table}",
+        description=about,
+        schedule=schedule,
+        params=params,
+        tags=["evenkeel", spec.table],
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        max_active_runs=1,
+    )
+
+
+def switches(*names: str) -> dict[str, str]:
+    """Return a job's arguments for switches: each is the Param of its name."""
+    return {
+        f"--{name.replace('_', '-')}": f"{{{{ 'yes' if params.{name} else '' }}}}" for name in names
+    }
 
 
 def rebalance(spec: TableSpec, file: str) -> DAG:
     """Build the DAG that learns, decides, plans, asks, moves, checks and publishes."""
-    with DAG(
-        f"rebalance_{spec.table}",
-        schedule=schedule_of(spec.schedule),
-        description=f"Keep {spec.table} even over its channels",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
+    about = f"Keep {spec.table} even over its channels"
+    with table_dag("rebalance", spec, about, schedule_of(spec.schedule)) as dag:
         whole_rebalance(spec, file)
     # Only now: each new task copies the params that its DAG has by then, which takes longer than
     # all else here. A run gives a task the DAG's params anyway.
@@ -44,41 +72,22 @@ def schedule_of(schedule: str | list[str] | None) -> str | list[Asset] | None:
 
 def roll_back(spec: TableSpec, file: str) -> DAG:
     """Build the DAG that goes back to an earlier epoch's placement, through the same gates."""
-    with DAG(
-        f"roll_back_{spec.table}",
-        schedule=None,
-        description=f"Bring {spec.table} back to the placement of an earlier epoch",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
+    about = f"Bring {spec.table} back to the placement of an earlier epoch"
+    with table_dag("roll_back", spec, about) as dag:
         planned = tasks.plan_rollback(file)
         learn(file) >> planned
         carry_out_tasks(spec, file, planned)
-    dag.params.update(
-        {
-            "epoch": Param(
-                type="integer",
-                minimum=0,
-                title="Epoch",
-                description="Epoch whose placement of keys to restore.",
-            ),
-            "dry_run": rebalance_params(spec)["dry_run"],
-            "window_end": WINDOW_END,
-            "relearn": RELEARN,
-        }
-    )
+    given, about = rebalance_params(spec), "Epoch whose placement of keys to restore."
+    epoch = Param(type="integer", minimum=0, title="Epoch", description=about)
+    shared = {name: given[name] for name in ("dry_run", "window_end", "relearn")}
+    dag.params.update({"epoch": epoch, **shared})
     return dag
 
 
 def maintain(spec: TableSpec, file: str) -> DAG:
     """Build the DAG that compacts the state tables and removes files that no epoch needs."""
-    with DAG(
-        f"maintain_{spec.table}",
-        schedule="@weekly",
-        description=f"Compact and clean the state tables of {spec.table}",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
+    about = f"Compact and clean the state tables of {spec.table}"
+    with table_dag("maintain", spec, about, "@weekly") as dag:
         op.SparkJob(task_id="maintain", job="maintain", arguments={"--spec": file})
     return dag
 
@@ -88,26 +97,13 @@ def repair(spec: TableSpec, file: str) -> DAG:
 
     Use it after a migration that broke off, or after changes by hand.
     """
-    with DAG(
-        f"repair_{spec.table}",
-        schedule=None,
-        params={
-            "dry_run": Param(
-                False,
-                type="boolean",
-                title="Dry run",
-                description="Show what is wrong and what repair would do; change nothing.",
-                section=SAFETY,
-            )
-        },
-        description=f"Bring the state tables of {spec.table} back to the current epoch",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
+    about = f"Bring the state tables of {spec.table} back to the current epoch"
+    dry = dry_run_param("Show what is wrong and what repair would do; change nothing.")
+    with table_dag("repair", spec, about, params=dry) as dag:
         op.Repair(
             task_id="repair",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
-            arguments={"--spec": file, "--dry-run": "{{ 'yes' if params.dry_run else '' }}"},
+            arguments={"--spec": file, **switches("dry_run")},
         )
     return dag
 
@@ -120,20 +116,16 @@ def apply(spec: TableSpec, file: str) -> DAG | None:
     """
     if spec.plain:
         return None
-    with DAG(
-        f"apply_{spec.table}",
-        schedule=None,
-        params={
-            name: Param(type="string", format="date", title=title, description=about)
-            for name, title, about in (
-                ("start", "Start", "First day of the window: where the last one ended."),
-                ("end", "End", "The day after the last day of the window."),
-            )
-        },
-        description=f"Fold a window of events into the state tables of {spec.table}",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
+    days = {
+        "start": "First day of the window: where the last one ended.",
+        "end": "The day after the last day of the window.",
+    }
+    params = {
+        name: Param(type="string", format="date", title=name.capitalize(), description=day)
+        for name, day in days.items()
+    }
+    about = f"Fold a window of events into the state tables of {spec.table}"
+    with table_dag("apply", spec, about, params=params) as dag:
         op.ApplyWindow(
             task_id="apply_window",
             spec=file,
@@ -151,13 +143,8 @@ def watch(spec: TableSpec, file: str) -> DAG | None:
     """
     if spec.watch is None:
         return None
-    with DAG(
-        f"watch_{spec.table}",
-        schedule=timedelta(minutes=spec.watch.every),
-        description=f"Watch {spec.table} for skew within the day",
-        tags=["evenkeel", spec.table],
-        **COMMON,
-    ) as dag:
+    about = f"Watch {spec.table} for skew within the day"
+    with table_dag("watch", spec, about, timedelta(minutes=spec.watch.every)) as dag:
         looked = op.Watch(
             task_id="watch",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back")],

@@ -20,7 +20,7 @@ from evenkeel_airflow.airflow_versions import (
 from evenkeel_airflow.operators import RETRIES, one_line, run_name, task_states
 
 if TYPE_CHECKING:
-    from evenkeel.pipeline.steps import Params
+    from evenkeel.spec.run_params import Params
 
 
 def folder(spec: str, ti: Any) -> str:
@@ -30,7 +30,7 @@ def folder(spec: str, ti: Any) -> str:
 
 def run_params(ti: Any, params: Any) -> Params:
     """Return what a run was asked for. A task group leaves out Params that are its DAG's own."""
-    from evenkeel.pipeline.steps import Params
+    from evenkeel.spec.run_params import Params
 
     grouped = "." in ti.task_id
     return Params.of({n: v for n, v in params.items() if not grouped or n in Params.model_fields})

@@ -22,7 +22,7 @@ from partitioning.workload.profile import Floats
 LINE = "line"
 OUTSIDE_OF_YEARS = "a time is outside of the years 1 to 9999"
 #: Weights must be below this and above 1 / this, so that sums and squares stay finite.
-MOST_WEIGHT = 1e100
+MAX_WEIGHT = 1e100
 #: Microseconds since 1970 of the first and last time that Python can show as a date.
 EARLIEST, LATEST = (
     (at - datetime(1970, 1, 1)) // timedelta(microseconds=1) for at in (datetime.min, datetime.max)
@@ -136,12 +136,12 @@ def weights(column: pa.ChunkedArray, name: str) -> Floats:
             f"column {name!r}",
             "Weights must be finite and at least 0",
         )
-    far = (values > 0) & ~((values > 1 / MOST_WEIGHT) & (values < MOST_WEIGHT))
+    far = (values > 0) & ~((values > 1 / MAX_WEIGHT) & (values < MAX_WEIGHT))
     if far.any():
         raise InputError(
             f"a weight of {values[far][0]:g} is out of range",
             f"column {name!r}",
-            f"Weights must be 0, or between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}",
+            f"Weights must be 0, or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}",
         )
     return values
 

@@ -86,7 +86,7 @@ def salted(series: Series, salt: int) -> Series:
 
 
 #: Upper limit for `rows` and `limit`: above any file, and still a valid index.
-MOST_ROWS = 1 << 62
+MAX_ROWS = 1 << 62
 
 
 def read_series(
@@ -101,9 +101,9 @@ def read_series(
 ) -> Series:
     """Cut a file into windows of `rows` rows, or of the time span `every` (default 1d).
 
-    Rows with a null key are left out, as in `learn`. The last rows are left out if they do not
-    fill a window of `rows`, and so is a window without load. Windows of time start at midnight of
-    the first day, in UTC if the times have a zone.
+    Rows with a null key are left out, as in the job learn. The last rows are left out if they do
+    not fill a window of `rows`, and so is a window without load. Windows of time start at midnight
+    of the first day, in UTC if the times have a zone.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def read_series(
     InputError : a file, column, type or value is wrong, or there are fewer than 2 windows
     """
     _check_windows(rows, time, every, limit)
-    rows, limit = (None if n is None else min(n, MOST_ROWS) for n in (rows, limit))
+    rows, limit = (None if n is None else min(n, MAX_ROWS) for n in (rows, limit))
     span = _span(every or "1d") if time is not None else 0
     extra = [c for c in (weight, time) if c is not None]
     table = read_columns(path, list(key), extra, limit)

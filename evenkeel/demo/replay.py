@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # SIGTERM ends the replay and all its processes, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with alone(folder):
+        with folder_lock(folder):
             return _replay(options, folder)
     except EvenkeelError as error:
         sys.stderr.write(f"evenkeel: error: {error}\n")
@@ -96,7 +96,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[int]:
+def folder_lock(folder: Path) -> Iterator[int]:
     """Hold the folder's lock, and yield its file descriptor.
 
     A second replay or `make up` would remove the state that the first one works on. The lock is

@@ -1,1 +1,31 @@
 """Look at an installation and say what works, what does not, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a thing is. Only `wrong` makes the command fail."""
+
+    ok = "ok"
+    #: An optional part that is not installed.
+    absent = "absent"
+    #: It may work, and was not tested or cannot be seen from here.
+    warning = "warning"
+    wrong = "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hold what was looked at, how it is, what was found, and what to do about it."""
+
+    what: str
+    status: Status
+    found: str
+    fix: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return JSON values."""
+        return {**asdict(self), "status": str(self.status)}

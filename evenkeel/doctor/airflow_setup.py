@@ -17,12 +17,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.submit import RM_ADDRESS
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"
 #: Seconds for one answer of the `airflow` command, which first imports Airflow.
-LONGEST_ANSWER = 120
+MAX_ANSWER_SECONDS = 120
 _CONNECTION = "spark_default"
 _ADD = f"airflow connections add {_CONNECTION} --conn-type spark --conn-host 'local[*]'"
 
@@ -49,10 +49,10 @@ def ask_airflow(*arguments: str) -> tuple[int | None, str]:
         return None, "there is no `airflow` beside this Python or on PATH"
     try:
         done = subprocess.run(
-            [airflow, *arguments], capture_output=True, text=True, timeout=LONGEST_ANSWER
+            [airflow, *arguments], capture_output=True, text=True, timeout=MAX_ANSWER_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return None, f"{airflow} did not answer within {LONGEST_ANSWER} seconds"
+        return None, f"{airflow} did not answer within {MAX_ANSWER_SECONDS} seconds"
     except OSError as error:
         return None, f"{airflow} cannot be run ({error})"
     lines = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip()

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.airflow_setup import loaded_folders, look_at_airflow, setting
-from evenkeel.doctor.finding import Finding, Status
 from evenkeel.doctor.jars import spark_defaults
 from evenkeel.doctor.packages import look_at_packages
 from evenkeel.doctor.stores import look_at_table

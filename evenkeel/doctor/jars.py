@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.extras import delta_package
 
 

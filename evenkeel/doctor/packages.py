@@ -11,20 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import evenkeel
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.jars import delta_jars
 from evenkeel.extras import (
-    LEAST_AIRFLOW,
     TESTED_AIRFLOW,
     TESTED_DELTA,
     TESTED_PYTHON,
     TESTED_SPARK,
     installed,
+    newer_needed,
 )
 from evenkeel.submit import spark_submit
 
-#: (major, minor) of the first release that can work at all.
-LEAST_RELEASE = {"pyspark": (4, 0), "apache-airflow": LEAST_AIRFLOW, "delta-spark": (4, 0)}
 #: Distribution, the extra that installs it, and its tested series.
 EXTRAS = (
     ("pyspark", "spark", TESTED_SPARK),
@@ -35,7 +33,7 @@ EXTRAS = (
     ("s3fs", "s3", None),
 )
 #: Major version. Spark 4 runs on no older Java.
-LEAST_JAVA = 17
+MIN_JAVA = 17
 
 
 def look_at_packages() -> Iterator[Finding]:
@@ -58,10 +56,8 @@ def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | 
     install = f"pip install 'evenkeel[{extra}]'"
     if found is None:
         return Finding(name, Status.absent, "not installed", f"For its part: {install}")
-    least = LEAST_RELEASE.get(name)
-    if least and _numbers(found) < least:
-        text = ".".join(map(str, least))
-        return Finding(name, Status.wrong, f"{found}, expected {text} or newer", install)
+    if least := newer_needed(name, found):
+        return Finding(name, Status.wrong, f"{found}, expected {least} or newer", install)
     if tested is None:
         return Finding(name, Status.ok, found)
     return _of_series(name, found, tested, f"Expect it to work, or {install}")
@@ -80,13 +76,13 @@ def java() -> Finding:
     """Judge the Java of JAVA_HOME, or else of PATH."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
-    fix = f"Install Java {LEAST_JAVA} or newer, or set JAVA_HOME to one"
+    fix = f"Install Java {MIN_JAVA} or newer, or set JAVA_HOME to one"
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", Status.wrong, f"{program} cannot be run ({error})", fix)
     version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', answer.stderr)
-    if version is None or int(version[1]) < LEAST_JAVA:
+    if version is None or int(version[1]) < MIN_JAVA:
         said = version[0] if version else answer.stderr.strip()[:80]
         return Finding("Java", Status.wrong, f"{program}: {said}", fix)
     return Finding("Java", Status.ok, f"{version[1]} ({program})")
@@ -98,10 +94,6 @@ def submit_program() -> Finding:
         return Finding("spark-submit", Status.ok, found)
     fix = "Set SPARK_HOME, or add the folder of spark-submit to PATH"
     return Finding("spark-submit", Status.wrong, "not found", fix)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 def _of_series(what: str, found: str, tested: tuple[str, ...], fix: str) -> Finding:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import fsspec
 
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
-from evenkeel.registry.store_errors import reached
+from evenkeel.registry.store_errors import store_errors
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel.submit import ONE_DRIVER
+from evenkeel.submit import ONE_DRIVER, commits_exclude
 from partitioning.errors import EvenkeelError
 
 #: Folders that are followed down to the first file of an input.
@@ -42,7 +43,7 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
 def readable(what: str, url: str) -> Finding:
     """Read one byte of the first file of an input: a file, a folder or a pattern."""
     try:
-        with reached("read", url):
+        with store_errors("read", url):
             return _first_byte(what, url)
     except _FAULTS as error:
         return _wrong(what, url, error, "Correct input.path, or let this account read it")
@@ -90,16 +91,9 @@ def exclusive(what: str, url: str) -> Finding:
 
 def log_store(what: str, url: str, conf: Mapping[str, str]) -> Finding:
     """Judge whether two drivers that commit to a table at once exclude each other."""
-    scheme = url.partition("://")[0] if "://" in url else "file"
-    if scheme not in ("s3", "s3a", "s3n"):
-        return Finding(what, Status.ok, f"Delta's own for {scheme}")
-    named = conf.get(f"spark.delta.logStore.{scheme}.impl") or conf.get(
-        "spark.delta.logStore.class"
-    )
-    if named:
-        return Finding(what, Status.ok, named)
-    if conf.get(ONE_DRIVER) == "true":
-        return Finding(what, Status.ok, f"{ONE_DRIVER}=true: one writer at a time")
+    scheme = urlsplit(url).scheme
+    if by := commits_exclude(scheme, conf.get):
+        return Finding(what, Status.ok, by)
     fix = (
         f"Set spark.delta.logStore.{scheme}.impl to io.delta.storage.S3DynamoDBLogStore, or "
         f"{ONE_DRIVER}=true if no two programs ever write at once"

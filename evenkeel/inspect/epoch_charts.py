@@ -10,7 +10,7 @@ from evenkeel.render.formatting import byte_unit, bytes_text
 from evenkeel.render.vega import AFTER, BEFORE, FAIR, LEFT, MUTED, Spec, draw, line_mark, thin
 
 #: Most epochs that are labelled below the axis. With more, labels overlap at the usual width.
-MOST_TICKS = 12
+MAX_TICKS = 12
 
 
 def epochs_svg(plans: Sequence[PastPlan], *, width: int = WIDE) -> str:
@@ -89,5 +89,5 @@ def _epochs(plans: Sequence[PastPlan], title: str | None) -> Spec:
 
 def _ticks(first: int, last: int) -> list[int]:
     """List the epochs to label below the axis: the last one, and back from it in even steps."""
-    step = -(-(last - first + 1) // MOST_TICKS)
+    step = -(-(last - first + 1) // MAX_TICKS)
     return list(range(last, first - 1, -step))

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.migration_records import Progress
+from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
 from partitioning.errors import DamagedError, EvenkeelError
@@ -17,8 +19,6 @@ from partitioning.errors import DamagedError, EvenkeelError
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
 #: them cost more reads.
 SEARCHED_RUNS = 100
-#: Folder of the marks.
-MARKS = "moving"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class HalfMoved:
     run : name of the run's folder
     digest : of its plan
     epoch : number of the epoch that it was to publish
-    rows, planned : rows moved so far, and rows to move; None: the run has reported none yet
+    progress : as the run has reported it, perhaps in an attempt before; None: it has reported none
     undoing : a rollback has begun and has not ended
     damaged : the file that is torn, so that nobody knows how far a rollback is; None: none is
     """
@@ -38,18 +38,30 @@ class HalfMoved:
     run: str
     digest: str
     epoch: int
-    rows: float | None = None
-    planned: float | None = None
+    progress: Progress | None = None
     undoing: bool = False
     damaged: str | None = None
 
     @property
     def done(self) -> str:
         """Progress in words."""
-        if self.rows is None or self.planned is None:
-            return "no row was reported as moved yet"
-        back = " moved back" if self.undoing else " moved"
-        return f"{self.rows:,.0f} of {self.planned:,.0f} rows{back}"
+        if (told := self.progress and self.progress.text(self._undoing)) is not None:
+            return told
+        if self._undoing:
+            return "rolling back has begun; no row was reported as moved"
+        return "no row was reported as moved yet"
+
+    @property
+    def moved_back(self) -> bool:
+        """Whether the progress counts rows that moved back."""
+        return self._undoing and self.progress is not None and self.progress.back
+
+    @property
+    def _undoing(self) -> bool:
+        # If nobody knows whether a rollback has begun, rows that moved back tell it.
+        if self.damaged is not None and self.progress is not None:
+            return self.progress.back
+        return self.undoing
 
 
 def mark_moving(registry: Registry, run: RunFiles) -> None:
@@ -57,15 +69,10 @@ def mark_moving(registry: Registry, run: RunFiles) -> None:
 
     The run's `migration` must exist before. Otherwise another run could take it for ended.
     """
-    registry.store.write_json(f"{MARKS}/{run.name}.json", {"run": run.name})
-    for name in marked_runs(registry):
+    registry.files.moving(run.name).write(MovingMark(run=run.name))
+    for name in registry.files.moving_runs():
         if name != run.name and find_half_moved(registry, registry.run(name)) is None:
-            registry.store.remove(f"{MARKS}/{name}.json")
-
-
-def marked_runs(registry: Registry) -> list[str]:
-    """Return the names of the runs that have marks."""
-    return [n.removesuffix(".json") for n in registry.store.names(MARKS) if n.endswith(".json")]
+            registry.files.moving(name).remove()
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
@@ -83,7 +90,7 @@ def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
     DamagedError : the record of a run is torn, and no other run has left the table half moved
     """
     torn = None
-    marked = marked_runs(registry)
+    marked = registry.files.moving_runs()
     for name in marked:
         try:
             half = find_half_moved(registry, registry.run(name))
@@ -128,5 +135,5 @@ def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
     with suppress(EvenkeelError):
         progress = run.progress.find()
         if progress is not None and progress.digest == record.digest:
-            half = replace(half, rows=progress.rows, planned=progress.planned)
+            half = replace(half, progress=progress)
     return half

@@ -16,7 +16,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.workload.metrics import channel_loads, fair_shares, imbalance
 
 #: Windows of a page, and newest runs to search for their profiles. More of them cost reads.
-MOST_WINDOWS, LOOKED_AT = 24, 60
+MAX_WINDOWS, LOOKED_AT = 24, 60
 #: Past windows cached in a process: some kilobytes each with a thousand channels.
 CACHED_WINDOWS = 512
 
@@ -61,7 +61,7 @@ def past_windows(registry: Registry, problems: list[str]) -> list[PastWindow]:
     If several runs have learned a window, the newest counts. A damaged file becomes a line in
     `problems`.
     """
-    found = islice(_newest_first(registry, problems), MOST_WINDOWS)
+    found = islice(_newest_first(registry, problems), MAX_WINDOWS)
     return sorted(found, key=lambda window: window.end)
 
 
@@ -69,24 +69,24 @@ def over_since(registry: Registry, trigger: float) -> str | None:
     """Return the end of the first window since which every one was over the trigger, as text.
 
     None: the newest window was not, or no run has learned one. Windows count on the epoch that was
-    current then. This reads no more of them than it needs, and at most `MOST_WINDOWS`. If it stops
+    current then. This reads no more of them than it needs, and at most `MAX_WINDOWS`. If it stops
     before it has found an even one, the text ends in "or earlier".
     """
     since: str | None = None
     for count, window in enumerate(_newest_first(registry, [])):
         if window.imbalance <= trigger:
             return since
-        if count == MOST_WINDOWS:
+        if count == MAX_WINDOWS:
             return f"{since} or earlier"
         since = window.end
-    more = len(run_names(registry)) > LOOKED_AT or len(registry.numbers()) > MOST_WINDOWS
+    more = len(run_names(registry)) > LOOKED_AT or len(registry.numbers()) > MAX_WINDOWS
     return f"{since} or earlier" if since and more else since
 
 
 def _newest_first(registry: Registry, problems: list[str]) -> Iterator[PastWindow]:
     """Yield each window once, by the newest run that has learned it."""
     folders: list[KeptFiles] = [registry.run(name) for name in run_names(registry)[:LOOKED_AT]]
-    folders += [registry.archive(n) for n in reversed(registry.numbers()[-MOST_WINDOWS:])]
+    folders += [registry.archive(n) for n in reversed(registry.numbers()[-MAX_WINDOWS:])]
     seen: set[str] = set()
     for folder in folders:
         try:
@@ -108,7 +108,7 @@ def channel_seconds(registry: Registry, channel: int) -> list[ChannelSeconds]:
     """
     return [
         ChannelSeconds(str(end), work.rows, work.seconds)
-        for end in registry.files.window_ends()[-MOST_WINDOWS:]
+        for end in registry.files.window_ends()[-MAX_WINDOWS:]
         for work in registry.files.window(end).read().channels
         if work.channel == channel
     ]

@@ -101,8 +101,8 @@ def _check_question(run: RunFiles, digest: str) -> None:
     asked = run.question.find()
     if asked is not None and asked.digest != digest:
         raise FenceError(
-            f"a person may have been asked about plan {asked.digest[:12]}, and Airflow shows it "
-            f"still; the plan is {digest[:12]} by now",
+            f"Airflow still asks a person about plan {asked.digest[:12]}, but the plan is now "
+            f"{digest[:12]}",
             run.url,
             "Nothing has moved: start a new run",
         )

@@ -14,21 +14,21 @@ from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Html, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
-from evenkeel.runs.params import Params, Throttling, goes_back, requested_throttling
+from evenkeel.runs.params import Throttling, goes_back, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
 from evenkeel.runs.prediction import keep_prediction
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
 from evenkeel.watch.state_file import read as read_watch
-from partitioning.errors import EvenkeelError, FenceError, InputError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 
 __all__ = [
-    "EvenkeelError",
     "Params",
     "decide",
     "open_run",

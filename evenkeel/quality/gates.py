@@ -4,7 +4,7 @@
     run.gate_plan.write(gate.record())
     gate.check(run.url)                             # GateError that names what fails
 
-`tables_gate` likewise, with what spark_jobs/verify.py measured. Each leaves a page of Data Docs
+`tables_gate` likewise, with what the job verify measured. Each leaves a page of Data Docs
 in the registry's store. The expectations are in `plan_suite` and `tables_suite`.
 """
 

@@ -10,7 +10,7 @@ import math
 from evenkeel.quality.expectations import Check, expect
 from evenkeel.render.formatting import count_text
 from partitioning.function.function import PartitioningFunction
-from partitioning.planning.decide import LEAST_GAIN
+from partitioning.planning.decide import MIN_GAIN
 from partitioning.planning.plan import Plan
 
 #: Relative difference that is taken for rounding: sums of floats in another order differ by less.
@@ -213,14 +213,14 @@ def balance_limit(plan: Plan) -> tuple[float, str]:
     reachable = min(within) if within else every[0]
     end = f"the curve ends at {min(every):.4f}, the floor is {plan.floor:.4f}"
     if aim is None:
-        return reachable + LEAST_GAIN, f"no aim is set; {end}"
+        return reachable + MIN_GAIN, f"no aim is set; {end}"
     if reachable <= aim:
         return aim, f"the aim, {aim:g}, is within reach"
     if min(every) <= aim:
         why = f"the aim, {aim:g}, costs more than the budget, which buys {reachable:.4f}"
     else:
         why = f"the aim, {aim:g}, is out of reach: {end}"
-    return reachable + LEAST_GAIN, why
+    return reachable + MIN_GAIN, why
 
 
 def _balance(plan: Plan, free: bool) -> list[Check]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from evenkeel.registry.epochs import Epoch
+from evenkeel.registry.state_view import sql_name
 from partitioning.errors import FenceError
-from partitioning.function.sql import OURS, epoch_name, quoted
+from partitioning.function.sql import OURS, epoch_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,26 +64,26 @@ def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, s
     """
     versions = {name: _version(spark, path, epoch.number) for name, path in paths.items()}
     rows = {
-        name: spark.sql(f"SELECT * FROM delta.{quoted(path)} VERSION AS OF {versions[name]}")
+        name: spark.sql(f"SELECT * FROM {sql_name(path)} VERSION AS OF {versions[name]}")
         for name, path in paths.items()
     }
     return Snapshot(epoch, rows, versions)
 
 
-def newest_under(epoch: int, stand: Iterable[str], changes: Iterable[Change]) -> int | None:
+def newest_under(epoch: int, existing: Iterable[str], changes: Iterable[Change]) -> int | None:
     """Return the newest version at which an epoch's constraint is the only one of ours.
 
     Parameters
     ----------
     epoch : its number
-    stand : constraints of the newest version
+    existing : constraints of the newest version
     changes : of each commit, newest first
 
     Returns
     -------
     The version; None: `changes` do not reach back to one.
     """
-    wanted, now = {epoch_name(epoch)}, {c for c in stand if c.startswith(OURS)}
+    wanted, now = {epoch_name(epoch)}, {c for c in existing if c.startswith(OURS)}
     for change in changes:
         if now == wanted:
             return change.version
@@ -96,15 +97,15 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     """Find `newest_under` for a Delta table."""
     for _ in range(_LOOKS):
         before = _changes(spark, path, 1)[0].version
-        stand = constraint_names(spark, path)
+        existing = constraint_names(spark, path)
         limit = _COMMITS_AT_FIRST
         while True:
             changes = _changes(spark, path, limit)
             since = [c for c in changes if c.version > before]
             if any(c.added or c.dropped for c in since):
-                # `stand` was read before or after these changes: start again.
+                # `existing` was read before or after these changes: start again.
                 break
-            found = newest_under(epoch, stand, changes)
+            found = newest_under(epoch, existing, changes)
             if found is not None:
                 return found
             if len(changes) < limit:
@@ -122,14 +123,14 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
 
 def constraint_names(spark: SparkSession, path: str) -> set[str]:
     """Return the names of a Delta table's CHECK constraints, ours and others'."""
-    found = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
+    found = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
     names = (row["key"] for row in found)
     return {n.removeprefix(_CONSTRAINT) for n in names if n.startswith(_CONSTRAINT)}
 
 
 def _changes(spark: SparkSession, path: str, limit: int) -> list[Change]:
     """Read the newest commits' changes, newest first."""
-    found = spark.sql(f"DESCRIBE HISTORY delta.{quoted(path)} LIMIT {limit}")
+    found = spark.sql(f"DESCRIBE HISTORY {sql_name(path)} LIMIT {limit}")
     return [
         Change(
             row["version"],

@@ -181,7 +181,7 @@ class Registry:
         # Epochs have no gaps: this one existed, even if nothing of its folder is left.
         if known and 0 <= number < known[-1]:
             raise DamagedError(
-                f"is missing: epoch {number} was published, as {known[-1]} was after it",
+                f"is missing, but epoch {known[-1]} was published later",
                 kept.epoch.path,
                 RESTORE,
             )

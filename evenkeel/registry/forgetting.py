@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.run_files import EpochFiles, KeptFiles, RunFiles
+from evenkeel.registry.files.run_files import SKETCHES, EpochFiles, KeptFiles, RunFiles
 from evenkeel.registry.pruning import may_move
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from partitioning.errors import FenceError
@@ -126,9 +126,9 @@ def _forget_in_epoch(kept: EpochFiles, keys: Hashes) -> int:
 
 def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
     store, changed = registry.store, 0
-    for made in store.names("sketches"):
-        for day in store.names(f"sketches/{made}"):
-            name = f"sketches/{made}/{day}"
+    for made in store.names(SKETCHES):
+        for day in store.names(f"{SKETCHES}/{made}"):
+            name = f"{SKETCHES}/{made}/{day}"
             sketch = sketch_from_bytes(store.read(name), store.path(name))
             if np.isin(sketch.heavy, keys).any():
                 store.write(name, sketch_to_bytes(sketch.without(keys)))
@@ -138,8 +138,7 @@ def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
 
 def _forget_errors(registry: Registry, texts: Collection[str]) -> int:
     """Remove the newest errors of jobs that may name a key; return how many."""
-    jobs = [name.removesuffix(".json") for name in registry.store.names("errors")]
-    errors = [registry.files.error(job) for job in jobs]
+    errors = [registry.files.error(job) for job in registry.files.failed_jobs()]
     errors += [registry.run(name).error for name in registry.store.names("runs")]
     naming = [e for e in errors if (left := e.find()) and any(t in left.message for t in texts)]
     for error in naming:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from datetime import date, datetime, timedelta
+from pathlib import PurePosixPath
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.store import Store
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
@@ -51,11 +53,12 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             gone["files of epochs"] += _prune_files(store, f"epochs/{number:08d}", since, heavy)
     docs = set(store.names("data_docs")) - {"index.html"}
     gone["Data Docs"] = _prune_files(store, "data_docs", since, docs)
-    lists = set(store.names("spec_channels")) - {f"{current.plan_digest}.json"}
-    gone["lists of channels"] = _prune_files(store, "spec_channels", since, lists)
-    gone["windows"] = _prune_days(store, "windows", since, days)
-    for made in store.names("sketches"):
-        gone["sketches"] += _prune_days(store, f"sketches/{made}", since, days)
+    listed = PurePosixPath(registry.files.spec_channels(str(current.plan_digest)).name).name
+    lists = set(store.names(SPEC_CHANNELS)) - {listed}
+    gone["lists of channels"] = _prune_files(store, SPEC_CHANNELS, since, lists)
+    gone["windows"] = _prune_days(store, WINDOWS, since, days)
+    for made in store.names(SKETCHES):
+        gone["sketches"] += _prune_days(store, f"{SKETCHES}/{made}", since, days)
     return {kind: count for kind, count in gone.items() if count}
 
 

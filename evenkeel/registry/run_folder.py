@@ -11,16 +11,16 @@ from evenkeel.registry.store import Store
 from partitioning.errors import DamagedError, InputError
 
 #: Characters of a folder's name at most: file systems allow 255, and temporary files need some.
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 
 
 def folder_name(dag: str, run: str) -> str:
     """Name the folder of a DAG's run by both ids, because two DAGs may give their runs one id."""
     name = safe_name(f"{dag}--{run}", None)
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= MAX_NAME_LENGTH:
         return name
     # Two long ids may differ in their ends alone.
-    return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return f"{name[: MAX_NAME_LENGTH - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def find_folder(store: Store, dag: str, run: str, *, first: bool = False) -> str:
@@ -52,7 +52,7 @@ def _owner(run: RunFiles) -> str | None:
     return "rebalance" if run.decision.exists() else None
 
 
-def safe_name(name: str, longest: int | None = LONGEST_NAME) -> str:
+def safe_name(name: str, longest: int | None = MAX_NAME_LENGTH) -> str:
     """Turn a run's name into the name of a folder.
 
     Anything but letters, digits, dot, dash and underscore becomes a dash. Airflow's run ids have

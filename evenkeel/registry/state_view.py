@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+def sql_name(path: str) -> str:
+    """Return a table's folder as Spark SQL names it."""
+    return f"delta.{quoted(path)}"
+
+
 def merged(table: StateTable) -> dict[str, str]:
     """Return the SQL aggregate of partial values for each state column."""
     return {name: merges()[c.merge].every(quoted(name)) for name, c in table.columns.items()}

@@ -19,9 +19,8 @@ from typing import Any
 
 import fsspec
 
-from evenkeel.registry.store_errors import cannot_open, reached
+from evenkeel.registry.store_errors import cannot_open, store_errors
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import canonical_json
 
 #: Names of the files that `Store._temporary` makes.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
@@ -86,7 +85,7 @@ class Store:
         path = self.path(name)
         try:
             # fsspec's `exists` returns False for local files whatever went wrong.
-            with reached("looked at", path, *_MISSING):
+            with store_errors("looked at", path, *_MISSING):
                 self._fs.invalidate_cache()
                 self._fs.info(path)
         except _MISSING:
@@ -112,7 +111,7 @@ class Store:
     def _listed(self, folder: str, *, detail: bool) -> list[Any]:
         path = self.path(folder)
         try:
-            with reached("listed", path, *_MISSING):
+            with store_errors("listed", path, *_MISSING):
                 self._fs.invalidate_cache()
                 return list(self._fs.ls(path, detail=detail))
         except _MISSING:
@@ -121,14 +120,14 @@ class Store:
     def read(self, name: str) -> bytes:
         """Read the whole file. Raise FileNotFoundError if there is none."""
         path = self.path(name)
-        with reached("read", path, FileNotFoundError):
+        with store_errors("read", path, FileNotFoundError):
             self._fs.invalidate_cache()
             return bytes(self._fs.cat_file(path))
 
     def write(self, name: str, data: bytes) -> str:
         """Replace the whole file. A reader sees the old one or the new one. Return its path."""
         path = self.path(name)
-        with reached("written", path):
+        with store_errors("written", path):
             if self._local:
                 self._temporary(path, data).replace(path)
             else:
@@ -146,18 +145,18 @@ class Store:
         """
         path = self.path(name)
         if self._local:
-            with reached("written", path):
+            with store_errors("written", path):
                 temporary = self._temporary(path, data)
             try:
                 # A link is exclusive and whole. Mode "xb" alone could leave a torn file.
-                with reached("written", path, FileExistsError):
+                with store_errors("written", path, FileExistsError):
                     Path(path).hardlink_to(temporary)
             finally:
                 # `sweep` removes what stays. Report only that the file could not be created.
                 with suppress(OSError):
                     temporary.unlink()
         else:
-            with reached("written", path, FileExistsError), self._fs.open(path, "xb") as file:
+            with store_errors("written", path, FileExistsError), self._fs.open(path, "xb") as file:
                 file.write(data)
 
     def check_exclusive(self) -> None:
@@ -191,7 +190,7 @@ class Store:
         """Remove the file, if it is there."""
         path = self.path(name)
         if self.exists(name):
-            with suppress(FileNotFoundError), reached("removed", path, FileNotFoundError):
+            with suppress(FileNotFoundError), store_errors("removed", path, FileNotFoundError):
                 self._fs.rm_file(path)
 
     def unchanged(self, folder: str, since: datetime) -> list[str]:
@@ -203,7 +202,7 @@ class Store:
         """
         path = self.path(folder)
         try:
-            with reached("listed", path, *_MISSING):
+            with store_errors("listed", path, *_MISSING):
                 self._fs.invalidate_cache()
                 young, found = set[str](), set[str]()
                 for file in self._fs.find(path):
@@ -218,7 +217,7 @@ class Store:
     def remove_folder(self, name: str) -> None:
         """Remove a folder with all its files, if it is there."""
         path = self.path(name)
-        with suppress(*_MISSING), reached("removed", path, *_MISSING):
+        with suppress(*_MISSING), store_errors("removed", path, *_MISSING):
             self._fs.invalidate_cache()
             self._fs.rm(path, recursive=True)
 
@@ -232,7 +231,7 @@ class Store:
         Number of files removed.
         """
         before = time.time() - hours * 3600
-        with reached("swept", self._root):
+        with store_errors("swept", self._root):
             torn = [p for p, when in self._unfinished() if when < before]
             for path in torn:
                 with suppress(FileNotFoundError):
@@ -253,10 +252,6 @@ class Store:
             for path in self._fs.ls(self._root, detail=False):
                 if _PROBE.fullmatch(PurePosixPath(path).name):
                     yield path, self._fs.modified(path).timestamp()
-
-    def write_json(self, name: str, value: Any) -> str:
-        """Replace the file by the canonical JSON of `value`, and return its path."""
-        return self.write(name, canonical_json(value))
 
     @staticmethod
     def _temporary(path: str, data: bytes) -> Path:

@@ -27,11 +27,11 @@ _CLIENT_ERRORS = {
 
 
 class StoreError(UnreachableError):
-    """A store is down, full, or lets us do less than we must: nothing is known of its files."""
+    """A store cannot be reached, is full, or refuses. The state of its files is unknown."""
 
 
 class DeniedError(StoreError):
-    """A store is there and refuses, for want of rights: trying again is no use.
+    """A store refuses, because this account lacks a right. To try again is of no use.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _is_store_error(error: Exception) -> bool:
 
 
 @contextmanager
-def reached(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
+def store_errors(cannot: str, where: str, *asked: type[OSError]) -> Iterator[None]:
     """Turn what a store raises into a StoreError, but for the errors that are `asked` for.
 
     Parameters

@@ -28,7 +28,7 @@ WIDE = 900
 NARROW = 350
 #: Chart width in pixels -> most channels drawn as bars. More are drawn as a curve by rank,
 #: because bars would be too thin to see.
-MOST_BARS = {WIDE: 64, NARROW: 24}
+MAX_BARS = {WIDE: 64, NARROW: 24}
 LOADS = "Load of each channel before and after, against its fair share"
 # Width of one character of a label, in pixels, rounded up.
 _GLYPH = 7
@@ -59,7 +59,7 @@ def loads_svg(
     mean_capacity = sum(capacities) / open_ or 1.0
     fair = [c / mean_capacity for c in capacities]
     old, new = [b / mean for b in before], [a / mean for a in after]
-    if len(names) > MOST_BARS.get(width, MOST_BARS[WIDE]):
+    if len(names) > MAX_BARS.get(width, MAX_BARS[WIDE]):
         return _ranked(old, new, fair, width)
     rows = _bar_rows(names, (before, after), (old, new, fair), links)
     return _bars(rows, [_short(n) for n in names], width, linked=bool(links))

@@ -17,9 +17,9 @@ from typing import Any
 from markupsafe import escape
 
 #: Points of a line at most; the eye cannot separate more.
-MOST_POINTS = 400
+MAX_POINTS = 400
 #: A line with more points than this is drawn without dots.
-MOST_DOTS = 40
+MAX_DOTS = 40
 #: Margins of every picture, in pixels.
 LEFT, BOTTOM, TOP = 46, 40, 12
 #: Least distance between two labels, in pixels.
@@ -67,14 +67,14 @@ def line_mark(
     label : text for people who cannot see the line
     step : draw steps, because each value holds until the next
     thick : width in pixels
-    points : number of points; dots are drawn if it is over 0 and at most `MOST_DOTS`
+    points : number of points; dots are drawn if it is over 0 and at most `MAX_DOTS`
     """
     mark: Spec = {"type": "line", "color": color, "strokeWidth": thick, "clip": False}
     if step:
         mark["interpolate"] = "step-after"
     if dash:
         mark |= {"strokeDash": dash, "strokeWidth": 1.25}
-    if 0 < points <= MOST_DOTS:
+    if 0 < points <= MAX_DOTS:
         mark["point"] = {"color": color, "size": 36, "strokeDash": [1, 0], "opacity": 1}
     return {
         "data": data,
@@ -107,11 +107,11 @@ def text_mark(
 
 
 def thin(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return at most MOST_POINTS points of a line, with its first and last."""
-    if len(line) <= MOST_POINTS:
+    """Return at most MAX_POINTS points of a line, with its first and last."""
+    if len(line) <= MAX_POINTS:
         return list(line)
-    stride = (len(line) - 1) / (MOST_POINTS - 1)
-    return [line[round(i * stride)] for i in range(MOST_POINTS)]
+    stride = (len(line) - 1) / (MAX_POINTS - 1)
+    return [line[round(i * stride)] for i in range(MAX_POINTS)]
 
 
 def apart(places: Sequence[float], limit: float) -> list[float]:

@@ -1,109 +1,15 @@
-"""Parameters of one run, checked. A parameter that is not given comes from the spec."""
+"""The channels of a run and the limits of its migration, by its parameters, or else by the spec."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from datetime import date
-from typing import Any, NamedTuple
-
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from typing import NamedTuple
 
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import ChannelRecord, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.spec.field_errors import field_error
+from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import InputError
 from partitioning.function.function import Channel
-from partitioning.strategies.options import production_problem
-
-
-class Params(BaseModel):
-    """Parameters of one run; None: as the spec says."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    strategy: str | None = Field(None, description="how the next function is built")
-    channels: int | None = Field(None, ge=1, le=100_000, description="number of channels")
-    capacities: tuple[float, ...] | None = Field(
-        None, description="capacity weight of each channel in order; 0 drains it"
-    )
-    max_imbalance: float | None = Field(
-        None, ge=1, allow_inf_nan=False, description="imbalance to aim at"
-    )
-    budget: int | None = Field(None, ge=0, description="bytes of state that may move")
-    batch: int | None = Field(None, ge=1, description="bytes of state that one commit may move")
-    batch_files: int | None = Field(None, ge=1, description="files that one commit may write")
-    rate: int | None = Field(None, ge=1, description="bytes of state a second that may move")
-    rate_rows: int | None = Field(None, ge=1, description="rows of state a second that may move")
-    window_end: date | None = Field(None, description="day after the window's last day")
-    relearn: bool = Field(False, description="learn every day again, because late rows came")
-    dry_run: bool = Field(False, description="plan and report, move nothing")
-    force: bool = Field(False, description="plan even where it does not pay")
-
-    @field_validator("capacities")
-    @classmethod
-    def _weights(cls, weights: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if weights is not None and not (
-            all(0 <= w < math.inf for w in weights) and any(w > 0 for w in weights)
-        ):
-            raise ValueError("allowed: finite numbers, not negative, and not all 0")
-        return weights
-
-    @field_validator("capacities")
-    @classmethod
-    def _one_a_channel(
-        cls, weights: tuple[float, ...] | None, info: ValidationInfo
-    ) -> tuple[float, ...] | None:
-        # Check here: then the form shows the error beside `capacities`. `channels` is read first.
-        channels = info.data.get("channels")
-        if weights is not None and channels not in (None, len(weights)):
-            raise ValueError(f"{len(weights)} weights for {channels} channels")
-        return weights
-
-    @field_validator("strategy")
-    @classmethod
-    def _known(cls, name: str | None) -> str | None:
-        if name is not None and (problem := production_problem(name)):
-            raise ValueError(problem)
-        return name
-
-    @classmethod
-    def problems(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return what is wrong with values, by field."""
-        try:
-            cls.model_validate(_given(values))
-        except ValidationError as error:
-            return {str(e["loc"][0]): field_error(e) for e in error.errors()}
-        return {}
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Params:
-        """Read parameters from plain values. An empty string counts as not given.
-
-        Raises
-        ------
-        InputError : one message that names every wrong parameter, its value and what is allowed
-        """
-        try:
-            return cls.model_validate(_given(values))
-        except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(str(p) for p in e['loc'])}: {field_error(e)}" for e in error.errors()
-            )
-            raise InputError(problems, "parameters of the run") from error
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None and value != ""}
 
 
 def channels_for(

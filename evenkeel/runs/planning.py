@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.runs.params import Params, channels_for
+from evenkeel.runs.params import channels_for
 from evenkeel.runs.timings import pace, seconds_per_load
+from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn

@@ -20,7 +20,7 @@ from evenkeel.runs.params import Throttling
 from evenkeel.runs.timings import MigrationCost, migrations, seconds_per_load
 from partitioning.errors import EvenkeelError
 from partitioning.moves.moves import Move
-from partitioning.planning.batches import Most, batches
+from partitioning.planning.batches import BatchLimit, batches
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Floats, Profile
 
@@ -31,7 +31,7 @@ RATE_SECONDS = 60
 SHARE = 1 / 4
 
 
-def batch_limits(plan: Plan, limits: Throttling) -> Most:
+def batch_limits(plan: Plan, limits: Throttling) -> BatchLimit:
     """Return what one batch of a migration may be at most."""
     sizes = [limits.batch] if limits.batch is not None else []
     by_rate = limits.batch is None
@@ -40,7 +40,7 @@ def batch_limits(plan: Plan, limits: Throttling) -> Most:
     # Even without a batch in the spec: a batch's prediction is scaled by the one before it.
     if plan.budget is not None:
         sizes.append(plan.budget * SHARE)
-    return Most(
+    return BatchLimit(
         bytes=float(min(sizes, default=inf)),
         rows=float(
             limits.rate_rows * RATE_SECONDS if by_rate and limits.rate_rows is not None else inf
@@ -116,11 +116,11 @@ def keep_prediction(
         file.create(made)
 
 
-def _batches(plan: Plan, most: Most, tables: int) -> tuple[Batch, ...]:
+def _batches(plan: Plan, most: BatchLimit, tables: int) -> tuple[Batch, ...]:
     """Return the batches of a plan; the rows of split keys follow in one of their own."""
     whole = [m for m in plan.moves if m.kind != "share"]
     shares = [m for m in plan.moves if m.kind == "share"]
-    if most == Most():
+    if most == BatchLimit():
         parts: list[list[Move]] = [whole]
     else:
         parts = [[m for m in part if m.kind != "share"] for part in batches(plan, most)]
@@ -162,7 +162,7 @@ def _slowest(loads: Sequence[float], weights: Floats, others: Floats, mean: floa
 def _footer(measured: list[MigrationCost], footer: float | None) -> float:
     """Return the bytes of a file that hold no state.
 
-    Earlier migrations tell best, then the files that there are; else it is the most there can be.
+    The footers of earlier migrations come first, then those of the present files, then the maximum.
     Files of few rows are mostly footer, so a small move writes far more than it moves.
     """
     files = sum(m.files for m in measured)

@@ -122,8 +122,13 @@ def read_run(
     )
 
 
-def headline(parts: RunParts) -> tuple[str, str, str]:
-    """Return the result of a run: a title, a sentence, and its tone (good, bad or plain)."""
+def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
+    """Return the result of a run: a title, a sentence, and its tone (good, bad or plain).
+
+    Parameters
+    ----------
+    ended : the run does not go on: what it has not finished stays as it is
+    """
     table, plan, decision = parts.table, parts.plan, parts.decision
     if plan is None:
         stays = f"{table} stays at epoch {parts.epoch}" if parts.epoch is not None else table
@@ -147,13 +152,19 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
         by = f"Refused by {parts.approval.by}: nothing moved. "
         return f"{table}: the plan from {way} was refused", by + would, "bad"
     if parts.rolled_back is not None and parts.published is None:
-        done = "was" if parts.rolled_back else "is being"
+        not_done = "was not rolled back to the end" if ended else "is being rolled back"
+        done = "was rolled back" if parts.rolled_back else not_done
         stays = f"Epoch {plan.parent_epoch} stays the current one. "
         return (
-            f"{table}: the move from {way} {done} rolled back",
+            f"{table}: the move from {way} {done}",
             f"{_why(parts)} {stays}{would}",
             "bad",
         )
+    moving = parts.migration is not None and parts.migration.digest == plan.digest
+    if ended and moving and parts.published is None:
+        left = "The run ended, and neither published the epoch nor moved the rows back."
+        title = f"{table} was left half moved on the way from {way}"
+        return title, f"{left} {_why(parts)} {would}", "bad"
     if parts.gate_tables and not parts.gate_tables.success:
         return (
             f"{table}: the move from {way} did not pass",
@@ -164,13 +175,13 @@ def headline(parts: RunParts) -> tuple[str, str, str]:
         return f"{table} went from {way}", did, "good"
     if parts.params.dry_run:
         return f"{table}: a dry run from {way}", f"Nothing has moved. {would}", ""
-    if parts.migration:
+    if moving:
         return f"{table} is moving from {way}", f"Not published yet. {would}", ""
     return f"{table}: a plan from {way}", f"Nothing has moved. {would}", ""
 
 
 def _why(parts: RunParts) -> str:
-    """Say why a run was rolled back, as far as its files show."""
+    """Say why a run did not publish, as far as its files show."""
     gate = parts.gate_tables
     if gate is None:
         return "The tables were not checked: the job that moves them did not succeed."

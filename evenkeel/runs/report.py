@@ -46,8 +46,11 @@ def render(spec: TableSpec, registry: Registry, run: RunFiles) -> str:
 
 
 def report_page(parts: RunParts, spec: TableSpec | None = None) -> str:
-    """Render the page of these parts as HTML. The same parts give the same page."""
-    title, sentence, tone = headline(parts)
+    """Render the page of these parts as HTML. The same parts give the same page.
+
+    A run writes its report last, so it has ended.
+    """
+    title, sentence, tone = headline(parts, ended=True)
     plan, split = parts.plan, spec is not None and spec.split is not None
     return template("report.html.j2").render(
         parts=parts,

@@ -20,7 +20,7 @@ from evenkeel.spec.parts import (
     Watching,
 )
 from evenkeel.spec.strict_yaml import read_yaml
-from evenkeel.spec.table_spec import MOST_CHANNELS, TableSpec
+from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
 from partitioning.errors import InputError, SetupError
 
 #: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
@@ -29,7 +29,7 @@ TABLES_VARIABLE = "EVENKEEL_TABLES"
 _FORMS = (("list",), ("number",), ("auto",), ("text",))
 #: Allowed values of fields with several forms.
 _ALLOWED = {
-    ("channels",): f"a number from 1 to {MOST_CHANNELS:,}, or a list of names and capacities",
+    ("channels",): f"a number from 1 to {MAX_CHANNELS:,}, or a list of names and capacities",
     ("decay",): "auto, or a number from 0 to 1",
 }
 

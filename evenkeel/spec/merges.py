@@ -30,7 +30,7 @@ RAISED = "evenkeel cannot merge"
 #: Digits of Spark's widest decimal, and the digits after the point that a sum of these keeps.
 _DIGITS, _KEPT_DIGITS = 38, 6
 #: Most digits after the point of a decimal that is summed: with more, none is left before it.
-_MOST_SCALE = 36
+_MAX_SCALE = 36
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
@@ -78,7 +78,7 @@ class Merge:
         if self.types is None:
             return _UNORDERED.search(kind) is None
         found = _DECIMAL.fullmatch(kind)
-        if self.adds and found is not None and int(found[2]) > _MOST_SCALE:
+        if self.adds and found is not None and int(found[2]) > _MAX_SCALE:
             return False
         return kind.partition("(")[0] in self.types
 
@@ -142,7 +142,7 @@ def _sketch(name: str) -> Merge:
     )
 
 
-_ADDABLE = f"a number, of decimals one with at most {_MOST_SCALE} digits after the point"
+_ADDABLE = f"a number, of decimals one with at most {_MAX_SCALE} digits after the point"
 
 
 def _greatest(a: str, b: str, kind: str = "") -> str:

@@ -135,8 +135,8 @@ class Splitting(Strict):
         WORTH,
         ge=0,
         allow_inf_nan=False,
-        description="state, in channels' means, that may move so that one channel fewer shares a "
-        "key. 0: none moves for that, and all channels with room share it",
+        description="state that may move to save one partial row, in multiples of a channel's mean "
+        "state. 0: none moves for that, and all channels with room share a key",
     )
 
     @property
@@ -166,7 +166,7 @@ class Watching(Strict):
         0.5,
         gt=0,
         allow_inf_nan=False,
-        description="how much less must wait at another channel, in the same unit; it adapts to "
+        description="how much less load must wait on the helper, in the same unit. It adapts to "
         "how well loads can be forecast, at most three times between two daily epochs",
     )
     speed: float = Field(

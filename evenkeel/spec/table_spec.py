@@ -27,7 +27,7 @@ from partitioning.strategies.options import check_options, production_problem
 #: Columns that Evenkeel adds to every state table.
 CHANNEL, SLOT = "channel", "slot"
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
-MOST_CHANNELS = 100_000
+MAX_CHANNELS = 100_000
 
 
 def _kind(channels: Any) -> str:
@@ -81,7 +81,7 @@ class TableSpec(Strict):
     registry: str = Field(description="folder or URL of epochs, sketches and runs")
     channels: Annotated[
         Annotated[list[ChannelSpec], Field(min_length=1), Tag("list")]
-        | Annotated[int, Field(ge=1, le=MOST_CHANNELS), Tag("number")],
+        | Annotated[int, Field(ge=1, le=MAX_CHANNELS), Tag("number")],
         Discriminator(_kind),
     ] = Field(description="number of channels, or a list of names and capacities")
     slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")
@@ -105,14 +105,14 @@ class TableSpec(Strict):
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
-        description="imbalance that a rebalance aims at; none: 1.005, and as much more as chance "
-        "explains, to which the default gives way",
+        description="imbalance that a rebalance aims at. none: 1.005 plus what chance explains; "
+        "the default of 1.05 rises to that, too",
     )
     budget: int | None = Field(
         None,
         ge=0,
-        description="bytes that a run may write to move state, but for footers of files; plans "
-        "leave 2% of it for what Delta adds",
+        description="bytes that a run may write to move state; footers of files are not counted. "
+        "Plans use 2% less, for what Delta adds",
     )
     batch: int | None = Field(
         None, ge=1, description="bytes of state that one commit may move; none: all at once"
@@ -121,7 +121,7 @@ class TableSpec(Strict):
         None, ge=1, description="files that one commit may write; none: no limit"
     )
     rate: int | None = Field(
-        None, ge=1, description="bytes of state a second that may move; none: no limit"
+        None, ge=1, description="bytes of files a second that may be written; none: no limit"
     )
     rate_rows: int | None = Field(
         None, ge=1, description="rows of state a second that may move; none: no limit"

@@ -16,7 +16,7 @@ from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.record import read_run
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.state import STRATEGY, speeds
-from partitioning.function.function import LEAST_SHARE, KeyColumn, PartitioningFunction, successor
+from partitioning.function.function import MIN_SHARE, KeyColumn, PartitioningFunction, successor
 from partitioning.planning.plan import Plan, plan_for
 from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Limits, Weights
@@ -36,7 +36,7 @@ def owners(decided: Mapping[int, Weights], after: Controller) -> dict[int, Weigh
     found: dict[int, Weights] = {}
     for key, weights in decided.items():
         spread = after.spread.get(key)
-        least = 2 * LEAST_SHARE * sum(weights.values())
+        least = 2 * MIN_SHARE * sum(weights.values())
         stay = dict.fromkeys(spread.channels, least) if spread and spread.helpers else {}
         found[key] = {**stay, **weights}
     return found
@@ -176,10 +176,10 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
 
     Returns
     -------
-    Batches; infinite if the schedule is empty or no cron expression.
+    Batches; infinite if the schedule names assets or is no cron expression.
     """
     try:
-        due = croniter(spec.schedule or "", now).get_next(datetime)
+        due = croniter(str(spec.schedule), now).get_next(datetime)
     except (KeyError, ValueError):
         return float("inf")
     return (due - now).total_seconds() / 60 / minutes

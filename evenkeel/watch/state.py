@@ -24,7 +24,7 @@ STRATEGY = "watch"
 
 
 @dataclass(frozen=True)
-class Decided:
+class PendingDecision:
     """A decision that is not known to be published.
 
     Parameters
@@ -42,7 +42,7 @@ class Decided:
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
+class WatchState:
     """Hold what the watch knows after a batch. Its threshold is in mean loads of a channel.
 
     Parameters
@@ -59,10 +59,10 @@ class Watched:
     epoch: int
     watch: Controller
     backlog: Floats
-    decided: Decided | None = None
+    decided: PendingDecision | None = None
     outcome: str = ""
 
-    def settled(self, epoch: Epoch, run: str, spec: Watching) -> Watched:
+    def settled(self, epoch: Epoch, run: str, spec: Watching) -> WatchState:
         """Return the watch as it is now that `epoch` is the current one, for a look by `run`.
 
         A decision becomes part of the watch if it was published. Otherwise it is forgotten, unless
@@ -94,7 +94,7 @@ class Watched:
         limits: Limits,
         speed: float,
         under_way: bool = False,
-    ) -> tuple[Watched, Watched, dict[int, Weights]]:
+    ) -> tuple[WatchState, WatchState, dict[int, Weights]]:
         """Add one batch.
 
         Parameters
@@ -126,7 +126,7 @@ class Watched:
         whole = keys[function.split.find(keys) < 0]
         homes = dict(zip(whole.tolist(), function.lookup_hashes(whole).tolist(), strict=True))
 
-        def fold(under_way: bool) -> tuple[Watched, dict[int, Weights]]:
+        def fold(under_way: bool) -> tuple[WatchState, dict[int, Weights]]:
             scaled = _scaled(self.watch, usual)
             watch, decided = scaled.fold(batch, self.epoch, limits, homes, under_way)
             if watch.threshold == scaled.threshold:
@@ -148,10 +148,10 @@ def speeds(function: PartitioningFunction) -> Floats:
     return np.where(capacities > 0, capacities / capacities[capacities > 0].mean(), 1.0)
 
 
-def new_watch(source: str, epoch: Epoch, spec: Watching, last: int = -1) -> Watched:
+def new_watch(source: str, epoch: Epoch, spec: Watching, last: int = -1) -> WatchState:
     """Return a watch that has seen nothing under this epoch."""
     watch = Controller(Threshold.of(spec.tau), last)
-    return Watched(source, epoch.number, watch, np.zeros(len(epoch.function.channels)))
+    return WatchState(source, epoch.number, watch, np.zeros(len(epoch.function.channels)))
 
 
 def _scaled(watch: Controller, unit: float) -> Controller:

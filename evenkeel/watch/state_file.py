@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.watch_records import DecidedRecord, WatchedRecord, WatchRecord
-from evenkeel.watch.state import Decided, Watched
+from evenkeel.registry.files.watch_records import (
+    ControllerRecord,
+    PendingDecisionRecord,
+    WatchStateRecord,
+)
+from evenkeel.watch.state import PendingDecision, WatchState
 
 
-def read(registry: Registry) -> Watched | None:
+def read(registry: Registry) -> WatchState | None:
     """Read what the watch knows; None: it has never looked.
 
     Raises
@@ -22,40 +26,40 @@ def read(registry: Registry) -> Watched | None:
     if found is None:
         return None
     done = found.decided
-    return Watched(
+    return WatchState(
         source=found.source,
         epoch=found.epoch,
         watch=found.watch.watch(),
         backlog=np.array(found.backlog, dtype=np.float64),
-        decided=done and Decided(done.run, done.number, done.weights, done.after.watch()),
+        decided=done and PendingDecision(done.run, done.number, done.weights, done.after.watch()),
         outcome=found.outcome,
     )
 
 
-def write(registry: Registry, watched: Watched) -> None:
+def write(registry: Registry, watched: WatchState) -> None:
     """Replace the whole file."""
     registry.files.watch.write(_record(watched))
 
 
-def to_dict(watched: Watched) -> dict[str, Any]:
+def to_dict(watched: WatchState) -> dict[str, Any]:
     """Convert to plain JSON values, without the digest over them."""
     return _record(watched).plain
 
 
-def _record(watched: Watched) -> WatchedRecord:
+def _record(watched: WatchState) -> WatchStateRecord:
     done = watched.decided
-    return WatchedRecord(
+    return WatchStateRecord(
         format=1,
         source=watched.source,
         epoch=watched.epoch,
-        watch=WatchRecord.of(watched.watch),
+        watch=ControllerRecord.of(watched.watch),
         backlog=watched.backlog.tolist(),
         decided=done
-        and DecidedRecord(
+        and PendingDecisionRecord(
             run=done.run,
             number=done.number,
             weights={key: dict(owners) for key, owners in done.weights.items()},
-            after=WatchRecord.of(done.after),
+            after=ControllerRecord.of(done.after),
         ),
         outcome=watched.outcome,
     )

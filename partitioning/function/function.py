@@ -27,7 +27,7 @@ SPLIT_FORMAT = 2
 #: Slots of a new table. More: finer moves of light keys, and larger plans and CHECK constraints.
 DEFAULT_SLOTS = 4096
 #: An owner with no more of a split key than this is none: it would hold state for nothing.
-LEAST_SHARE = 1e-6
+MIN_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def successor(
     slots = np.asarray(slots, dtype=np.int32)
     shared, whole = {}, dict(explicit or {})
     for h, weights in (split or {}).items():
-        least = sum(weights.values()) * LEAST_SHARE
+        least = sum(weights.values()) * MIN_SHARE
         owners = {c: w for c, w in weights.items() if w > least}
         if len(owners) > 1:
             shared[h] = owners

@@ -15,7 +15,7 @@ from partitioning.moves.safe_order import safe_order
 from partitioning.planning.plan import Plan
 
 
-class Most(NamedTuple):
+class BatchLimit(NamedTuple):
     """The most that a batch may be: bytes and rows of state that move, and files written."""
 
     bytes: float = np.inf
@@ -59,14 +59,14 @@ class Stops(Sequence[PartitioningFunction]):
 def stops(
     plan: Plan,
     previous: PartitioningFunction,
-    most: Most,
+    most: BatchLimit,
     tasks: Sequence[int] | None = None,
 ) -> Stops:
     """Functions between `previous` and the plan's own, in order; neither end is among them.
 
     From each to the next no more than `most` moves, unless a single move is larger, or a
     swap or chain that has to be made together. At none is an open channel fuller, by its
-    capacity, than the fullest is at the start or the end (`order.safe_order`). At each, every
+    capacity, than the fullest is at the start or the end (`safe_order`). At each, every
     key stands where it stood before or where the plan puts it. Keys that are split before or after
     are left to the end, with whatever can only move together with them: their few partials move at
     once.
@@ -82,7 +82,7 @@ def stops(
     return Stops(plan, previous, [m for part in parts for m in part], ends)
 
 
-def batches(plan: Plan, most: Most, tasks: Sequence[int] | None = None) -> list[list[Move]]:
+def batches(plan: Plan, most: BatchLimit, tasks: Sequence[int] | None = None) -> list[list[Move]]:
     """Return the plan's moves in the order and the batches in which a migration makes them.
 
     Parameters

@@ -19,7 +19,7 @@ from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
 
 #: A gain in imbalance below this is noise, not balance.
-LEAST_GAIN = 0.005
+MIN_GAIN = 0.005
 #: How far over perfect balance a plan may leave the fullest channel, for each unit of chance. A
 #: larger value moves less state, and leaves more imbalance. Chosen on half of the sets of
 #: `make bench ARGS=unseen`.
@@ -40,7 +40,7 @@ def aim_by_chance(profile: Profile) -> float:
     >>> aim_by_chance(zipf_profile(1000, 1.0, slots=64))
     1.005
     """
-    return 1 + LEAST_GAIN + BAND * profile.chance
+    return 1 + MIN_GAIN + BAND * profile.chance
 
 
 def most_by_chance(profile: Profile, channels: int) -> float:
@@ -197,7 +197,7 @@ def _decided(
         return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
     if now <= most_by_chance(profile, sum(c.capacity > 0 for c in channels)):
         return answer(False, f"imbalance {now:.3f} is explained by chance")
-    if now - reachable < LEAST_GAIN:
+    if now - reachable < MIN_GAIN:
         return answer(False, f"imbalance {now:.3f} cannot be improved on (floor {least:.3f})")
     if not found.pays:
         return answer(

@@ -12,7 +12,7 @@ from partitioning.workload.profile import Profile
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedMove:
     """Describe a slot's tail or heavy key that stays.
 
     Fields are as in `Move`. `target` is where it would have gone: the emptiest channel by the plan.
@@ -27,7 +27,7 @@ class Rejected:
     reason: str
 
 
-def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ...]:
+def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[RejectedMove, ...]:
     """Return what stays on channels that are over the plan's aim before or after it.
 
     Most load comes first.
@@ -94,10 +94,12 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[Rejected, ..
             )
         elif plan.budget is not None and plan.bytes + size[i] > plan.budget:
             left = max(plan.budget - plan.bytes, 0)
-            reason = f"it takes {size[i]:,.0f} bytes, of the budget {left:,.0f} are left"
+            reason = f"it needs {size[i]:,.0f} bytes, {left:,.0f} of the budget remain"
         else:
             reason = "the strategy found moves that bring more"
         kind = "slot" if i < slots else "key"
         name = f"slot {i}" if i < slots else profile.heavy_names[i - slots]
-        found.append(Rejected(kind, name, source, target, float(load[i]), float(size[i]), reason))
+        found.append(
+            RejectedMove(kind, name, source, target, float(load[i]), float(size[i]), reason)
+        )
     return tuple(found)

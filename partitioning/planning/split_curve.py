@@ -25,8 +25,8 @@ def shared_curve(
 ) -> Curve:
     """Return imbalance against bytes moved, where keys may be split.
 
-    Its points are `function`, what frontier would do, staying where that is allowed, and, from
-    whole keys, all that whole keys can do.
+    Its points are `function`, the function that frontier would make, no move at all where that is
+    allowed, and all functions of whole keys.
 
     A shared key gives load away without moving a partial row. Only slots, copies for new owners,
     and partial rows on channels that are no owners any more cost bytes. The bound counts slots

@@ -11,7 +11,7 @@ or be bad on purpose.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import NamedTuple
 
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.strategy import frontier
@@ -27,7 +27,7 @@ from partitioning.strategies.published.choices import (
 from partitioning.strategies.published.dkg import dkg, dkg_pkg, dkg_wosim, oapx, sia, universal
 from partitioning.strategies.published.flexd import dalton, flexd, pstream
 from partitioning.strategies.published.flexd_routers import DaltonRouter, FlexdRouter, PStreamRouter
-from partitioning.strategies.published.gedik import readj, redist, scan
+from partitioning.strategies.published.gedik.constructions import readj, redist, scan
 from partitioning.strategies.published.reshape import flowjoin, flux, sbk, sbr
 from partitioning.strategies.published.substreams import clb, elb, uhlb
 from partitioning.strategies.trino import trino
@@ -35,63 +35,50 @@ from partitioning.strategies.water_filling import Router
 
 Strategy = Callable[..., PartitioningFunction]
 
-_DECLARED: dict[str, tuple[Strategy, Literal["production", "baseline"]]] = {
-    "uniform": (uniform, "production"),
-    "consistent": (consistent, "production"),
-    "scan": (scan, "production"),
-    "redist": (redist, "production"),
-    "readj": (readj, "production"),
-    "dkg": (dkg, "baseline"),
-    "dkg_pkg": (dkg_pkg, "baseline"),
-    "dkg_wosim": (dkg_wosim, "baseline"),
-    "oapx": (oapx, "baseline"),
-    "sia": (sia, "baseline"),
-    "universal": (universal, "baseline"),
-    "elb": (elb, "baseline"),
-    "clb": (clb, "baseline"),
-    "uhlb": (uhlb, "baseline"),
-    "pkg": (pkg, "baseline"),
-    "dchoices": (dchoices, "baseline"),
-    "wchoices": (wchoices, "baseline"),
-    "flexd": (flexd, "baseline"),
-    "pstream": (pstream, "baseline"),
-    "dalton": (dalton, "baseline"),
-    "sbk": (sbk, "baseline"),
-    "sbr": (sbr, "baseline"),
-    "flux": (flux, "baseline"),
-    "flowjoin": (flowjoin, "baseline"),
-    "trino": (trino, "baseline"),
-    "frontier": (frontier, "production"),
+
+class _Entry(NamedTuple):
+    """A strategy: if tables may be planned by it, if it may split keys, what makes its router."""
+
+    function: Strategy
+    production: bool = False
+    splits: bool = False
+    router: Callable[..., Router] | None = None
+
+
+_DECLARED = {
+    "uniform": _Entry(uniform, production=True),
+    "consistent": _Entry(consistent, production=True),
+    "scan": _Entry(scan, production=True),
+    "redist": _Entry(redist, production=True),
+    "readj": _Entry(readj, production=True),
+    "dkg": _Entry(dkg),
+    "dkg_pkg": _Entry(dkg_pkg, splits=True),
+    "dkg_wosim": _Entry(dkg_wosim),
+    "oapx": _Entry(oapx),
+    "sia": _Entry(sia),
+    "universal": _Entry(universal),
+    "elb": _Entry(elb),
+    "clb": _Entry(clb),
+    "uhlb": _Entry(uhlb),
+    "pkg": _Entry(pkg, splits=True, router=PkgRouter),
+    "dchoices": _Entry(dchoices, splits=True, router=DChoicesRouter),
+    "wchoices": _Entry(wchoices, splits=True, router=HeadRouter),
+    "flexd": _Entry(flexd, splits=True, router=FlexdRouter),
+    "pstream": _Entry(pstream, splits=True, router=PStreamRouter),
+    "dalton": _Entry(dalton, splits=True, router=DaltonRouter),
+    "sbk": _Entry(sbk),
+    "sbr": _Entry(sbr, splits=True),
+    "flux": _Entry(flux),
+    "flowjoin": _Entry(flowjoin, splits=True),
+    "trino": _Entry(trino, splits=True),
+    "frontier": _Entry(frontier, production=True),
 }
 #: Every strategy by name: what backtests and papers offer.
-STRATEGIES: dict[str, Strategy] = {name: function for name, (function, _) in _DECLARED.items()}
+STRATEGIES: dict[str, Strategy] = {name: one.function for name, one in _DECLARED.items()}
 #: Names of those that specs, runs and the UI offer.
-PRODUCTION = tuple(name for name, (_, use) in _DECLARED.items() if use == "production")
-
-#: Those that may split keys; frontier does where it is told to.
-SPLITTING = frozenset(
-    {
-        "dkg_pkg",
-        "pkg",
-        "dchoices",
-        "wchoices",
-        "flexd",
-        "pstream",
-        "dalton",
-        "sbr",
-        "flowjoin",
-        "trino",
-    }
-)
-#: Those that leave every key whole.
-WHOLE = tuple(name for name in STRATEGIES if name not in SPLITTING)
-
+PRODUCTION = tuple(name for name, one in _DECLARED.items() if one.production)
+#: Names of those that may split keys; frontier does where it is told to. And of all others.
+SPLITTING = frozenset(name for name, one in _DECLARED.items() if one.splits)
+WHOLE = tuple(name for name, one in _DECLARED.items() if not one.splits)
 #: name -> what is made from (hashes of the keys, channels, **options of the strategy).
-ROUTERS: dict[str, Callable[..., Router]] = {
-    "pkg": PkgRouter,
-    "dchoices": DChoicesRouter,
-    "wchoices": HeadRouter,
-    "flexd": FlexdRouter,
-    "pstream": PStreamRouter,
-    "dalton": DaltonRouter,
-}
+ROUTERS = {name: one.router for name, one in _DECLARED.items() if one.router is not None}

@@ -27,7 +27,7 @@ from partitioning.workload.profile import Floats, Profile
 SKEWNESS = 0.7
 #: Load that a key must have for each channel that it is on already, in fair shares of a channel.
 #: Trino has a number of bytes, which says nothing of a window's load.
-LEAST_SHARED = 0.1
+MIN_SHARED_PART = 0.1
 
 
 def trino(
@@ -36,7 +36,7 @@ def trino(
     channels: Sequence[Channel],
     *,
     skewness: float = SKEWNESS,
-    least: float = LEAST_SHARED,
+    least: float = MIN_SHARED_PART,
 ) -> PartitioningFunction:
     """Let emptier channels share the keys of the fullest ones, in equal parts; no key goes back.
 

@@ -61,8 +61,8 @@ def zipf_profile(
 
 #: The third column of a hash says what it decides: draws of one row are independent.
 DRAW, TAIL, HOT, SWAP, CENTRE, SCATTER, WANDER = range(7)
-MOST_STREAM_KEYS = 2**31  # rank times multiplier must fit int64
-MOST_SHARES = 2**17  # keys times windows, each a number in Spark's plan
+MAX_STREAM_KEYS = 2**31  # rank times multiplier must fit int64
+MAX_SHARES = 2**17  # keys times windows, each a number in Spark's plan
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         _check("rows", self.rows, 1, 10**12)
-        _check("keys", self.keys, 1, MOST_STREAM_KEYS)
+        _check("keys", self.keys, 1, MAX_STREAM_KEYS)
         _check("z", self.z, 0, 3)
         _check("windows", self.windows, 1, 1000)
         _check("seed", self.seed, 0, 2**63 - 1)
@@ -114,7 +114,7 @@ class Stream:
             _check("wander's sigma", self.wander[0], 0, 3)
             _check("wander's phi", self.wander[1], 0, 1)
             _check("keys, which wander,", self.keys, 1, HEAD_RANKS)
-            _check("keys times windows", self.keys * self.windows, 1, MOST_SHARES)
+            _check("keys times windows", self.keys * self.windows, 1, MAX_SHARES)
         if self.hot is not None:
             _check("hot window", self.hot[0], 0, self.windows - 1)
             _check("hot share", self.hot[1], 0, 1)
@@ -178,7 +178,7 @@ def key_of_rank(stream: Stream, ranks: Ints, window: int) -> Ints:
         for v in range(window, 0, -1):
             centre = int(_hash([v], stream.seed, CENTRE)[0]) % stream.keys
             partner = (centre - ranks) % stream.keys
-            pair = _hash(np.minimum(ranks, partner) + v * MOST_STREAM_KEYS, stream.seed, SWAP)
+            pair = _hash(np.minimum(ranks, partner) + v * MAX_STREAM_KEYS, stream.seed, SWAP)
             ranks = np.where(unit(pair) < stream.churn, partner, ranks)
     a, b = stream.scatter
     return (ranks * a + b) % stream.keys
@@ -202,7 +202,7 @@ def rank_shares(stream: Stream) -> Floats:
     drift = np.zeros(stream.keys)
     for v in range(1, stream.windows):
         drift = phi * drift + sigma * _normal(
-            np.arange(stream.keys) + v * MOST_STREAM_KEYS, stream.seed
+            np.arange(stream.keys) + v * MAX_STREAM_KEYS, stream.seed
         )
         shares[v] *= np.exp(drift - drift.max())  # a walk of many windows may go far
     return shares / shares.sum(axis=1, keepdims=True)

@@ -17,7 +17,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.workload.metrics import key_sums
-from partitioning.workload.new_keys import MOST_NEW, new_shares, room_for
+from partitioning.workload.new_keys import MAX_NEW, new_shares, room_for
 from partitioning.workload.profile import Floats, Profile, Sketch, merge, sums_by
 
 #: A weight of a window against the one after it; auto: found by backtest; None: all weigh the same.
@@ -40,7 +40,7 @@ REACH = 60
 #: Weight of the error of a forecast against that of the one after it.
 ERROR_DECAY = 0.8
 #: Part of the load above which a single key makes a forecast uncertain.
-MOST_OF_A_KEY = 0.9
+MAX_KEY_PART = 0.9
 #: Times the mean load of earlier windows above which the last window makes a forecast uncertain.
 JUMP = 10.0
 
@@ -240,13 +240,13 @@ def _doubt(past: Sequence[Sketch], whole: Sketch, came: Sequence[float]) -> str:
     totals = [float(s.load.sum()) for s in past]
     if len(past) == 1:
         return "one window with load does not tell chance from drift"
-    if (new := max(came[-1], room_for(came))) > MOST_NEW:
+    if (new := max(came[-1], room_for(came))) > MAX_NEW:
         return f"{new:.0%} of the load came from keys that were not listed before"
     if totals[-1] > JUMP * float(np.mean(totals[:-1])):
         times = totals[-1] / float(np.mean(totals[:-1]))
         return f"the last window has {times:,.0f} times the load of those before"
     largest = float(whole.heavy_load.max(initial=0.0)) / sum(totals)
-    if largest > MOST_OF_A_KEY:
+    if largest > MAX_KEY_PART:
         return f"one key has {largest:.0%} of the load"
     return ""
 

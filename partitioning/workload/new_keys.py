@@ -11,13 +11,13 @@ from partitioning.workload.profile import Sketch, sums_by
 
 #: Part of the slots that must have had no load so that they tell of new keys. A smaller value lets
 #: few slots, and so chance, tell.
-LEAST_EMPTY = 0.02
+MIN_EMPTY = 0.02
 #: Rows up to which a key may be new by chance alone. A larger value leaves out fewer last windows.
 FEW_ROWS = 4
 #: Share of the load for which room is left at most, so that a forecast never forgets all it knows.
-MOST_ROOM = 0.95
+MAX_ROOM = 0.95
 #: Part of the load above which new keys make a forecast uncertain.
-MOST_NEW = 0.5
+MAX_NEW = 0.5
 #: Part of the load of listed keys from which on all of them count as new. A smaller value also
 #: leaves out windows of streams whose keys change quickly.
 ALL_NEW = 0.95
@@ -28,7 +28,7 @@ NEW_DECAY = 0.5
 def room_for(shares: Sequence[float]) -> float:
     """Return the share of the load expected of new keys, by those of past windows, oldest first.
 
-    Later windows weigh more. It is `MOST_ROOM` at most, and 0 where there are no windows.
+    Later windows weigh more. It is `MAX_ROOM` at most, and 0 where there are no windows.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def room_for(shares: Sequence[float]) -> float:
     new = shares[0] if shares else 0.0
     for came in shares[1:]:
         new = NEW_DECAY * new + (1 - NEW_DECAY) * came
-    return min(float(new), MOST_ROOM)
+    return min(float(new), MAX_ROOM)
 
 
 def new_shares(past: Sequence[Sketch], heavy: Hashes) -> tuple[list[float], list[bool]]:
@@ -69,9 +69,9 @@ def new_shares(past: Sequence[Sketch], heavy: Hashes) -> tuple[list[float], list
             many = sketch.heavy_load > FEW_ROWS * total / max(sketch.rows, 1)
             listed = float(sketch.heavy_load[many].sum())
             fresh = float(sketch.heavy_load[many & ~known[at]].sum())
-            all_new.append(listed > MOST_NEW * total and fresh >= ALL_NEW * listed)
+            all_new.append(listed > MAX_NEW * total and fresh >= ALL_NEW * listed)
             new, empty = float(came.sum()), slots - np.count_nonzero(filled)
-            if empty >= LEAST_EMPTY * slots:
+            if empty >= MIN_EMPTY * slots:
                 new += float(tail[~filled].sum()) / total * slots / empty
             shares.append(new)
         known[at] = True

@@ -24,7 +24,7 @@ from evenkeel.table import Table
 from partitioning.errors import EvenkeelError
 
 #: Tables that each request reads at least, whatever the time.
-LEAST = 8
+MIN_TABLES = 8
 #: Seconds of reading, first of urgent tables and then of others, after which a request shows the
 #: rest as they were read before.
 SECONDS = 0.3
@@ -113,9 +113,9 @@ class Statuses:
         ):
             until = time.monotonic() + seconds
             for count, spec in enumerate(group):
-                if count >= LEAST and time.monotonic() > until:
+                if count >= MIN_TABLES and time.monotonic() > until:
                     break
-                known[spec.table] = _since(_whatever_fails(spec), known.get(spec.table))
+                known[spec.table] = _since(_row_or_error(spec), known.get(spec.table))
         with self._lock:
             self._rows |= known
         return [known.get(spec.table) or TableRow(spec) for spec in specs]
@@ -130,7 +130,7 @@ def _since(row: TableRow, before: TableRow | None) -> TableRow:
     return replace(row, since=(before and before.since) or row.read) if row.unreadable else row
 
 
-def _whatever_fails(spec: TableSpec) -> TableRow:
+def _row_or_error(spec: TableSpec) -> TableRow:
     """Return the row of a table; if reading it fails, a row that says why.
 
     No exception about one table may take the rows of the others away.

@@ -27,7 +27,7 @@ KILLED = ("kill", "inside")
 #: Kinds of what is done to a process with executors.
 APART = ("executor", "clock")
 #: Part of the cases that may end before their fault begins.
-MOST_LATE = 0.1
+MAX_LATE = 0.1
 
 
 def main() -> int:
@@ -99,7 +99,7 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
         again = " ".join(str(c.number) for c in failed)
         print(f"Again: make chaos ARGS='--cases {asked.cases} --seed {asked.seed} --only {again}'")
     # A fault that is not met tries nothing.
-    return 1 if failed or len(late) > MOST_LATE * len(chosen) else 0
+    return 1 if failed or len(late) > MAX_LATE * len(chosen) else 0
 
 
 def _beside(

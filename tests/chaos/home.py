@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
 from evenkeel.registry.store_errors import StoreError
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify

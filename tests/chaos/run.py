@@ -164,7 +164,9 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
         assert mark is None or mark.done, f"{run.name} is half rolled back"
     for name, part in table.spec.state.items():
         stands = set(constraints.of(spark, part.path))
-        assert stands == {constraints.epoch_name(epoch.number)}, f"{name} stands under {stands}"
+        assert stands == {constraints.epoch_name(epoch.number)}, (
+            f"{name} has the constraint {stands}"
+        )
         newest, version = state.table_version(spark, part.path), epoch.tables[name].version
         for v in {newest, version}:
             rows = state.read_version(spark, part.path, v).collect()

@@ -12,8 +12,8 @@ from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixtu
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
 from evenkeel_airflow.airflow_versions import AirflowFailException
-from evenkeel_airflow.notifiers import TellOfGate
-from evenkeel_airflow.operators import GateFailed, one_line
+from evenkeel_airflow.notifiers import GateCallback
+from evenkeel_airflow.operators import AirflowGateError, one_line
 from partitioning.errors import GateError, InputError
 from tests.support.worlds.shop import Shop
 # isort: on
@@ -98,13 +98,16 @@ def _asks(task: Any, dag: Any) -> None:
 
 
 def test_a_gate_that_fails_is_told_and_other_failures_are_not(told: Told) -> None:
-    for error, kind in ((GateError("plan: 2 of 9 failed"), GateFailed), (InputError("no"), None)):
+    for error, kind in (
+        (GateError("plan: 2 of 9 failed"), AirflowGateError),
+        (InputError("no"), None),
+    ):
         with pytest.raises(AirflowFailException) as caught, one_line():
             raise error
-        assert (type(caught.value) is GateFailed) == (kind is GateFailed)
+        assert (type(caught.value) is AirflowGateError) == (kind is AirflowGateError)
         for name in ("validate_plan", "verify"):
             task = told.dag.get_task(name)
             (callback,) = task.on_failure_callback
-            assert isinstance(callback, TellOfGate)
+            assert isinstance(callback, GateCallback)
             callback({"exception": caught.value, "run_id": "r", "dag": told.dag})
     assert told.lines == ["gate r: plan: 2 of 9 failed"] * 2

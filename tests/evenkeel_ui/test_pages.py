@@ -16,8 +16,11 @@ from markupsafe import escape
 
 from evenkeel.inspect.status import table_status
 from evenkeel.pipeline.steps import read_plan
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.store_errors import DeniedError, StoreError
 from evenkeel.render.formatting import bytes_text, imbalance_text
 from evenkeel.table import open_table
+from partitioning.errors import DamagedError, EvenkeelError, FenceError, GateError
 from tests.support.airflow_env import PATH, ROOT, airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     ATTACK,
@@ -234,3 +237,25 @@ def test_airflow_finds_it_by_its_folder_or_as_installed(tmp_path: Path, folder: 
     )
     # Loaded once, without an error, and without the app: workers load plugins too.
     assert found.stdout.splitlines()[-1] == "1 {} []"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "heading"),
+    [
+        (DamagedError("is torn"), 500, "A file is damaged"),
+        (DeniedError("read", "it refuses", "here"), 503, "The server lacks a right"),
+        (StoreError("is away"), 503, "A store cannot be reached"),
+        (FenceError("has changed"), 409, "Too late"),
+        (GateError("did not pass"), 409, "The request failed"),
+    ],
+)
+def test_an_error_is_answered_by_its_kind(
+    site: Site, monkeypatch: pytest.MonkeyPatch, error: EvenkeelError, status: int, heading: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Registry, "epoch", fails)
+    found = site.client("vic").get("/evenkeel/tables/words/compare?old=0&new=1")
+    assert found.status_code == status
+    assert f"<h1>{heading}</h1>" in found.text and str(error) in found.text

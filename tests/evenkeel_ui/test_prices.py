@@ -90,7 +90,7 @@ def test_what_an_approver_saw_stays_after_the_migration(site: Site) -> None:
     site.shop.verified(name)
     steps.publish(site.shop.spec, name)
     window = {"channels": [{"channel": 0, "rows": 10, "seconds": 1000.0}]}
-    site.registry.store.write_json("windows/2013-03-01.json", window)
+    write_json(site.registry.files, "windows/2013-03-01.json", window)
     try:
         after = client.get(path).text
         assert {title: told[0] for title, told in on_page(after).items()} == saw
@@ -106,7 +106,7 @@ def test_a_move_that_does_not_pay_says_so_in_words(site: Site) -> None:
     name = run_name(10)
     site.shop.learn(name, profile(10))
     window = {"channels": [{"channel": 0, "rows": 10**6, "seconds": 1e-3}]}
-    site.registry.store.write_json("windows/2013-03-01.json", window)
+    write_json(site.registry.files, "windows/2013-03-01.json", window)
     try:
         site.shop.plan(name, force=True, max_imbalance=1.005, rate=10)
         text = unescape(site.client("vic").get(f"{HOME}/runs/{name}").text)

@@ -2,10 +2,12 @@
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from tests.support.docs.product import modules
 from tests.support.wheel import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +48,19 @@ def test_no_folder_is_crowded_and_no_file_is_long() -> None:
     lines = {str(f): len((ROOT / f).read_text().splitlines()) for f in written}
     assert len(lines) > 500
     assert {f for f, n in lines.items() if n > LINES} == set()
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    hosts = re.compile("^(spark_jobs|dags|plugins)/|(/__init__)?[.]py$")
+    ours = {hosts.sub("", path).replace("/", "."): tree for path, _, tree in modules()}
+    imports = {}
+    for name, tree in ours.items():
+        # What is imported within a function, or for types alone, closes no circle.
+        taken = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+        found = {f"{node.module}.{a.name}" for node in taken for a in node.names}
+        imports[name] = (found | {str(node.module) for node in taken}) & ours.keys() - {name}
+    assert sum(map(len, imports.values())) > 1000, "imports are no longer found"
+    assert len(list(TopologicalSorter(imports).static_order())) >= len(ours)
 
 
 def test_every_test_file_says_first_what_it_holds() -> None:

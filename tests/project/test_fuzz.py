@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from evenkeel.pipeline.steps import read_plan, read_rolled_back
 from evenkeel.registry.epochs import Registry
 from evenkeel.render.formatting import read_bytes
-from evenkeel.runs.params import Params
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.watch import state_file
-from evenkeel.watch.state import Decided, Watched
+from evenkeel.watch.state import PendingDecision, WatchState
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function.function import KeyColumn, digest, numbered_channels
 from partitioning.planning.plan import Plan, make_plan
@@ -162,9 +162,9 @@ def _watched() -> bytes:
     spread = {-5: Mitigation(0, (1, 2), {1: 1.0, 2: 1.0}, 1)}
     sample = Sample(((np.array([1.5, 2, 3]), {-5: 1.5}),))
     watch = Controller(Threshold(0.5, 0.4, 0.6), 7, sample, spread, {-5: (3, 7)}, 2)
-    decided = Decided("r", 7, {-5: {0: 1.0}}, watch)
+    decided = PendingDecision("r", 7, {-5: {0: 1.0}}, watch)
     registry = Registry(f"memory://fuzz-watch-{os.getpid()}")
-    state_file.write(registry, Watched("s", 3, watch, np.zeros(3), decided, "told"))
+    state_file.write(registry, WatchState("s", 3, watch, np.zeros(3), decided, "told"))
     return registry.store.read(registry.files.watch.name)
 
 

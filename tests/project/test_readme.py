@@ -30,6 +30,10 @@ def sales(tmp_path, monkeypatch):
     return tables
 
 
+def test_it_is_read_in_one_go():
+    assert len(TEXT.splitlines()) < 120
+
+
 def test_the_spec_is_good(tmp_path):
     file = tmp_path / "tables" / "sales.yaml"
     file.parent.mkdir()

@@ -11,7 +11,7 @@ from typing import Any
 
 from evenkeel.pipeline import approval, steps
 from evenkeel.registry.store_errors import StoreError
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from partitioning.errors import EvenkeelError

@@ -13,7 +13,7 @@ import numpy as np
 
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, key_hash, slot_of
-from partitioning.strategies.published.gedik_resources import RESOURCES
+from partitioning.strategies.published.gedik.resources import RESOURCES
 from partitioning.streams.zipf_stream import KEY
 from partitioning.workload.profile import Floats, Profile, sums_by
 

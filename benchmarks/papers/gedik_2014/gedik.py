@@ -31,8 +31,8 @@ from benchmarks.papers.gedik_2014.domain import domain
 from benchmarks.papers.gedik_2014.gedik_words import PUBLISHED, Rows, error, told
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.published.gedik_resources import delta
-from partitioning.strategies.published.gedik_task import UTILITIES
+from partitioning.strategies.published.gedik.resources import delta
+from partitioning.strategies.published.gedik.task import UTILITIES
 from partitioning.workload.profile import Floats
 
 ALPHA, SLOTS = 1.2, 4096

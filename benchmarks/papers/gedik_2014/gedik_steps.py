@@ -20,7 +20,7 @@ from benchmarks.papers.gedik_2014.gedik import ALPHA, SLOTS, TRACKING, Setting, 
 from benchmarks.papers.gedik_2014.gedik_words import error
 from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.published.gedik_resources import delta
+from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import zipf
 from partitioning.workload.profile import Floats
 

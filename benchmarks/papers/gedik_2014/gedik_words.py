@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from partitioning.strategies.published.gedik_resources import delta
+from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import zipf
 from partitioning.workload.profile import Floats
 

@@ -18,7 +18,7 @@ import sys
 import numpy as np
 
 from benchmarks.papers.rivetti.sliding import SlidingLossyCounting
-from partitioning.strategies.published.gedik_resources import delta
+from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import hashed_keys, zipf
 
 KEYS, SKEW, CHANNELS, ALPHA, SIGMA, SHARE = 10**6, 1.0, 10, 1.2, 0.1, 0.1

@@ -12,7 +12,7 @@ from airflow.exceptions import AirflowException
 from evenkeel_airflow.airflow_versions import AirflowFailException
 
 
-class GateFailed(AirflowFailException):
+class AirflowGateError(AirflowFailException):
     """A data-quality gate did not pass; notifiers tell of it."""
 
 
@@ -26,13 +26,12 @@ def one_line() -> Iterator[None]:
     A retry cannot help, so the task fails at once. The exception is a store that does not answer:
     Airflow tries that again.
     """
-    from evenkeel.pipeline.publish import GateError
-    from evenkeel.pipeline.steps import EvenkeelError
+    from partitioning.errors import EvenkeelError, GateError
 
     try:
         yield
     except GateError as error:
-        raise GateFailed(str(error)) from None
+        raise AirflowGateError(str(error)) from None
     except EvenkeelError as error:
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from None

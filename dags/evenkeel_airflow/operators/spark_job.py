@@ -12,7 +12,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from evenkeel.submit import RM_ADDRESS, job_file
 from evenkeel_airflow.airflow_versions import AirflowFailException
-from evenkeel_airflow.operators.runs import RETRIES, GateFailed, one_line, run_name
+from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -62,7 +62,7 @@ class SparkJob(SparkSubmitOperator):
             # RuntimeError: the hook has seen the driver end badly on the cluster.
             left = self._error_left(context)
             if left is not None and not left.retry:
-                failed = GateFailed if left.kind == "GateError" else AirflowFailException
+                failed = AirflowGateError if left.kind == "GateError" else AirflowFailException
                 raise failed(left.message) from None
             raise
 

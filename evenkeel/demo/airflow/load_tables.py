@@ -40,7 +40,7 @@ def incomplete(table: Table) -> str | None:
 
 
 @contextmanager
-def made_whole(
+def create_incomplete_tables(
     specs: Mapping[Path, Table], folder: Path, environment: Mapping[str, str], view: View
 ) -> Iterator[None]:
     """Create each incomplete table in `folder`; all tables are complete when the block ends.

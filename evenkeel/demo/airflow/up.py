@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evenkeel.demo.airflow.client import Api, ApiError
-from evenkeel.demo.airflow.load_tables import made_whole, without_a_look
+from evenkeel.demo.airflow.load_tables import create_incomplete_tables, without_a_look
 from evenkeel.demo.airflow.server import Server, free_port, prepare_home, settings, write_private
 from evenkeel.demo.progress import View
-from evenkeel.demo.replay import ROOT, UP, airflow_environment, alone, empty_database
+from evenkeel.demo.replay import ROOT, UP, airflow_environment, empty_database, folder_lock
 from evenkeel.demo.table_run import StepFailed
 from evenkeel.spec.catalog import load_catalog, tables_folder
 from evenkeel.table import Table
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        with alone(folder) as lock:
+        with folder_lock(folder) as lock:
             _up(options, folder, lock)
     except KeyboardInterrupt:
         return 0
@@ -114,7 +114,7 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
         (lock,),
     )
     with _ended(server, view):
-        with made_whole(tables, folder, environment, view):
+        with create_incomplete_tables(tables, folder, environment, view):
             passwords = prepare_home(home, empty_database(folder, environment, view), users)
             # Start Airflow while the tables are created, unless a schedule needs them first.
             if not options.schedules:

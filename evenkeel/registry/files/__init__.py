@@ -1,1 +1,1 @@
-"""Typed files of the registry: `run_files` and `epoch_files` know every name and content."""
+"""Typed files of the registry: each name and content stands here, and nowhere else."""

@@ -139,10 +139,12 @@ class Progress(FileModel):
     Parameters
     ----------
     digest : of the plan
-    rows, planned : rows moved so far, and rows to move
+    rows, planned : rows moved so far, and rows to move: on a way back, those that had moved
     bytes : written
     left : seconds, by what the commits have taken
     back : rows move back
+    moves, moves_planned : moves of the plan that every state table has made, and all of them; None:
+        not known, as on a way back
     """
 
     digest: str
@@ -151,6 +153,24 @@ class Progress(FileModel):
     bytes: int
     left: float
     back: bool = False
+    moves: int | None = None
+    moves_planned: int | None = None
+
+    def text(self, undoing: bool) -> str | None:
+        """Say how far rows are on the way that they go now; None: this is of an attempt before.
+
+        Parameters
+        ----------
+        undoing : a rollback has begun
+        """
+        if self.back and not undoing:
+            return None
+        rows = f"{self.rows:,} of {self.planned:,.0f} rows"
+        if self.moves is None or self.moves_planned is None:
+            now = f"{rows} moved{' back' if self.back else ''}"
+        else:
+            now = f"{self.moves:,} of {self.moves_planned:,} moves done ({rows})"
+        return now if self.back == undoing else f"rolling back has begun; before that, {now}"
 
 
 class VerifyRecord(FileModel):

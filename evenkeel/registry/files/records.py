@@ -34,7 +34,7 @@ class Html(str):
         return self.encode()
 
 
-class Row(FileModel):
+class SplitColumn(FileModel):
     """Column that tells the rows of a split key apart."""
 
     name: str
@@ -66,12 +66,12 @@ class ProfileRecord(FileModel):
     epoch: int
     tables: dict[str, int]
     seconds: float | None = None
-    row: Row | None = None
+    row: SplitColumn | None = None
     footer: float | None = None
 
     @field_validator("row")
     @classmethod
-    def _is_a_column(cls, row: Row | None) -> Row | None:
+    def _is_a_column(cls, row: SplitColumn | None) -> SplitColumn | None:
         try:
             _ = row and row.column
         except InputError as error:
@@ -156,6 +156,12 @@ class LearningMark(FileModel):
 
     epoch: int
     at: Moment
+
+
+class MovingMark(FileModel):
+    """Mark of a run that began to move rows. It goes once another run begins after its end."""
+
+    run: str
 
 
 class WatchDecision(FileModel):

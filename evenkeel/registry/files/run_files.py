@@ -29,6 +29,7 @@ from evenkeel.registry.files.records import (
     JobError,
     LearningMark,
     Manifest,
+    MovingMark,
     ParamsRecord,
     ProfileRecord,
     Question,
@@ -38,12 +39,17 @@ from evenkeel.registry.files.records import (
     WindowRecord,
 )
 from evenkeel.registry.files.stored_file import FileOf, StoredFile
-from evenkeel.registry.files.watch_records import WatchedRecord
+from evenkeel.registry.files.watch_records import WatchStateRecord
 from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
+
+#: Folders of the registry beside those of runs and epochs. A file is named by its day, the digest
+#: of its plan, its job or its run; sketches are in a folder for each way of making them.
+SKETCHES, WINDOWS, SPEC_CHANNELS = "sketches", "windows", "spec_channels"
+JOB_ERRORS, MOVING = "errors", "moving"
 
 
 class KeptFiles(Folder):
@@ -172,16 +178,24 @@ class RegistryFiles(Folder):
     bootstrap = FileOf("bootstrap.json", BootstrapRecord)
     #: The tables are the team's again.
     released = FileOf("released.json", ReleaseRecord)
-    watch = FileOf("watch.json", WatchedRecord)
+    watch = FileOf("watch.json", WatchStateRecord)
 
     def window(self, end: date | str) -> StoredFile[WindowRecord]:
         """Return the record of the window that ends before that day."""
-        return StoredFile(self, f"windows/{end}.json", WindowRecord)
+        return StoredFile(self, f"{WINDOWS}/{end}.json", WindowRecord)
 
     def window_ends(self) -> list[date]:
         """List the ends of the windows that have a record, ascending."""
-        names = (n.removesuffix(".json") for n in self._store.names("windows"))
+        names = self._listed(WINDOWS)
         return [date.fromisoformat(n) for n in names if re.fullmatch(r"\d{4}-\d{2}-\d{2}", n)]
+
+    def moving(self, run: str) -> StoredFile[MovingMark]:
+        """Return the mark of a run that began to move rows."""
+        return StoredFile(self, f"{MOVING}/{run}.json", MovingMark)
+
+    def moving_runs(self) -> list[str]:
+        """List the names of the runs that have such a mark."""
+        return self._listed(MOVING)
 
     def spec_channels(self, digest: str) -> StoredFile[list[ChannelRecord]]:
         """Return the file with the spec's channels when the plan of that digest was published.
@@ -189,8 +203,17 @@ class RegistryFiles(Folder):
         It is not in the epoch's folder, because it is written before the epoch. So every epoch has
         it.
         """
-        return StoredFile(self, f"spec_channels/{digest}.json", SpecChannels)
+        return StoredFile(self, f"{SPEC_CHANNELS}/{digest}.json", SpecChannels)
 
     def error(self, job: str) -> StoredFile[JobError]:
         """Return the file with the newest error of a job without a run."""
-        return StoredFile(self, f"errors/{job}.json", JobError)
+        return StoredFile(self, f"{JOB_ERRORS}/{job}.json", JobError)
+
+    def failed_jobs(self) -> list[str]:
+        """List the names of the jobs that have left such an error."""
+        return self._listed(JOB_ERRORS)
+
+    def _listed(self, folder: str) -> list[str]:
+        """List the JSON files of a folder by what names them."""
+        names = self._store.names(folder)
+        return [n.removesuffix(".json") for n in names if n.endswith(".json")]

@@ -16,7 +16,7 @@ from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Mitigation, Sample
 
 
-class WatchRecord(FileModel):
+class ControllerRecord(FileModel):
     """A watch. For each batch, `sample` has the load of each channel, and of keys by hash."""
 
     threshold: Threshold
@@ -38,16 +38,16 @@ class WatchRecord(FileModel):
         return Controller(**{**dict(self), "sample": Sample(batches)})
 
 
-class DecidedRecord(FileModel):
+class PendingDecisionRecord(FileModel):
     """A decision that is not known to be published."""
 
     run: str
     number: int
     weights: dict[int, dict[int, float]]
-    after: WatchRecord
+    after: ControllerRecord
 
 
-class WatchedRecord(FileModel):
+class WatchStateRecord(FileModel):
     """The state of the watch after a micro-batch. The file has a `digest` over all else, too.
 
     Parameters
@@ -63,9 +63,9 @@ class WatchedRecord(FileModel):
     format: Literal[1]
     source: str
     epoch: int
-    watch: WatchRecord
+    watch: ControllerRecord
     backlog: list[float]
-    decided: DecidedRecord | None
+    decided: PendingDecisionRecord | None
     outcome: str = Field(alias="told")
 
     @property

@@ -36,7 +36,7 @@ def cheaper_shedding(
     Parameters
     ----------
     at : int32 (n,): where each is to be; no channel is over its limit
-    others : as in `packed`
+    load, charged, home, limit, loose : as in `packed`
 
     Returns
     -------

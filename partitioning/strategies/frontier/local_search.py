@@ -21,8 +21,8 @@ from partitioning.workload.profile import Floats
 #: One change: the items that move, each with the channel it goes to.
 Step = list[tuple[int, int]]
 #: A step must bring the fuller channel of its pair down by this part of its fair share, or to its
-#: goal.
-LEAST_STEP_GAIN = 1e-5
+#: aim.
+MIN_STEP_GAIN = 1e-5
 #: Steps for each item, at most: far more than any search has taken.
 STEPS_PER_ITEM = 8
 #: Shares that differ by this part are equal, and are so in whatever order they are summed.
@@ -35,7 +35,7 @@ DENSITY_DECIMALS = 9
 RECEIVERS = 8
 #: Items that are tried for an exchange against several, least load first.
 EXCHANGED = 8
-#: Part of its worth that a step keeps if it brings the donor as far below fair as it was above.
+#: Part of its score that a step keeps if it brings the donor as far below fair as it was above.
 WASTED = 0.1
 
 
@@ -54,8 +54,8 @@ def descend(
     budget : `assignment.bytes` stays within this
     others : go on with the other channels where the fullest cannot shed; they only shed what fits
     """
-    # Donors keep half of what may stay: imperfect fits need this room. Without it the last channels
-    # pay for the first ones' overshoot in bytes.
+    # Donors shed down to half of the allowed margin only, because fits are imperfect. Else the last
+    # channels move more bytes, to make up for the first ones.
     shed_to = (aim + stop) / 2
     closed = np.where(assignment.fair > 0, 0.0, np.inf)
     stuck = np.zeros(len(assignment.fair), dtype=np.bool_)
@@ -111,7 +111,7 @@ class _Giver:
         self.own = assignment.on(donor)
         self.load = assignment.load[self.own]
         self.top = float(assignment.loads[donor] / assignment.fair[donor])
-        self.least = min(LEAST_STEP_GAIN, self.top - shed_to) * (1 - SAME_DENSITY)
+        self.least = min(MIN_STEP_GAIN, self.top - shed_to) * (1 - SAME_DENSITY)
 
     def run(self, closed: Floats, rest: float) -> Iterator[Step]:
         """Give the densest items to the emptiest channel while the donor has more than `rest`.
@@ -161,7 +161,7 @@ class _Giver:
         It leaves the donor above its fair share and the receiver below its part.
         """
         excess, room = self._excess(), self._room(receiver)
-        # An item may shed more than it must if the aim is above fair: its worth is the excess.
+        # An item may shed more than it must if the aim is above fair: its score is the excess.
         fit = min(excess + self.spare, room)
         cost = self.assignment.cost(self.own, self.donor, receiver)
         shed = np.minimum(self.load, excess)
@@ -195,8 +195,8 @@ class _Giver:
         for receiver in receivers:
             fit = self._fit(receiver)
             swaps = _Swaps(self, receiver, np.arange(len(self.own)), fit, above=True)
-            gain, worth = self._gain(receiver, swaps.shed)
-            density = density_of(worth, swaps.cost)
+            gain, score = self._gain(receiver, swaps.shed)
+            density = density_of(score, swaps.cost)
             pick = densest(density, gain, (gain >= self.least) & (swaps.cost <= self.left))
             if pick != NOTHING and (float(density[pick]), float(gain[pick])) > best:
                 best, found = (float(density[pick]), float(gain[pick])), swaps.step(pick)
@@ -223,8 +223,8 @@ class _Giver:
                 given, taken = self.own[[item]], np.array(bundle, dtype=np.intp)
                 cost = self.assignment.cost(given, self.donor, receiver).sum()
                 cost += self.assignment.cost(taken, receiver, self.donor).sum()
-                gain, worth = self._gain(receiver, np.array([fit + rest]))
-                density = float(density_of(worth, np.array([cost]))[0])
+                gain, score = self._gain(receiver, np.array([fit + rest]))
+                density = float(density_of(score, np.array([cost]))[0])
                 if gain[0] >= self.least and cost <= self.left and density > best:
                     best = density
                     found = [(int(given[0]), receiver), *((b, self.donor) for b in bundle)]
@@ -251,7 +251,7 @@ class _Giver:
         return max(min(self._excess(), self._room(receiver)), 0.0)
 
     def _gain(self, receiver: int, shed: Floats) -> tuple[Floats, Floats]:
-        """Return the part of its fair share that the fuller comes down by, and its worth.
+        """Return the part of its fair share that the fuller comes down by, and its score.
 
         Falling below the fair share takes room that others will have to pay for.
         """

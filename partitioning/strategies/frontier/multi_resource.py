@@ -14,7 +14,7 @@ from partitioning.workload.profile import Floats
 #: Steps for each item, at most. A larger value lets a search run longer; none has taken so many.
 MOVES = 8
 #: Unevenness (mean square, without a unit) that a step must remove. Less is rounding.
-LEAST_UNEVENNESS_GAIN = 1e-9
+MIN_UNEVENNESS_GAIN = 1e-9
 #: Items for each channel, the largest ones, among which exchanges are sought. A larger value finds
 #: more exchanges, and takes time in proportion to its square.
 SWAPPED = 32
@@ -23,7 +23,7 @@ SWAPPED = 32
 #: takes longer where channels are many.
 EFFORT = 1600
 #: Least part of all bytes that a step counts as. It keeps gain per byte finite.
-LEAST_BYTES_PART = 1e-6
+MIN_BYTES_PART = 1e-6
 
 
 def even_out_resources(
@@ -114,20 +114,20 @@ class _Search:
         pull, inverse, open_ = self.pull, self.inverse, self.open
         change = self.charged * ((home == at) * 1.0 - (home == channel))
         gain = 2 * (self.here - self.items @ pull[channel]) - own * (inverse[channel] + inverse[at])
-        worth = self.worth(gain, change, (at == channel) | self.fixed)
-        item = int(worth.argmax())
+        score = self.score(gain, change, (at == channel) | self.fixed)
+        item = int(score.argmax())
         best, step = 0.0, Step()
-        if worth[item] > best:
-            best, step = float(worth[item]), [(item, channel)]
+        if score[item] > best:
+            best, step = float(score[item]), [(item, channel)]
         mine = np.flatnonzero((at == channel) & ~self.fixed)
         change = self.charged[mine, None] * (
             (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == open_)
         )
         gain = 2 * (self.here[mine, None] - self.items[mine] @ pull[open_].T)
         gain -= own[mine, None] * (inverse[channel] + inverse[open_])
-        worth = self.worth(gain, change, open_ == channel)
-        if worth.size and worth.max() > best:
-            i, c = np.unravel_index(int(worth.argmax()), worth.shape)
+        score = self.score(gain, change, open_ == channel)
+        if score.size and score.max() > best:
+            i, c = np.unravel_index(int(score.argmax()), score.shape)
             step = [(int(mine[i]), int(open_[c]))]
         return step
 
@@ -146,9 +146,9 @@ class _Search:
         change = self.charged[mine, None] * (
             (home[mine] == channel)[:, None] * 1.0 - (home[mine, None] == to)
         ) + self.charged[theirs] * ((home[theirs] == to) * 1.0 - (home[theirs] == channel))
-        worth = self.worth(gain, change, np.zeros(len(theirs), dtype=np.bool_))
-        i, j = np.unravel_index(int(worth.argmax()), worth.shape)
-        if worth[i, j] <= 0:
+        score = self.score(gain, change, np.zeros(len(theirs), dtype=np.bool_))
+        i, j = np.unravel_index(int(score.argmax()), score.shape)
+        if score[i, j] <= 0:
             return []
         return [(int(mine[i]), int(to[j])), (int(theirs[j]), channel)]
 
@@ -167,7 +167,7 @@ class _Search:
                 found.append(on[one][np.argsort(-gain, kind="stable")[:SWAPPED]])
         return np.unique(np.concatenate(found))
 
-    def worth(self, gain: Floats, change: Floats, stays: npt.NDArray[np.bool_]) -> Floats:
+    def score(self, gain: Floats, change: Floats, stays: npt.NDArray[np.bool_]) -> Floats:
         """Return how good each step is; 0 where it is not allowed or not worth its bytes.
 
         Parameters
@@ -177,7 +177,7 @@ class _Search:
         stays : steps that are not allowed
         """
         part = change / self.all_bytes
-        worth = gain / np.maximum(part, LEAST_BYTES_PART)
-        good = gain > self.price * part + LEAST_UNEVENNESS_GAIN
+        score = gain / np.maximum(part, MIN_BYTES_PART)
+        good = gain > self.price * part + MIN_UNEVENNESS_GAIN
         good &= change <= self.budget - self.assignment.bytes
-        return np.where(good & ~stays, worth, 0.0)
+        return np.where(good & ~stays, score, 0.0)

@@ -54,7 +54,7 @@ class FrontierOptions:
     1.05
     >>> FrontierOptions(copies=3)
     Traceback (most recent call last):
-    partitioning.errors.InputError: copies: 3 copies of a key. Give 2 or more, and splitting
+    partitioning.errors.InputError: copies: expected 2 or more, and splitting=True, got 3
     """
 
     max_imbalance: float | None = None

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.strategies.frontier.assignment import Indices, Ints
-from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN, RECEIVERS, STEPS_PER_ITEM
+from partitioning.strategies.frontier.local_search import MIN_STEP_GAIN, RECEIVERS, STEPS_PER_ITEM
 from partitioning.workload.profile import Floats, sums_by
 
 #: Most items of two channels that are shared again between them: about a millisecond.
 FEW_ITEMS = 512
 #: Steps that the load of two channels is cut into, at least, and times their items, about.
-LEAST_STEPS, CELLS = 1024, 1 << 16
+MIN_STEPS, CELLS = 1024, 1 << 16
 
 
 def repack_pairs(
@@ -55,7 +55,7 @@ def repack_pairs(
         if shares.max() <= stop:
             break
         *others, donor = channels[np.argsort(shares, kind="stable")].tolist()
-        best, step = float(shares.max()) * (1 - LEAST_STEP_GAIN), None
+        best, step = float(shares.max()) * (1 - MIN_STEP_GAIN), None
         for other in others[:RECEIVERS]:
             both = np.array([donor, other], np.int32)
             items = loose[np.isin(at[loose], both)]
@@ -90,7 +90,7 @@ def _shared(
     most : most that all may cost
     """
     total = float(load.sum())
-    unit = total / max(LEAST_STEPS, CELLS // len(load)) if len(load) else 1.0
+    unit = total / max(MIN_STEPS, CELLS // len(load)) if len(load) else 1.0
     steps = np.rint(load / unit).astype(np.intp).tolist()
     least = np.zeros(1)  # cost by steps on the first
     first = []

@@ -106,10 +106,10 @@ class Problem:
             return self.even_out(budget)
         return self._walk(lambda assignment: descend(assignment, aim, stop, budget))
 
-    def even_others(self, at: Ints, goal: float, budget: float) -> Ints:
-        """Return where items go from `at` so that only channels that must stay over a goal do."""
+    def even_others(self, at: Ints, aim: float, budget: float) -> Ints:
+        """Return where items go from `at` so that only channels that must stay over an aim do."""
         assignment = Assignment(self.load, self.sizes, self.home, at.copy(), self.fair, self.fixed)
-        for _ in descend(assignment, goal, goal, budget, others=True):
+        for _ in descend(assignment, aim, aim, budget, others=True):
             pass
         return assignment.at
 

@@ -134,9 +134,9 @@ def trace(
 
 
 def best_assignment(problem: Problem, max_imbalance: float | None, budget: float) -> Ints:
-    """Return the best assignment for a target and a budget: where each item goes, int32 (n,).
+    """Return the best assignment for an aim and a budget: where each item goes, int32 (n,).
 
-    It is on the whole path, or on a search for this target or budget, if the whole path does not
+    It is on the whole path, or on a search for this aim or budget, if the whole path does not
     end inside both.
     """
     several = len(problem.measures) > 1
@@ -148,15 +148,15 @@ def best_assignment(problem: Problem, max_imbalance: float | None, budget: float
     path = whole_path(problem)
     check_forced(float(path.bytes[0]), budget)
     budget *= 1 + SHARE_TOLERANCE
-    goal = max_imbalance or 0.0
-    aim = max(goal, problem.floor)
+    aim = max_imbalance or 0.0
+    reachable = max(aim, problem.floor)
     paths = [path]
-    if goal >= problem.floor:
-        paths.append(problem.search(aim, goal * (1 - 2 * SHARE_TOLERANCE), budget))
+    if aim >= problem.floor:
+        paths.append(problem.search(reachable, aim * (1 - 2 * SHARE_TOLERANCE), budget))
     elif path.bytes.max() > budget:
-        paths.append(problem.search(aim, aim * (1 + GOOD_ENOUGH_PART), budget))
-    # Over the goal, less imbalance is better; within it, fewer bytes are.
-    reached = goal * (1 + SHARE_TOLERANCE)
+        paths.append(problem.search(reachable, reachable * (1 + GOOD_ENOUGH_PART), budget))
+    # Over the aim, less imbalance is better; within it, fewer bytes are.
+    reached = aim * (1 + SHARE_TOLERANCE)
     level, _, best, step = min(
         (max(float(p.imbalance[k]), reached), float(p.bytes[k]), i, k)
         for i, p in enumerate(paths)
@@ -167,29 +167,29 @@ def best_assignment(problem: Problem, max_imbalance: float | None, budget: float
     if several or problem.poured:  # beside keys that are poured there is no room to choose in
         return at
     if level > reached and path.bytes.max() > budget:
-        found = _affordable(problem, aim, level, budget)
-        return _packed(problem, path, at if found is None else found, budget, aim)
-    if max_imbalance is not None and goal < problem.floor:
-        # An item is heavier than the goal. It may be lighter next time, so the rest comes even.
-        return problem.even_others(at, goal, budget)
-    return at if level > reached or goal < problem.floor else _thrifty(problem, at, goal)
+        found = _affordable(problem, reachable, level, budget)
+        return _packed(problem, path, at if found is None else found, budget, reachable)
+    if max_imbalance is not None and aim < problem.floor:
+        # An item is heavier than the aim. It may be lighter next time, so the rest comes even.
+        return problem.even_others(at, aim, budget)
+    return at if level > reached or aim < problem.floor else _for_fewer_bytes(problem, at, aim)
 
 
-def _affordable(problem: Problem, aim: float, level: float, budget: float) -> Ints | None:
+def _affordable(problem: Problem, reachable: float, level: float, budget: float) -> Ints | None:
     """Return the most even assignment within a budget that ended the whole path at `level`.
 
     None means that the whole path's end is the best. Which items are worth their bytes depends on
     how far down the budget takes every channel, and the whole path does not know that.
     """
 
-    def within(goal: float) -> tuple[float, Ints] | None:
-        path = problem.search(goal, goal * (1 - 2 * SHARE_TOLERANCE))
-        if path.imbalance[-1] > goal * (1 + SHARE_TOLERANCE):
+    def within(aim: float) -> tuple[float, Ints] | None:
+        path = problem.search(aim, aim * (1 - 2 * SHARE_TOLERANCE))
+        if path.imbalance[-1] > aim * (1 + SHARE_TOLERANCE):
             return None
-        found = _thrifty(problem, path.at(len(path.moves) - 1), goal)
+        found = _for_fewer_bytes(problem, path.at(len(path.moves) - 1), aim)
         return (problem.worst(found), found) if problem.moved(found) <= budget else None
 
-    grid = np.linspace(aim, level, GRID)
+    grid = np.linspace(reachable, level, GRID)
     bound = least_bytes(problem.load, problem.sizes, problem.home, problem.capacities, grid)
     return lowest(float(grid[int((bound <= budget).argmax())]), level, within, problem.deadline)
 
@@ -223,8 +223,8 @@ def lowest(
     return best
 
 
-def cleared(problem: Problem, goal: float, budget: float, exact: bool) -> Ints | None:
-    """Return where each item goes, so that `goal` is kept for `budget` bytes.
+def cleared(problem: Problem, aim: float, budget: float, exact: bool) -> Ints | None:
+    """Return where each item goes, so that `aim` is kept for `budget` bytes.
 
     None means that no such assignment was found.
 
@@ -232,27 +232,27 @@ def cleared(problem: Problem, goal: float, budget: float, exact: bool) -> Ints |
     """
     stays = problem.fixed & (problem.start == problem.home)
     sizes = np.where(stays, float(problem.sizes.sum()), problem.sizes)
-    level = goal * float(problem.fair.sum()) / (float(problem.load.sum()) or 1.0)
+    level = aim * float(problem.fair.sum()) / (float(problem.load.sum()) or 1.0)
     least = least_bytes(problem.load, sizes, problem.home, problem.capacities, np.array([level]))
     if least[0] > budget * (1 + SHARE_TOLERANCE):
         return None
     home = np.where(problem.home < 0, problem.start, problem.home)
-    charged, limit = problem.sizes * (problem.home >= 0), goal * problem.fair
+    charged, limit = problem.sizes * (problem.home >= 0), aim * problem.fair
     at = packed(
         problem.load, charged, home, problem.start, limit, np.flatnonzero(~problem.fixed), exact
     )
     return None if at is None or problem.moved(at) > budget * (1 + SHARE_TOLERANCE) else at
 
 
-def _thrifty(problem: Problem, at: Ints, goal: float) -> Ints:
-    """Return an assignment no less even than `goal`, for fewer bytes where possible."""
+def _for_fewer_bytes(problem: Problem, at: Ints, aim: float) -> Ints:
+    """Return an assignment no less even than `aim`, for fewer bytes where possible."""
     charged = problem.sizes * (problem.home >= 0)
-    loose, limit = np.flatnonzero(~problem.fixed), goal * problem.fair
+    loose, limit = np.flatnonzero(~problem.fixed), aim * problem.fair
     return cheaper_shedding(problem.load, charged, problem.home, at, limit, loose)
 
 
 def check_forced(forced: float, budget: float) -> None:
-    """Return the InputError for closing channels that moves more than the budget, in bytes."""
+    """Raise InputError if emptying the channels that close moves more bytes than the budget."""
     if forced > budget * (1 + SHARE_TOLERANCE):
         raise InputError(
             f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",

@@ -31,7 +31,7 @@ DELTA = 1.5
 #: Dalton's share of tuples that explore.
 EXPLORE = 0.1
 #: Copies that a key may have in the end, in the code of Dalton's authors.
-MOST_COPIES = 6
+MAX_COPIES = 6
 
 
 def flexd(
@@ -101,7 +101,7 @@ def dalton(
 ) -> PartitioningFunction:
     """Place hot keys by a bandit: a share explores channels evenly, others go to the best.
 
-    In a long window, exploring leaves a trace of every hot key on `MOST_COPIES` channels: its home
+    In a long window, exploring leaves a trace of every hot key on `MAX_COPIES` channels: its home
     and others drawn by chance. Without the cap it leaves one on every channel. Values are taken as
     known here; the router shows what it costs to learn them. Parameters and errors as in `flexd`;
     `capped` false leaves out the cap.
@@ -110,9 +110,9 @@ def dalton(
     random = np.random.default_rng(0)
 
     def owners(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
-        if not capped or len(open_) <= MOST_COPIES:
+        if not capped or len(open_) <= MAX_COPIES:
             return open_
-        others = random.permutation(open_[open_ != home])[: MOST_COPIES - 1]
+        others = random.permutation(open_[open_ != home])[: MAX_COPIES - 1]
         return np.sort(np.append(others, home))
 
     def spread(levels: Floats, width: Floats, load: float) -> Floats:

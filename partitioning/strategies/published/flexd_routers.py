@@ -15,7 +15,7 @@ from partitioning.strategies.published.flexd import (
     DELTA,
     EXPLORE,
     HOT_SHARE,
-    MOST_COPIES,
+    MAX_COPIES,
     check_thresholds,
 )
 from partitioning.strategies.water_filling import BATCH, Ints, Routed, Router
@@ -176,7 +176,7 @@ class DaltonRouter(HashRouter):
     load L of its channel. The other is the share of channels that hold its key, now or in the
     window before. One of ten tuples explores: it goes anywhere. Others go to the best, at first
     where the key hashes to. A key with as many copies as the cap explores among these only. The cap
-    rises by one, up to `MOST_COPIES`, when 70% of the hot keys have reached it. Keys not hot for a
+    rises by one, up to `MAX_COPIES`, when 70% of the hot keys have reached it. Keys not hot for a
     window are dropped.
 
     Here `BLOCK` tuples of a key at a time ask the table; those that go to one channel teach it
@@ -221,7 +221,7 @@ class DaltonRouter(HashRouter):
         self.held[key].add(channel)
         if len(self._copies(key)) == self.most:
             self.full.add(key)
-        if self.most < MOST_COPIES and len(self.full) >= CAPPED_SHARE * len(self.values):
+        if self.most < MAX_COPIES and len(self.full) >= CAPPED_SHARE * len(self.values):
             self.full, self.most = set(), self.most + 1
 
     def _explore(self, key: int) -> int:

@@ -4,8 +4,8 @@ Each takes batches of key hashes and their load, is merged with others of its ki
 `partitioning.workload.profile.Sketch`, as exact counting does.
 """
 
-from partitioning.workload.sketches.counted import Counted
+from partitioning.workload.sketches.key_counter import KeyCounter
 from partitioning.workload.sketches.lossy import LossyCounting
 from partitioning.workload.sketches.space_saving import SpaceSaving
 
-__all__ = ["Counted", "LossyCounting", "SpaceSaving"]
+__all__ = ["KeyCounter", "LossyCounting", "SpaceSaving"]

@@ -13,10 +13,10 @@ import numpy as np
 
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import Floats
-from partitioning.workload.sketches.counted import Counted, counts_of, union
+from partitioning.workload.sketches.key_counter import KeyCounter, counts_of, union
 
 
-class LossyCounting(Counted):
+class LossyCounting(KeyCounter):
     """Lossy counting, a batch at a time.
 
     A key comes in with what it can have had before: as many tuples as windows of 1/epsilon have

@@ -13,10 +13,10 @@ import numpy as np
 
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import Floats
-from partitioning.workload.sketches.counted import Counted, counts_of, union
+from partitioning.workload.sketches.key_counter import KeyCounter, counts_of, union
 
 
-class SpaceSaving(Counted):
+class SpaceSaving(KeyCounter):
     """Space Saving, a batch at a time.
 
     Kept in Misra and Gries' form: where the counters do not suffice, all are lowered by the largest

@@ -56,7 +56,7 @@ def evidence(
     checks = [gate for gate in gates if gate.suite == "after"]
     found = [
         Misplaced(table, why, r.ended or r.started or _NEVER)
-        for r in tell(rows, checks)
+        for r in suspect_runs(rows, checks)
         if f"{REPAIR}{table}" in (errors.get((r.dag, r.run)) or "")
     ]
     why = "the tables did not pass their newest check"
@@ -81,7 +81,7 @@ def misplaced_tables(
     return misplaced(session, chain.from_iterable(each))
 
 
-def tell(rows: Iterable[RunRow], gates: Iterable[Page]) -> list[RunRow]:
+def suspect_runs(rows: Iterable[RunRow], gates: Iterable[Page]) -> list[RunRow]:
     """Return the failed runs whose errors may still tell of misplaced rows.
 
     A run that moved all back is none of them, nor one before the newest check that passed.

@@ -40,6 +40,8 @@ FAILED_LISTED = 3
 #: Newest successful runs of each DAG to look at, if a table has a failed run. More than one: dry
 #: runs among them do not count.
 LATER = 20
+#: State of roll_back -> what it adds to the result of a run that failed.
+_UNDO = {"success": ", rolled back", "failed": ", and rolling back failed"}
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,9 @@ class RunRow:
 
     @property
     def error_task(self) -> str | None:
-        """The task whose error says what went wrong, also while the run goes on."""
-        return self.failed_task or self.retrying
+        """The task whose error says what to mend: roll_back, if that went wrong after another."""
+        undo = self.tasks.get("roll_back") in ("failed", "up_for_retry")
+        return "roll_back" if undo else self.failed_task or self.retrying
 
     def _first(self, state: str) -> str | None:
         order = [*ORDER, *(t for t in self.tasks if t not in ORDER)]
@@ -126,7 +129,8 @@ class RunRow:
         if self.waits:
             return "waits for approval"
         if self.goes_on:
-            after = f", after {self.failed_task} failed" if self.failed_task else ""
+            wrong = " and ".join(reversed(self.logs))
+            after = f", after {wrong} failed" if self.failed_task else ""
             if (now := self._first("running")) is not None:
                 return f"at {now}{after}"
             if self.retrying is not None:
@@ -134,7 +138,7 @@ class RunRow:
             return f"waits for its turn{after}"
         if self.state == "failed":
             at = f"failed at {self.failed_task}" if self.failed_task else "was stopped"
-            return at + (", rolled back" if self.tasks.get("roll_back") == "success" else "")
+            return at + _UNDO.get(self.tasks.get("roll_back") or "", "")
         if self.tasks.get("publish") == "success":
             return "published an epoch"
         if self.tasks.get("publish") == "skipped":
@@ -142,10 +146,15 @@ class RunRow:
         return "done"
 
     @property
-    def links(self) -> tuple[str, str | None]:
-        """URLs of Airflow's page of the run, and of the log of the task with the error."""
-        run = f"{airflow_home()}/dags/{quote(self.dag)}/runs/{quote(self.run, safe='')}"
-        return run, self.error_task and f"{run}/tasks/{self.error_task}"
+    def link(self) -> str:
+        """URL of Airflow's page of the run."""
+        return f"{airflow_home()}/dags/{quote(self.dag)}/runs/{quote(self.run, safe='')}"
+
+    @property
+    def logs(self) -> dict[str, str]:
+        """URL of the log of each task that went wrong, that with the error first."""
+        wrong = dict.fromkeys(t for t in (self.error_task, self.failed_task) if t)
+        return {task: f"{self.link}/tasks/{task}" for task in wrong}
 
 
 def airflow_home() -> str:

@@ -20,7 +20,7 @@ from partitioning.errors import EvenkeelError
 
 OPERATOR = "ApplyWindow"
 #: Failed windows that one page looks at. Each costs a read of its spec.
-MOST_FAILURES = 100
+MAX_FAILURES = 100
 
 
 def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, str, str], str]:
@@ -49,7 +49,7 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
         .where(TaskInstance.state == "failed", TaskInstance.operator == OPERATOR, ~followed)
         .where(TaskInstance.dag_id.not_like(f"{APPLY.rstrip('_')}\\_%", escape="\\"))
         .order_by(TaskInstance.end_date.desc())
-        .limit(MOST_FAILURES)
+        .limit(MAX_FAILURES)
     )
     known = {*tables}
     found = {}

@@ -22,7 +22,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.function.hashing import slot_of
 
 #: Rows of each table at first, most rows of a page, and newest epochs whose moves are listed.
-ROWS_AT_FIRST, MOST_CHANNEL_ROWS, EPOCHS_LISTED = 20, 10_000, 6
+ROWS_AT_FIRST, MAX_CHANNEL_ROWS, EPOCHS_LISTED = 20, 10_000, 6
 router = APIRouter(prefix="/tables/{table}", tags=["pages"])
 PARTS = {n: itemgetter(n) for n in ("name", "kind", "load", "bytes")}
 #: Columns of past windows, each with the load of one channel; and of the seconds of that channel.
@@ -47,7 +47,7 @@ def channel_page(
         span = f"0 to {len(channels) - 1}" if channels else "none yet"
         raise HTTPException(404, f"There is no channel {number} of {found.spec.table}: {span}.")
     problems = [*now.problems]
-    name, most = channels[number].name, MOST_CHANNEL_ROWS if every else ROWS_AT_FIRST
+    name, most = channels[number].name, MAX_CHANNEL_ROWS if every else ROWS_AT_FIRST
     parts = sort(request, _parts(now, number), PARTS, "-load", "parts")
     moves = sort(request, _moves(now, number, problems), MOVE_COLUMNS, "-epoch", "moves")
     windows = past_windows(found.registry, problems)

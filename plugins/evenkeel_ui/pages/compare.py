@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from evenkeel.inspect.epoch_diff import compare
 from evenkeel.registry.profiles import newest_profile
 from evenkeel_ui.access import ReadableTable
-from evenkeel_ui.pages.plans import MOST_MOVES, MOVED, MOVES_SHOWN
+from evenkeel_ui.pages.plans import MAX_MOVES, MOVED, MOVES_SHOWN
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 
@@ -46,5 +46,5 @@ def comparison(
         result=result,
         problems=[*problems, *result.problems],
         names=[c.name for c in longer],
-        moves=moves[: MOST_MOVES if every else MOVES_SHOWN],
+        moves=moves[: MAX_MOVES if every else MOVES_SHOWN],
     )

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 
 from evenkeel.render.formatting import read_bytes
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from partitioning.errors import InputError
 
 #: Query names that are not fields: sort orders, and whether the page shows all rows.

@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from evenkeel.inspect.key_history import past
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.profiles import Learned, newest_profile
-from evenkeel.runs.params import Params, Throttling, requested_throttling
+from evenkeel.runs.params import Throttling, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
+from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,
@@ -31,7 +32,7 @@ from evenkeel_ui.access import (
 )
 from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.pages.fields import fields, read_form, read_params
-from evenkeel_ui.pages.plans import MOST_MOVES, NUMBERED, plan_values
+from evenkeel_ui.pages.plans import MAX_MOVES, NUMBERED, plan_values
 from evenkeel_ui.pages.preview_stamp import identity, mismatch, stamp
 from evenkeel_ui.pages.tables import EPOCHS_BY
 from evenkeel_ui.web import page, sort
@@ -272,14 +273,13 @@ def _read_way_back(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, 
 def _shown(
     found: Table, plan: Plan, learned: Learned, limits: Throttling, problems: list[str]
 ) -> dict[str, Any]:
-    profile = learned.profile
-    shown = plan_values(found, plan, profile, limits, problems, footer=learned.footer)
-    return {**shown, "learned": learned, "identity": identity(found.spec, plan, profile)}
+    shown = plan_values(found, plan, learned.profile, limits, problems, footer=learned.footer)
+    return {**shown, "learned": learned, "identity": identity(found.spec, plan, learned.profile)}
 
 
 def _listed(request: Request, preview: dict[str, Any]) -> dict[str, Any]:
     moves = sort(request, enumerate(preview["plan"].moves, 1), NUMBERED, "order", "moves")
-    return {**preview, "moves": moves[: MOST_MOVES if _every(request) else FORM_MOVES]}
+    return {**preview, "moves": moves[: MAX_MOVES if _every(request) else FORM_MOVES]}
 
 
 def _every(request: Request) -> bool:

@@ -220,7 +220,7 @@ def _errors(
         for r in recent
         if (r.dag, r.run) not in first
         and r.error_task is not None
-        and misplaced.tell([r], found[r.table].gates)
+        and misplaced.suspect_runs([r], found[r.table].gates)
     ]
     return {
         (r.dag, r.run): error_line(

@@ -41,7 +41,7 @@ from partitioning.planning.rejected_moves import rejected
 from partitioning.workload.profile import Profile
 
 #: Moves shown at first, and most moves of a page.
-MOVES_SHOWN, MOST_MOVES = 100, 20_000
+MOVES_SHOWN, MAX_MOVES = 100, 20_000
 #: By what moves are sorted; those of a plan also by their place in it, which stands before each.
 MOVED = {name: attrgetter(name) for name in ("name", "source", "target", "load", "bytes")}
 NUMBERED = {"order": itemgetter(0)} | {
@@ -79,8 +79,8 @@ def plan_page(
     if known and known.asked is not None:
         # The run asks again, so an earlier answer no longer counts.
         parts = replace(parts, approval=None)
-    shown = _shown(request, found, folder, parts, problems, MOST_MOVES if every else MOVES_SHOWN)
-    title, sentence, tone = headline(parts)
+    shown = _shown(request, found, folder, parts, problems, MAX_MOVES if every else MOVES_SHOWN)
+    title, sentence, tone = headline(parts, ended=known is None or not known.goes_on)
     half, known_half = _half(found, folder, problems)
     halted = stuck.stuck_table(session, user, found, half)
     if halted is not None and parts.plan is not None:

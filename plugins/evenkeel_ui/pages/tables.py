@@ -42,7 +42,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.planning.plan import plan_for
 
 #: Rows of channels and of keys shown at first, most rows of a page, and most epochs that it reads.
-CHANNELS_AT_FIRST, KEYS_AT_FIRST, MOST_LISTED, EPOCHS_READ = 50, 10, 10_000, 12
+CHANNELS_AT_FIRST, KEYS_AT_FIRST, MAX_LISTED, EPOCHS_READ = 50, 10, 10_000, 12
 #: Most logs of failed runs that one page reads.
 LOGS_READ = 3
 #: Most runs to list that left a folder, and that Airflow does not list.
@@ -134,7 +134,7 @@ def _load(part: Part, problems: list[str], every: bool) -> dict[str, Any]:
         "pictures": _pictures(now, request.url.path),
         "windows": sort(request, windows, WINDOW_COLUMNS, "-window", "past"),
         "windows_picture": drawn(windows, by_window, "Imbalance over windows", spec.trigger),
-        "channels": channels[: MOST_LISTED if every else CHANNELS_AT_FIRST],
+        "channels": channels[: MAX_LISTED if every else CHANNELS_AT_FIRST],
         "channels_count": len(channels),
     }
 
@@ -151,8 +151,8 @@ def _epochs(part: Part, epochs: list[Past]) -> dict[str, Any]:
 
 def _keys(part: Part, known: list[Past], every: bool) -> dict[str, Any]:
     """Return what the page shows of heavy keys; `known`: the epochs that say since when."""
-    keys = sort(part.request, listed_keys(part.now, known, MOST_LISTED), KEYS, "-load", "keys")
-    return {"keys": keys[: MOST_LISTED if every else KEYS_AT_FIRST], "keys_count": len(keys)}
+    keys = sort(part.request, listed_keys(part.now, known, MAX_LISTED), KEYS, "-load", "keys")
+    return {"keys": keys[: MAX_LISTED if every else KEYS_AT_FIRST], "keys_count": len(keys)}
 
 
 def _errors(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from setup.docs.drawings import bars, epoch, function, migration, parts, skew, split_key
+from setup.docs.drawings import bars, epoch, function, migration, parts, split_key
 from setup.docs.drawings.canvas import Canvas
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "img" / "concepts"
@@ -15,7 +15,6 @@ DRAWINGS: dict[str, Callable[[], Canvas]] = {
     "split_key": split_key.draw,
     "parts": parts.draw,
     "migration": migration.draw,
-    "skew": skew.draw,
     **bars.DRAWINGS,
 }
 

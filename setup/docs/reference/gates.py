@@ -12,7 +12,7 @@ from evenkeel.quality.tables_suite import (
     WRITTEN_OVER_FAILURE,
     WRITTEN_OVER_WARNING,
 )
-from partitioning.planning.decide import LEAST_GAIN
+from partitioning.planning.decide import MIN_GAIN
 from setup.docs.reference.markdown import ROOT, table
 
 PAGE = ROOT / "docs" / "GATES.md"
@@ -31,7 +31,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "The channels are as even as asked, or as they can be": (
         "the fullest channel, in fair shares, is at most `max_imbalance`. If no function gets "
         "there (a key is heavier than its share) or the budget buys less, the bound is the "
-        f"best point of the curve plus {LEAST_GAIN:g}. The report says which of the three "
+        f"best point of the curve plus {MIN_GAIN:g}. The report says which of the three "
         "cases it is",
         STRATEGY,
     ),

@@ -30,6 +30,7 @@ _NAMES: dict[str, Any] = {
     "attempt": "NUMBER",
     "end": "DAY",
     "job": "JOB",
+    "run": "RUN",
 }
 #: How docstrings of functions begin that name a file.
 _UNSAID = re.compile(r"^Return (the file (with |that )?)?")
@@ -78,10 +79,7 @@ def fields_page() -> str:
     return page(
         "Fields of the registry's files",
         "[Files of the registry](registry.md) says which file holds which of these.",
-        *(
-            f"## {name}\n\n{summary(kinds[name])}\n\n{_fields(kinds[name])}"
-            for name in sorted(kinds)
-        ),
+        *(f"## {name}\n{summary(kinds[name])}\n\n{_fields(kinds[name])}" for name in sorted(kinds)),
     )
 
 
@@ -109,15 +107,15 @@ def _fields(kind: Any) -> str:
     schema = TypeAdapter(kind).json_schema(by_alias=True)
     about = fields(inspect.getdoc(kind) or "")
     named = {f.alias or n: n for n, f in getattr(kind, "model_fields", {}).items()}
-    rows = [
-        [
-            code(name),
-            type_of(field),
-            "yes" if name in schema.get("required", []) else "no",
-            about.get(named.get(name, name), ""),
-        ]
-        for name, field in schema["properties"].items()
-    ]
+    rows: list[list[str]] = []
+    for name, field in schema["properties"].items():
+        always = "yes" if name in schema.get("required", []) else "no"
+        told = [type_of(field), always, about.get(named.get(name, name), "")]
+        # Neighbours of one meaning share a row.
+        if rows and told[-1] and rows[-1][1:] == told:
+            rows[-1][0] += f", {code(name)}"
+        else:
+            rows.append([code(name), *told])
     return table(["field", "type", "always there", "meaning"], rows)
 
 

@@ -34,7 +34,7 @@ from partitioning.strategies.hashing import first_function
 
 #: How often a rewrite is tried while others write.
 REWRITE_ATTEMPTS = 3
-_MAX_ROWS = "spark.sql.files.maxRecordsPerFile"
+_MAX_ROWS_SETTING = "spark.sql.files.maxRecordsPerFile"
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Survey]:
@@ -196,7 +196,7 @@ def _commit(
         },
     )
     meta = {"step": "adopt", "epoch": epoch}
-    files = {_MAX_ROWS: str(rows_of_a_file(survey.rows, survey.size))}
+    files = {_MAX_ROWS_SETTING: str(rows_of_a_file(survey.rows, survey.size))}
     with commits.commit_session(spark, None, None, meta, files) as own:
         rows = None
         if not survey.fits:

@@ -69,7 +69,9 @@ def _owner_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator
             "lost, bring it back, or `evenkeel release --registry-lost`",
         )
     if ours := sorted(constraints.our_constraints(spark, table.path)):
-        yield InputError(f"stands under {', '.join(ours)} of Evenkeel", where, "Release it first")
+        yield InputError(
+            f"has the constraint {', '.join(ours)} of Evenkeel", where, "Release it first"
+        )
 
 
 def _column_problems(

@@ -127,18 +127,18 @@ def _check_registry(
                 "has epochs: it is not lost", ours.url, "Release without --registry-lost"
             )
         return
-    if not (stands := constraints.our_constraints(spark, path)):
+    if not (existing := constraints.our_constraints(spark, path)):
         return
     if not numbers:
         raise FenceError(
-            f"stands under {', '.join(sorted(stands))}, and {ours.url} has no epoch",
+            f"has the constraint {', '.join(sorted(existing))}, and {ours.url} has no epoch",
             where,
             "Correct `registry` in the spec, or bring it back from its backup. If it is lost for "
             "good, release with --registry-lost",
         )
-    if not stands <= {constraints.epoch_name(table.epoch().number)}:
+    if not existing <= {constraints.epoch_name(table.epoch().number)}:
         raise FenceError(
-            f"stands under {', '.join(sorted(stands))}: state is moving, or was left half-way",
+            f"has the constraint {', '.join(sorted(existing))}: state moves, or is half moved",
             where,
             f"Let the run end, or {constraints.mend(table.spec.table)}; then release",
         )

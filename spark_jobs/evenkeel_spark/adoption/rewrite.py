@@ -15,7 +15,7 @@ from typing import Any
 from delta.exceptions import MetadataChangedException
 from pyspark.sql import DataFrame, SparkSession
 
-from evenkeel_spark.tables.delta.state import python_dict
+from evenkeel_spark.tables.delta.state import delta_log, python_dict
 from evenkeel_spark.tables.delta.write_session import active_session, in_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.function.sql import quoted
@@ -64,7 +64,7 @@ def change(
     """
     jvm: Any = spark._jvm
     none, some = jvm.scala.Option.empty, jvm.scala.Option.apply
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    log = delta_log(spark, path)
     seen = log.getSnapshotAt(version, none(), none(), False)
     with active_session(spark):
         transaction = log.startTransaction(none(), some(seen))

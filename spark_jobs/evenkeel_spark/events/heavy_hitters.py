@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
-from partitioning.workload.sketches import Counted, LossyCounting, SpaceSaving
+from partitioning.workload.sketches import KeyCounter, LossyCounting, SpaceSaving
 
 DAY, LOAD, HASH = "_day", "_load", "_hash"
 #: Constants of approx_top_k. Its table misses no item with more than MISSED / entries of all rows.
@@ -30,7 +30,10 @@ DAY, LOAD, HASH = "_day", "_load", "_hash"
 #: tracks at most TRACKED items.
 MISSED, FILLED, TRACKED = 3.5, 0.75, 1_000_000
 #: Our own sketches, by the spec's name.
-COUNTED: dict[str, type[Counted]] = {"space_saving": SpaceSaving, "lossy_counting": LossyCounting}
+COUNTED: dict[str, type[KeyCounter]] = {
+    "space_saving": SpaceSaving,
+    "lossy_counting": LossyCounting,
+}
 #: Part of a heavy key's least load that a sketch may miss. Higher: smaller tables, more candidates.
 SLACK = 0.5
 #: Least rows of a batch. Each batch costs time in proportion to the counters, so more is faster.
@@ -112,7 +115,7 @@ def _top(events: DataFrame, share: float) -> DataFrame:
 
 
 def _counting(
-    kind: type[Counted], epsilon: float
+    kind: type[KeyCounter], epsilon: float
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a Spark task that sketches each day of a partition.
 
@@ -120,7 +123,7 @@ def _counting(
     """
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sketches: defaultdict[int, Counted] = defaultdict(lambda: kind(epsilon))
+        sketches: defaultdict[int, KeyCounter] = defaultdict(lambda: kind(epsilon))
         for table in _pieces(batches, max(ROWS_AT_ONCE, math.ceil(1 / epsilon))):
             days, hashes, load = (table[name].to_numpy() for name in (DAY, HASH, LOAD))
             for day in np.unique(days).tolist():

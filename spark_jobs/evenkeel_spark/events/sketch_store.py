@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.run_files import SKETCHES
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.function import KeyColumn, digest
 from partitioning.workload.profile import Sketch, sketch_from_bytes, sketch_to_bytes
@@ -27,7 +28,7 @@ class Sketches:
             "null_keys": spec.null_keys,
             "slots": spec.slots,
         }
-        self._folder = f"sketches/{digest(made)[:12]}"
+        self._folder = f"{SKETCHES}/{digest(made)[:12]}"
 
     def read(self, days: Iterable[date]) -> dict[date, Sketch]:
         """Read the stored ones of these days.

@@ -97,7 +97,7 @@ def _churned(stream: Stream) -> Column:
     def swapped(rank: Column, v: Column) -> Column:
         centre = F.pmod(_hash(v, stream.seed, zipf_stream.CENTRE), F.lit(stream.keys))
         partner = F.pmod(centre - rank, F.lit(stream.keys))
-        pair = F.least(rank, partner) + v * F.lit(zipf_stream.MOST_STREAM_KEYS)
+        pair = F.least(rank, partner) + v * F.lit(zipf_stream.MAX_STREAM_KEYS)
         swap = _unit(pair, stream.seed, zipf_stream.SWAP) < F.lit(float(stream.churn))
         return F.when(swap, partner).otherwise(rank)
 

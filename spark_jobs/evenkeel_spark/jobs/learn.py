@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import Epoch
-from evenkeel.registry.files.records import ProfileRecord, Row
+from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel.watch.mitigation import mark_learning
@@ -200,7 +200,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
             epoch=epoch.number,
             tables=weight.versions,
             seconds=seconds,
-            row=Row.of(row),
+            row=SplitColumn.of(row),
             footer=weight.footer,
         )
     )

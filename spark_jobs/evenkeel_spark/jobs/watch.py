@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec.loading import find_spec
 from evenkeel.table import Table
-from evenkeel.watch.state import Decided
+from evenkeel.watch.state import PendingDecision
 from evenkeel.watch.state_file import read
 from evenkeel_spark.runtime.command import parser, run_job
 from evenkeel_spark.watching.evaluate import evaluate
@@ -28,7 +28,7 @@ from partitioning.errors import InputError
 
 def watch(
     spark: SparkSession, table: Table, run: str, until: datetime, busy: str | None = None
-) -> Decided | None:
+) -> PendingDecision | None:
     """Look at new micro-batches that have ended by `until`.
 
     Parameters

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel.table import Table
-from evenkeel_spark.migration.locks.rules import moving_rules
 from evenkeel_spark.runtime.command import about
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.placement_sql import moving_rules
 from evenkeel_spark.tables.delta.preflight import check_ours
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
@@ -149,10 +149,10 @@ def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
     The moving constraint names its plan. A sealed table has only the constraint of the new epoch,
     which names none. Then the newest commit of a plan in the table's history decides.
     """
-    stands = set(constraints.of(spark, migration.path(name)))
-    if migration.plan.run and migration.moving in stands:
+    existing = set(constraints.of(spark, migration.path(name)))
+    if migration.plan.run and migration.moving in existing:
         return True
-    if migration.moving not in stands and migration.new not in stands:
+    if migration.moving not in existing and migration.new not in existing:
         return False
     since = migration.plan.tables[name]
     return commits.owner(spark, migration.path(name), since) == migration.plan.digest
@@ -173,7 +173,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
     for constraint, sql in found.items():
         if not any(constraints.same_sql(rule, sql) for rule in migration.rules.get(constraint, [])):
             raise FenceError(
-                f"stands under constraint {constraint}, which is not this plan's "
+                f"has the constraint {constraint}, which is not this plan's "
                 f"(epoch {migration.before.epoch} to {migration.after.epoch})",
                 f"{name} ({path})",
                 f"{constraints.move_advice(spark, migration.table.spec, path)}; then plan again",
@@ -186,7 +186,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
         )
     if set(found) != {migration.old} and not owned(spark, migration, name):
         raise FenceError(
-            f"stands under {', '.join(sorted(found))}, where another plan brought it",
+            f"has the constraint {', '.join(sorted(found))}, where another plan brought it",
             f"{name} ({path})",
             f"{constraints.move_advice(spark, migration.table.spec, path)}; then plan again",
         )
@@ -214,7 +214,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     attempt = newest_attempt(migration.run, plan.digest)
     if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
         raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
-    stands = existing_constraints(spark, migration, name)
+    existing = existing_constraints(spark, migration, name)
     current = migration.table.registry.current()
     if current.function.digest != plan.parent_digest:
         raise FenceError(
@@ -243,7 +243,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
             )
         since = commit.version
     migration.in_order[name] = since
-    return version, stands
+    return version, existing
 
 
 def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[commits.Commit]:

@@ -43,12 +43,12 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     names = list(migration.table.spec.state)
     if not published(migration):
         migration = clear_rolled_back(migration)
-        stands = {name: fence(spark, migration, name)[1] for name in names}
+        existing = {name: fence(spark, migration, name)[1] for name in names}
         check_comparable(spark, migration.table.spec)
         if len(shared_keys(migration.before, migration.after)):
             check_mergeable(spark, migration.table.spec)
         throttle = Throttle(spark, migration)
-        if all(s == {migration.old} for s in stands.values()):
+        if all(s == {migration.old} for s in existing.values()):
             check_one_row_a_key(spark, migration)
             check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
@@ -58,10 +58,12 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         mark_started(migration)
         stops = batch_stops(spark, migration)
         for name in names:
-            if migration.new not in stands[name]:
+            if migration.new not in existing[name]:
                 one = forward_migration(spark, migration, name, STEP, throttle)
                 one = replace(one, stops=stops)
                 one.move(untouched=one.open_constraint())
+            else:
+                throttle.finish(name)
     record = MigrationRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,
@@ -93,6 +95,7 @@ def clear_rolled_back(migration: Migration) -> Migration:
     crash_point("beginning")
     if begin_attempt(run, digest, newest.number + 1):
         run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+        run.progress.remove()
         run.verify.remove()
         run.gate_tables.remove()
     return replace(migration, attempt=newest.number + 1)

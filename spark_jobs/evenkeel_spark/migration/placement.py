@@ -38,20 +38,8 @@ from partitioning.moves.partial_rows import settled_sql
 #: Constraint of a table under repair. It admits what the function admits, and is added without a
 #: look at the rows. Its presence alone stops migrate, roll_back and windows.
 REPAIRING = f"{constraints.OURS}repairing"
-#: Operations of commits that leave the constraints as they are.
-ROW_OPERATIONS = (
-    "WRITE",
-    "STREAMING UPDATE",
-    "UPDATE",
-    "MERGE",
-    "DELETE",
-    "OPTIMIZE",
-    "REORG",
-    "VACUUM START",
-    "VACUUM END",
-)
 #: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
-MOST_LISTED_KEYS = 10_000
+MAX_LISTED_KEYS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +106,8 @@ class Placement:
         """
         wanted, rule = constraints.epoch_name(self.function.epoch), constraints.rule(self.function)
         crash_point("deciding to repair")
-        stands = constraints.of(self.spark, self.path)
-        if wanted not in stands or not constraints.same_sql(stands[wanted], rule):
+        existing = constraints.of(self.spark, self.path)
+        if wanted not in existing or not constraints.same_sql(existing[wanted], rule):
             self._begin(rule)
             crash_point("repairing")
             self._drop_all_but(REPAIRING)
@@ -172,7 +160,7 @@ class Placement:
     def _several(self) -> Hashes | None:
         """Return the whole keys that have several rows, and split keys that have two on a channel.
 
-        None: there are more than MOST_LISTED_KEYS.
+        None: there are more than MAX_LISTED_KEYS.
         """
         f, h = self.function, hash_sql(self.function.key)
         keys = ", ".join(quoted(c) for c in self.spec.key)
@@ -180,9 +168,9 @@ class Placement:
         found = self.spark.sql(
             f"SELECT DISTINCT {h} FROM {state.sql_name(self.path)} GROUP BY {keys} "
             f"HAVING count(1) > IF({split}, count(DISTINCT {state.CHANNEL}), 1) "
-            f"LIMIT {MOST_LISTED_KEYS + 1}"
+            f"LIMIT {MAX_LISTED_KEYS + 1}"
         ).collect()
-        if len(found) > MOST_LISTED_KEYS:
+        if len(found) > MAX_LISTED_KEYS:
             return None
         return np.sort(np.array([row[0] for row in found], dtype=np.int64))
 
@@ -200,7 +188,7 @@ class Placement:
         """Run a statement if `left` finds any row for it, and return how many it finds."""
 
         def once() -> int:
-            self._stands(REPAIRING)
+            self._existing(REPAIRING)
             found = self.spark.sql(left).count()
             if found and statement.startswith("MERGE"):
                 check_nothing_lost(self.spark, self.spec, self.name)
@@ -226,9 +214,9 @@ class Placement:
         """
 
         def once() -> bool:
-            stands = self._stands()
+            existing = self._existing()
             with self._commit() as own:
-                return constraints.put(own, self.path, REPAIRING, rule, stands, self.check)
+                return constraints.put(own, self.path, REPAIRING, rule, existing, self.check)
 
         fresh = retry_on_conflict(self.spark, once, self.where)
         crash_point("opening repair")
@@ -244,9 +232,9 @@ class Placement:
         """Add the epoch's constraint without a scan; only rows may have changed since a version."""
 
         def unchanged() -> None:
-            self._stands(REPAIRING)
+            self._existing(REPAIRING)
             for commit in commits.history_since(self.spark, self.path, since):
-                if commit.operation not in ROW_OPERATIONS:
+                if commit.operation not in constraints.ROW_OPERATIONS:
                     raise FenceError(
                         f"{commit.operation} came between, as version {commit.version}",
                         self.where,
@@ -254,9 +242,9 @@ class Placement:
                     )
 
         def once() -> None:
-            stands = constraints.our_constraints(self.spark, self.path)
+            existing = constraints.our_constraints(self.spark, self.path)
             with self._commit() as own:
-                constraints.put(own, self.path, name, rule, stands, unchanged)
+                constraints.put(own, self.path, name, rule, existing, unchanged)
 
         retry_on_conflict(self.spark, once, self.where)
 
@@ -264,18 +252,18 @@ class Placement:
         """Drop the constraints that were seen when this was decided, and none that came since."""
 
         def once() -> bool:
-            stands = self._stands(kept)
-            others = sorted(stands - {kept})
+            existing = self._existing(kept)
+            others = sorted(existing - {kept})
             if others:
                 self.check()
                 with self._commit() as own:
-                    constraints.drop_beside(own, self.path, others[0], kept, stands)
+                    constraints.drop_beside(own, self.path, others[0], kept, existing)
             return bool(others)
 
         while retry_on_conflict(self.spark, once, self.where):
             pass
 
-    def _stands(self, needed: str | None = None) -> set[str]:
+    def _existing(self, needed: str | None = None) -> set[str]:
         """Return the names of our constraints on the table.
 
         Raises
@@ -284,16 +272,16 @@ class Placement:
         InputError : the table was released meanwhile
         """
         check_ours(self.spark, self.spec, self.name)
-        stands = constraints.our_constraints(self.spark, self.path)
+        existing = constraints.our_constraints(self.spark, self.path)
         known = {*self.seen, REPAIRING, constraints.epoch_name(self.function.epoch)}
-        if needed not in (None, *stands) or not stands <= known:
+        if needed not in (None, *existing) or not existing <= known:
             raise FenceError(
-                f"stands under {', '.join(sorted(stands)) or 'no constraint'} by now: another run "
-                "has changed it since this began to repair",
+                f"has the constraint {', '.join(sorted(existing)) or 'none'} by now: another "
+                "run has changed it since this began to repair",
                 self.where,
                 constraints.mend(self.spec.table),
             )
-        return stands
+        return existing
 
     def _commit(self) -> AbstractContextManager[SparkSession]:
         meta = {"step": self.step, "epoch": self.function.epoch}

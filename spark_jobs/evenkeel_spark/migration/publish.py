@@ -60,10 +60,10 @@ def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:
     """
     versions = {}
     for name in migration.table.spec.state:
-        versions[name], stands = fence(spark, migration, name)
-        if stands != {migration.new}:
+        versions[name], existing = fence(spark, migration, name)
+        if existing != {migration.new}:
             raise FenceError(
-                f"stands under {', '.join(sorted(stands))}, expected {migration.new} alone",
+                f"has the constraint {', '.join(sorted(existing))}, expected {migration.new} alone",
                 f"{name} ({migration.path(name)})",
                 "Clear the task verify of this run; it looks at the tables again",
             )

@@ -31,7 +31,7 @@ class TableFault:
     """Hold what is wrong with a state table, and which of our constraints it has."""
 
     name: str
-    stands: frozenset[str]
+    existing: frozenset[str]
     wrong: str
 
 
@@ -78,7 +78,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
     _tell(decided, findings, "would be" if dry_run else "is")
     check = partial(_check_decision, spark, table, function)
     placements = [
-        Placement(spark, table.spec, f.name, function, STEP, f.stands, check) for f in findings
+        Placement(spark, table.spec, f.name, function, STEP, f.existing, check) for f in findings
     ]
     for placement in placements:
         placement.check_possible()
@@ -122,7 +122,7 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
     """Say what is wrong, and what is done, or would be."""
     epoch = decided.function.epoch
     if not findings and decided.forward is None:
-        say(f"every state table stands under epoch {epoch} alone: nothing to repair")
+        say(f"every state table admits epoch {epoch} alone: nothing to repair")
     for finding in findings:
         say(f"{finding.name}: {finding.wrong}")
     for migration in decided.runs:
@@ -162,8 +162,8 @@ def _look(
     if wanted in found and not constraints.same_sql(found[wanted], constraints.rule(function)):
         wrong = f"constraint {wanted} is not the one that Evenkeel wrote"
     elif set(found) != {wanted}:
-        stand = ", ".join(sorted(found)) or "no constraint of Evenkeel's"
-        wrong = f"stands under {stand}; expected {wanted} alone"
+        names = ", ".join(sorted(found)) or "no constraint of Evenkeel's"
+        wrong = f"has the constraint {names}; expected {wanted} alone"
     else:
         return None
     return TableFault(name, frozenset(found), wrong)

@@ -7,7 +7,7 @@ published. If the run is decided to publish, it publishes instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -27,7 +27,7 @@ from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import FenceError
-from partitioning.function.function import PartitioningFunction
+from partitioning.planning.batches import Stops
 
 STEP = "roll_back"
 
@@ -82,7 +82,7 @@ def _roll_back_table(
     spark: SparkSession,
     migration: Migration,
     name: str,
-    stops: Callable[[], Sequence[PartitioningFunction]],
+    stops: Callable[[], Stops],
     throttle: Throttle,
 ) -> int:
     undo = TableMigration(
@@ -95,13 +95,14 @@ def _roll_back_table(
         fence=lambda: _fence(spark, migration, name),
         throttle=throttle,
     )
-    if not (stands := constraints.our_constraints(spark, undo.path)):
+    if not (existing := constraints.our_constraints(spark, undo.path)):
         # This raises the error that says what to do.
         existing_constraints(spark, migration, name)
     _check_owner_known(spark, migration, name)
     if not owned(spark, migration, name):
-        if stands != {migration.old}:
-            say(f"{name}: stands under {', '.join(sorted(stands))}, of another plan: left alone")
+        if existing != {migration.old}:
+            names = ", ".join(sorted(existing))
+            say(f"{name}: has the constraint {names}, of another plan: left alone")
         return 0
     existing_constraints(spark, migration, name)
     undo = replace(undo, stops=stops())
@@ -133,15 +134,15 @@ def _check_owner_known(spark: SparkSession, migration: Migration, name: str) -> 
     FenceError : advises repair, which goes by the registry alone
     """
     path = migration.path(name)
-    stands = constraints.our_constraints(spark, path)
-    if migration.plan.run and migration.moving in stands:
+    existing = constraints.our_constraints(spark, path)
+    if migration.plan.run and migration.moving in existing:
         return
-    if not stands & {migration.moving, migration.new}:
+    if not existing & {migration.moving, migration.new}:
         return
     if commits.owner(spark, path, migration.plan.tables[name]) is None:
         raise FenceError(
-            f"stands under {', '.join(sorted(stands))}, and no commit of its history tells which "
-            "plan brought it there",
+            f"has the constraint {', '.join(sorted(existing))}, and no commit of its history tells "
+            "which plan brought it there",
             f"{name} ({path})",
             constraints.mend(migration.table.spec.table),
         )

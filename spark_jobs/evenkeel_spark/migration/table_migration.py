@@ -9,7 +9,6 @@ running it again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
@@ -32,8 +31,8 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.commits import WriteResult, undisturbed
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
-from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql
+from partitioning.planning.batches import Stops
 
 #: Sweeps for rows that other writers still add by the source's function, before the table is closed
 #: to it. More: fewer rows are left for the time when such writers are refused.
@@ -52,11 +51,11 @@ class TableMigration(TableLock):
     Parameters
     ----------
     stops : functions on the way from source to target, in order. Rows moved by one are committed
-        before those of the next. None: all at once
+        before those of the next. None, or no stop: all at once
     throttle : limits the rate; None: no limit
     """
 
-    stops: Sequence[PartitioningFunction] = ()
+    stops: Stops | None = None
     throttle: Throttle | None = None
 
     def move(self, untouched: bool = False, closed: bool = False) -> int:
@@ -76,24 +75,29 @@ class TableMigration(TableLock):
         """
         # Look even so if keys are split: to share a key among more channels moves no row.
         look, total, at = not untouched or len(self.shared) > 0, 0, self.source
-        for stop in self.stops:
+        made, every = 0, len(self.migration.plan.moves)
+        for made, stop in zip(self.stops.ends, self.stops, strict=True) if self.stops else ():
             if (part := moved_sql(at, stop, self.target, self.shared)) is not None:
-                rows = self._persist(*self._update(part), look, closed).rows
+                rows = self._persist(*self._update(part), look, closed, made).rows
                 look, total = True, total + (rows or 0)
                 crash_point("batch moved")
             at = stop
         writes = self.writes()
         for _ in range(SWEEPS if writes else 0):
-            made = []
+            done = []
             for left, statement in writes:
-                made.append(self._persist(left, statement, look, closed))
-                look, total = True, total + (made[-1].rows or 0)
+                # Some moves of whole keys may be complete only with the MERGE.
+                moves = made if (left, statement) != writes[-1] else every
+                done.append(self._persist(left, statement, look, closed, moves))
+                look, total = True, total + (done[-1].rows or 0)
                 crash_point("moved")
-            if undisturbed(made) or all(one.rows == 0 for one in made):
+            if undisturbed(done) or all(one.rows == 0 for one in done):
                 break
         else:
             if writes:
                 say(f"{self.name}: rows still come by epoch {self.source.epoch}'s function")
+        if self.throttle is not None:
+            self.throttle.finish(self.name)
         return total
 
     def check_merges(self) -> None:
@@ -131,21 +135,25 @@ class TableMigration(TableLock):
             f"UPDATE {path} SET {state.CHANNEL} = {owner} WHERE {condition}",
         )
 
-    def _persist(self, left: str, statement: str, look: bool, closed: bool) -> WriteResult:
+    def _persist(
+        self, left: str, statement: str, look: bool, closed: bool, made: int
+    ) -> WriteResult:
         """Move the rows that `left` finds by one statement, in the end before any other writer.
 
         If it has lost `LOSSES` times, the moving constraint refuses other writers while it runs.
+        After it, the table has made the first `made` moves of the plan.
         """
         lost = count()
 
         def once() -> WriteResult:
             held = next(lost) >= LOSSES
-            return self._write(left, statement, look, self.held(closed) if held else nullcontext())
+            holding = self.held(closed) if held else nullcontext()
+            return self._write(left, statement, look, holding, made)
 
         return retry_on_conflict(self.spark, once, self.where)
 
     def _write(
-        self, left: str, statement: str, look: bool, held: AbstractContextManager[None]
+        self, left: str, statement: str, look: bool, held: AbstractContextManager[None], made: int
     ) -> WriteResult:
         """Move the rows that `left` finds by one statement, if there are any."""
         version, _ = self.fence()
@@ -183,5 +191,5 @@ class TableMigration(TableLock):
         if rows:
             say(f"{self.name}: {rows:,} rows moved")
         if self.throttle is not None:
-            self.throttle.keep(self.name, version)
+            self.throttle.keep(self.name, version, made)
         return WriteResult(rows, version, state.table_version(self.spark, self.path))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +20,8 @@ from evenkeel_spark.migration.fence import Migration, our_commits
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
-from partitioning.errors import DamagedError, FenceError
-from partitioning.function.function import PartitioningFunction
-from partitioning.planning.batches import Most, stops
+from partitioning.errors import DamagedError, EvenkeelError, FenceError
+from partitioning.planning.batches import BatchLimit, Stops, stops
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,46 @@ class Throttle:
         self._limits = throttle_for(migration.table.spec, migration.run)
         self._planned = sum(m.rows for m in migration.plan.moves)
         self._budget = None if back else write_budget(migration.plan)
-        # Rows moved by an earlier attempt count, except for the rate and in a rollback.
-        names = () if back else migration.table.spec.state
-        self._of = defaultdict(
-            _Sums, {n: _Sums.of(our_commits(spark, migration, n)) for n in names}
-        )
+        # Rows that this job moved before it was killed count, except for the rate.
+        self._of = defaultdict(_Sums)
+        if back:
+            self._count_ways()
+        else:
+            for name in migration.table.spec.state:
+                self._of[name] = _Sums.of(our_commits(spark, migration, name))
         self._before = self._all
+        # For each table, the moves of the plan that it has made.
+        self._moves = dict.fromkeys(migration.table.spec.state, 0 if back else self._known_moves())
+        self._told: Progress | None = None
         self._began: float | None = None
         self._prices: dict[str, RowSize] = {}
         # For each table, in this attempt: bytes predicted for what was moved, and bytes written.
         self._paid: dict[str, float] = defaultdict(float)
         self._taken: dict[str, int] = defaultdict(int)
         self._next: dict[str, float] = {}
+
+    def _count_ways(self) -> None:
+        """Count what the newest attempt has moved, and what was moved back of that so far."""
+        names = self._migration.table.spec.state
+        try:
+            ways = {n: _both_ways(self._spark, self._migration, n) for n in names}
+        except DamagedError:
+            # A table's log was cleaned: a way back needs no history.
+            return
+        self._of.update({name: back for name, (_, back) in ways.items()})
+        self._planned = sum(there.rows for there, _ in ways.values())
+
+    def _known_moves(self) -> int:
+        """Return the moves that every table has made before this job, as far as files tell."""
+        run, plan = self._migration.run, self._migration.plan
+        record, told = run.migration.find(), None
+        if record is not None and record.digest == plan.digest and record.tables:
+            return len(plan.moves)
+        # Progress is only a help: a torn file stops no migration.
+        with suppress(EvenkeelError):
+            told = run.progress.find()
+        ours = told is not None and told.digest == plan.digest and not told.back
+        return (told.moves or 0) if told is not None and ours else 0
 
     @property
     def _all(self) -> _Sums:
@@ -108,8 +136,14 @@ class Throttle:
                 "Roll back (the DAG does); then plan again, or raise the budget",
             )
 
-    def keep(self, name: str, since: int) -> None:
-        """Count what our commits wrote since a version, report progress, and wait for the rate."""
+    def keep(self, name: str, since: int, moves: int) -> None:
+        """Count what our commits wrote since a version, report progress, and wait for the rate.
+
+        Parameters
+        ----------
+        moves : moves of the plan that the table has made by now, at least
+        """
+        self._moves[name] = max(self._moves[name], moves)
         digest = self._migration.plan.digest
         found = commits.history_since(self._spark, self._migration.path(name), since)
         made = _Sums.of(c for c in found if c.meta.get("digest") == digest)
@@ -121,28 +155,65 @@ class Throttle:
         wait = max(0.0, *(s - seconds for s in self._limits.seconds(rows, size)))
         time.sleep(wait)
         left = max(0.0, self._planned - now.rows) / max(1, rows) * (seconds + wait)
-        say(
-            f"{now.rows:,} of {self._planned:,.0f} rows moved, {now.bytes:,} bytes written; "
-            f"about {left:,.0f} s left"
+        if self._back:
+            # Others may have written more rows by the function that is left.
+            self._planned = max(self._planned, now.rows)
+        told = self._report(left)
+        say(f"{told.text(self._back)}, {told.bytes:,} bytes written; about {left:,.0f} s left")
+
+    def finish(self, name: str) -> None:
+        """Count all moves of a table as made: a look has found no more of its rows to move."""
+        self._moves[name] = len(self._migration.plan.moves)
+        if self._told is not None:
+            self._report(self._told.left)
+        elif not self._back and min(self._moves.values()) == len(self._migration.plan.moves):
+            # An earlier try was killed after its last commit, and before it could report it.
+            self._report(0.0)
+
+    def _report(self, left: float) -> Progress:
+        """Write the progress, if it has changed, and return it; `left`: seconds."""
+        plan, now = self._migration.plan, self._all
+        told = Progress(
+            digest=plan.digest,
+            rows=now.rows,
+            planned=self._planned,
+            bytes=now.bytes,
+            left=left,
+            back=self._back,
+            moves=None if self._back else min(self._moves.values()),
+            moves_planned=None if self._back else len(plan.moves),
         )
-        self._migration.run.progress.write(
-            Progress(
-                digest=digest,
-                rows=now.rows,
-                planned=self._planned,
-                bytes=now.bytes,
-                left=left,
-                back=self._back,
-            )
-        )
+        if told != self._told:
+            self._migration.run.progress.write(told)
+            self._told = told
+        return told
 
 
-def batch_stops(
-    spark: SparkSession, migration: Migration, back: bool = False
-) -> Sequence[PartitioningFunction]:
+def _both_ways(spark: SparkSession, migration: Migration, name: str) -> tuple[_Sums, _Sums]:
+    """Add up what the newest attempt to carry out the plan moved of a table, and moved back.
+
+    Raises
+    ------
+    DamagedError : the table's log no longer reaches back to the plan
+    """
+    there, back = _Sums(), _Sums()
+    since = migration.plan.tables[name]
+    for commit in commits.history_since(spark, migration.path(name), since):
+        ours = commit.meta.get("digest") == migration.plan.digest
+        if not ours or commit.operation not in ("UPDATE", "MERGE"):
+            continue
+        if commit.meta.get("step") == "roll_back":
+            back += _Sums.of([commit])
+        else:
+            # The attempt after a rollback begins at nothing.
+            there, back = (_Sums() if back.rows else there) + _Sums.of([commit]), _Sums()
+    return there, back
+
+
+def batch_stops(spark: SparkSession, migration: Migration, back: bool = False) -> Stops:
     """Return the functions at which a migration stops: one after each batch.
 
-    The run's parameters set the batch, or else the spec.
+    The run's parameters set the batch, or else the spec. Without any, it stops nowhere.
 
     Parameters
     ----------
@@ -150,8 +221,8 @@ def batch_stops(
     """
     plan, limits = migration.plan, throttle_for(migration.table.spec, migration.run)
     most = batch_limits(plan, limits)
-    if most == Most():
-        return []
+    if most == BatchLimit():
+        return Stops(plan, migration.before, plan.moves, [])
     tasks = _tasks(spark, migration) if limits.batch_files is not None else None
     found = stops(plan, migration.before, most, tasks)
     return found[::-1] if back else found

@@ -89,10 +89,10 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
 
 def _sealed(spark: SparkSession, migration: Migration, one: TableMigration) -> bool:
     """Return whether a table has the new epoch's constraint; raise FenceError before migrate."""
-    _, stands = fence(spark, migration, one.name)
-    if migration.old in stands:
-        raise FenceError(f"still stands under {migration.old}", one.where, "Migrate it first")
-    return migration.new in stands
+    _, existing = fence(spark, migration, one.name)
+    if migration.old in existing:
+        raise FenceError(f"still has the constraint {migration.old}", one.where, "Migrate it first")
+    return migration.new in existing
 
 
 def measure(

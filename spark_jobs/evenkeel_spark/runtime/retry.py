@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 #: higher value waits longer for busy writers before the job fails.
 PATIENCE_SETTING = "spark.evenkeel.patience"
 #: Each wait is longer than the one before, up to the second number of seconds.
-PATIENCE_SECONDS, LONGEST_WAIT_SECONDS = 600.0, 10.0
+PATIENCE_SECONDS, MAX_WAIT_SECONDS = 600.0, 10.0
 
 
 def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: str) -> Result:
@@ -49,4 +49,4 @@ def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: st
                 f"Run this step again when they are quieter, or raise {PATIENCE_SETTING} "
                 "(seconds): it goes on where it stopped",
             )
-        time.sleep(random.uniform(0.5, 1.0) * min(LONGEST_WAIT_SECONDS, 0.2 * 2 ** min(tries, 10)))
+        time.sleep(random.uniform(0.5, 1.0) * min(MAX_WAIT_SECONDS, 0.2 * 2 ** min(tries, 10)))

@@ -10,18 +10,21 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
-from evenkeel.extras import TESTED_DELTA, TESTED_SPARK, check_one_pyspark, delta_package
-from evenkeel_spark.tables.delta.write_session import _RESULTS
+from evenkeel.extras import (
+    TESTED_DELTA,
+    TESTED_SPARK,
+    check_one_pyspark,
+    delta_package,
+    newer_needed,
+)
+from evenkeel_spark.tables.delta.write_session import RESULT_SETTINGS
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import DOCTOR, SetupError, UnreachableError
-
-#: The first release that can do what the jobs need, with Delta built for it.
-LEAST_SPARK = 4
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
-_FIXED = {**_RESULTS, "spark.sql.catalog.spark_catalog": _CATALOG}
+_FIXED = {**RESULT_SETTINGS, "spark.sql.catalog.spark_catalog": _CATALOG}
 
 _DEFAULTS = {
     "spark.log.level": "WARN",
@@ -104,9 +107,9 @@ def check_series(what: str, found: str, tested: Sequence[str]) -> str | None:
     if any(re.match(re.escape(series) + r"\b", found) for series in tested):
         return None
     known = ", ".join(tested)
-    if what == "Spark" and int(found.split(".")[0]) < LEAST_SPARK:
+    if what == "Spark" and (least := newer_needed("pyspark", found)):
         raise SetupError(
-            f"Spark {found} is too old: expected Spark {LEAST_SPARK}.0 or newer (tested: {known})",
+            f"Spark {found} is too old: expected Spark {least} or newer (tested: {known})",
             "Spark session",
             "Install it with: pip install 'evenkeel[spark]'",
         )

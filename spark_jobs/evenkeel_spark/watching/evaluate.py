@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch
-from evenkeel.registry.files.records import ProfileRecord, Row
+from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.runs.timings import pace
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -28,7 +28,7 @@ from evenkeel.watch.mitigation import (
     owners,
     reason,
 )
-from evenkeel.watch.state import Decided, Watched, new_watch
+from evenkeel.watch.state import PendingDecision, WatchState, new_watch
 from evenkeel.watch.state_file import read, write
 from evenkeel_spark.events.reader import read_events, row_column, with_times
 from evenkeel_spark.migration.fence import crash_point
@@ -55,7 +55,7 @@ def evaluate(
     now: datetime,
     *,
     busy: str | None = None,
-) -> Decided | None:
+) -> PendingDecision | None:
     """Fold the micro-batches in `events` into the watch's state, each once. The newest may decide.
 
     A decision is left for `run` to carry out. Looking again in the same run returns it again until
@@ -127,14 +127,14 @@ def evaluate(
 def _newest(
     spark: SparkSession,
     table: Table,
-    known: Watched,
+    known: WatchState,
     newest: MeasuredBatch,
     routed: Epoch,
     limits: Limits,
     run: str,
     now: datetime,
     busy: str | None,
-) -> Watched:
+) -> WatchState:
     """Fold the newest micro-batch. Leave its decision in the run if nothing speaks against it."""
     spec, batch, current = table.spec, _batch(newest, routed), table.epoch(known.epoch)
     seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
@@ -178,16 +178,18 @@ def _newest(
     folder.profile.write(profile)
     seconds = round(time.monotonic() - started, 3)
     folder.learned.write(
-        ProfileRecord(epoch=current.number, tables=versions, seconds=seconds, row=Row.of(row))
+        ProfileRecord(
+            epoch=current.number, tables=versions, seconds=seconds, row=SplitColumn.of(row)
+        )
     )
     folder.decision.write(decision(spec, current, function, profile, why, size, waiting))
-    done = Decided(run, newest.number, weights, after.watch)
+    done = PendingDecision(run, newest.number, weights, after.watch)
     return replace(seen, decided=done, outcome=why)
 
 
 def _why(
     newest: MeasuredBatch,
-    after: Watched,
+    after: WatchState,
     decided: dict[int, Weights],
     function: PartitioningFunction,
 ) -> str:

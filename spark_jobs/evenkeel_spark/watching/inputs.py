@@ -14,7 +14,7 @@ from evenkeel.runs.timings import pace, seconds_per_load
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel.watch.mitigation import relieved
-from evenkeel.watch.state import Watched
+from evenkeel.watch.state import WatchState
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.migration.split_state import check_mergeable
@@ -52,8 +52,8 @@ def profile_of(
 
 def weighed(
     table: Table,
-    known: Watched,
-    after: Watched,
+    known: WatchState,
+    after: WatchState,
     profile: Profile,
     size: float,
     back: float,

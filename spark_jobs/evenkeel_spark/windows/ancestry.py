@@ -119,11 +119,11 @@ def _restored(spark: SparkSession, path: str, restore: commits.Commit) -> int:
 def _version_at(spark: SparkSession, path: str, moment: str) -> int | None:
     """Return the version that was the newest at a moment; None: the log no longer tells."""
     jvm = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
     try:
         time = jvm.java.sql.Timestamp.valueOf(moment)
         none = jvm.scala.Option.empty()
-        return int(log.history().getActiveCommitAtTime(time, none, True, True, False).version())
+        history = state.delta_log(spark, path).history()
+        return int(history.getActiveCommitAtTime(time, none, True, True, False).version())
     except SPARK_ERRORS:
         return None
 

@@ -27,7 +27,7 @@ _SPLIT, _OWNERS = "_split", "_owners"
 #: Error text of a MERGE that would add the window to each of several rows.
 _SEVERAL = "evenkeel: a key has several rows on one channel"
 #: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
-MOST_MERGED_KEYS = 10_000
+MAX_MERGED_KEYS = 10_000
 
 
 class SeveralRowsError(FenceError):
@@ -50,7 +50,7 @@ def merge_window(
     Raises
     ------
     SeveralRowsError : a key has several rows on one channel: the window would be added to each
-    FenceError : the table stands under another function by now, or a migration is under way
+    FenceError : the table admits another function by now, or a migration is under way
     """
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
@@ -121,7 +121,7 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     keys = _keys(spark, spec, name, function)
     if not len(keys):
         return
-    shared = keys if len(keys) <= MOST_MERGED_KEYS else None
+    shared = keys if len(keys) <= MAX_MERGED_KEYS else None
     check_nothing_lost(spark, spec, name)
     constraints.check_unchanged(spark, path, function)
     with (
@@ -156,10 +156,10 @@ def _several(
 def _keys(
     spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
 ) -> Hashes:
-    """List keys that have several rows on one channel, at most one more than MOST_MERGED_KEYS."""
+    """List keys that have several rows on one channel, at most one more than MAX_MERGED_KEYS."""
     by = ", ".join([state.SLOT, *(quoted(c) for c in spec.key)])
     found = spark.sql(
         f"SELECT DISTINCT {hash_sql(function.key)} FROM {state.sql_name(spec.state[name].path)} "
-        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MOST_MERGED_KEYS + 1}"
+        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MAX_MERGED_KEYS + 1}"
     )
     return np.sort(np.array([row[0] for row in found.collect()], dtype=np.int64))

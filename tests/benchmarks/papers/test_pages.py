@@ -145,3 +145,12 @@ def test_more_workers_than_keys_are_left_out(tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     heads = [line for line in lines if line.startswith(" " * 20) and "N = 8" in line]
     assert "N = 96" not in heads[0] and "N = 96" in heads[1]
+
+
+def test_a_wrong_command_runs_nothing(capsys):
+    for wrong, said in ((["--fast"], "--fast"), (["gedik", "fedik"], "no experiment ['fedik']")):
+        with pytest.raises(SystemExit) as ended:
+            papers.main(wrong)
+        assert ended.value.code == 2
+        found = capsys.readouterr()
+        assert said in found.err and found.out == ""

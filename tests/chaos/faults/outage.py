@@ -55,11 +55,11 @@ def outage(spark: SparkSession, world: World) -> Iterator[Outage]:
     """A store that is well until told otherwise, and again afterwards."""
     switch = _compiled(spark.sparkContext)
     found = Outage(switch, world)
-    reached, unlink = store.reached, Path.unlink
+    store_errors, unlink = store.store_errors, Path.unlink
 
     @contextmanager
     def asking(cannot: str, where: str, *errors: type[OSError]) -> Iterator[None]:
-        with reached(cannot, where, *errors):
+        with store_errors(cannot, where, *errors):
             found.ask(where)
             yield
 
@@ -70,7 +70,7 @@ def outage(spark: SparkSession, world: World) -> Iterator[Outage]:
     switch.install(True)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "reached", asking)
+            patch.setattr(store, "store_errors", asking)
             # The only request of a store's that goes no other way.
             patch.setattr(Path, "unlink", unlinking)
             yield found

@@ -136,7 +136,7 @@ def test_a_spec_learns_from_as_many_days_as_fit(
 
 
 def test_a_second_replay_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with replay.alone(tmp_path):
+    with replay.folder_lock(tmp_path):
         assert replay.main(["--folder", str(tmp_path)]) == 2
     assert "another replay is running here" in capsys.readouterr().err
 

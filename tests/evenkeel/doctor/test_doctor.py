@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel import extras
-from evenkeel.doctor import airflow_setup, command, jars, packages, stores
-from evenkeel.doctor.finding import Finding, Status
+from evenkeel.doctor import Finding, Status, airflow_setup, command, jars, packages, stores
 from evenkeel.submit import RM_ADDRESS
 from tests.conftest import World
 
@@ -202,7 +201,7 @@ def test_airflows_tasks_find_spark_submit_on_path_alone(
 def test_an_airflow_that_hangs_or_fails_is_one_row(
     airflow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(airflow_setup, "LONGEST_ANSWER", 1)
+    monkeypatch.setattr(airflow_setup, "MAX_ANSWER_SECONDS", 1)
     airflow.write_text("#!/bin/sh\nexec sleep 20\n")
     (row,) = airflow_setup.look_at_airflow()
     assert row.status is Status.wrong and "did not answer within 1 seconds" in row.found

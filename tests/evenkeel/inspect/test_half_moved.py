@@ -53,6 +53,36 @@ def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunF
     assert found(shop) is None
 
 
+def progress(run: RunFiles, **said: object) -> None:
+    told = {"digest": steps.read_plan(run).digest, "rows": 2, "planned": 11, "bytes": 1, "left": 1}
+    write_json(run, "progress.json", {**told, **said})
+
+
+def test_rows_are_counted_on_the_way_that_they_go(shop: Shop, begun: RunFiles) -> None:
+    def done() -> str:
+        half = found(shop)
+        assert half is not None
+        return half.done
+
+    assert done() == "no row was reported as moved yet"
+    progress(begun)
+    assert done() == "2 of 11 rows moved"
+    # It has moved none back before its first commit.
+    rolled_back(begun, attempt=1, done=False)
+    assert done() == "rolling back has begun; before that, 2 of 11 rows moved"
+    progress(begun, rows=1, planned=2, back=True)
+    assert done() == "1 of 2 rows moved back"
+    begun.write("rolled_back.json", b"{")
+    assert done() == "1 of 2 rows moved back"
+    # The next attempt has moved none, whatever file the one before it has left.
+    rolled_back(begun, attempt=1, done=True)
+    assert begin_attempt(begun, steps.read_plan(begun).digest, 2)
+    assert done() == "no row was reported as moved yet"
+    begun.progress.remove()
+    rolled_back(begun, attempt=2, done=False)
+    assert done() == "rolling back has begun; no row was reported as moved"
+
+
 def test_a_torn_mark_leaves_the_table_half_moved_and_says_so(shop: Shop, begun: RunFiles) -> None:
     begun.write("rolled_back.json", b"{")
     half = found(shop)

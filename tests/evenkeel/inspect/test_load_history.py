@@ -54,7 +54,7 @@ def test_a_search_that_stops_says_or_earlier(
         (3, 60, "2013-02-05 or earlier"),
         (6, 3, "2013-02-06 or earlier"),
     ):
-        monkeypatch.setattr(load_history, "MOST_WINDOWS", most)
+        monkeypatch.setattr(load_history, "MAX_WINDOWS", most)
         monkeypatch.setattr(load_history, "LOOKED_AT", looked)
         assert over_since(shop.registry, 0.5) == since, (most, looked)
 

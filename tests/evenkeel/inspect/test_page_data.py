@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,15 +20,16 @@ from evenkeel.quality.history import over_epochs
 from evenkeel.registry.profiles import epoch_plan, newest_profile, run_names
 from evenkeel.render.curve_chart import curve_svg
 from evenkeel.render.formatting import bytes_text, read_bytes
-from evenkeel.runs.params import Params, Throttling, channels_for
+from evenkeel.runs.params import Throttling, channels_for
 from evenkeel.runs.prediction import predict
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import numbered_channels, successor
 from partitioning.moves.moves import Move
 from tests.support.plugin_site import profile
-from tests.support.raw_json import table_moved
+from tests.support.raw_json import table_moved, write_json
 from tests.support.worlds.shop import KEY, Shop
 
 
@@ -154,11 +156,11 @@ def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:
     cost = table_moved(rows=50, bytes=500, seconds=2.0)
     moved = {"digest": "d", "epoch": 1, "tables": {"counts": cost}}
     # Its own migration changes nothing of what was predicted, and what an approver saw.
-    shop.registry.store.write_json("epochs/00000002/migration.json", moved)
+    write_json(shop.registry.files, "epochs/00000002/migration.json", moved)
     assert predict(shop.registry, made, learned).seconds is None
-    shop.registry.store.write_json("epochs/00000001/migration.json", moved)
+    write_json(shop.registry.files, "epochs/00000001/migration.json", moved)
     window = {"channels": [{"rows": 1000, "seconds": 10.0}]}
-    shop.registry.store.write_json("windows/2013-02-02.json", window)
+    write_json(shop.registry.files, "windows/2013-02-02.json", window)
     told = predict(shop.registry, made, learned)
     rate = 50 * weight / 2
     assert told.seconds == pytest.approx(
@@ -181,7 +183,7 @@ def test_expectations_are_lined_up_over_epochs(shop: Shop) -> None:
         said = [{"what": w, "success": s, "severity": "critical"} for w, s in results]
         return {"success": all(s for _, s in results), "results": said}
 
-    write = shop.registry.store.write_json
+    write = partial(write_json, shop.registry.files)
     write("epochs/00000001/gate_plan.json", gate(("a", True), ("b", False)))
     write("epochs/00000002/gate_plan.json", gate(("b", True)))
     write("epochs/00000000/gate_plan.json", ["no gate"])
@@ -235,7 +237,7 @@ def test_an_edited_plan_is_not_taken_for_the_one_that_ran(shop: Shop) -> None:
     name = "epochs/00000001/plan.json"
     assert epoch_plan(shop.registry, 1) is not None
     plan = json.loads(shop.registry.store.read(name))
-    shop.registry.store.write_json(name, plan | {"state_bytes": 1.0})
+    write_json(shop.registry.files, name, plan | {"state_bytes": 1.0})
     with pytest.raises(DamagedError, match="not the file that was kept"):
         epoch_plan(shop.registry, 1)
     shop.registry.store.remove("epochs/00000001/kept.json")

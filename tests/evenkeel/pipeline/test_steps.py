@@ -15,15 +15,16 @@ from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.quality.history import over_epochs
 from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.registry.files.run_files import EpochFiles
-from evenkeel.runs.params import Params, channels_for
+from evenkeel.runs.params import channels_for
 from evenkeel.runs.prediction import predict
 from evenkeel.runs.timings import pace, seconds_per_load
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from partitioning.errors import DamagedError, FenceError, GateError, InputError
 from partitioning.planning.decide import Pace
 from partitioning.planning.plan import Plan
 from setup.docs.reference.markdown import fields
-from tests.support.raw_json import read_json, table_moved
+from tests.support.raw_json import read_json, table_moved, write_json
 from tests.support.worlds.shop import Shop
 
 
@@ -168,19 +169,19 @@ def test_costs_are_those_measured(shop: Shop) -> None:
     assert pace(shop.registry) is None
     assert steps.decide(shop.spec, "r", Params()).cost_seconds is None
     channels = [{"channel": c, "rows": 100, "seconds": 0.5} for c in range(4)]
-    shop.registry.store.write_json("windows/2013-01-29.json", {"channels": channels})
+    write_json(shop.registry.files, "windows/2013-01-29.json", {"channels": channels})
     load = float(shop.profile.load.sum())
     expected = 0.005 * shop.profile.events / load
     assert seconds_per_load(shop.registry, shop.profile) == pytest.approx(expected)
     cost = table_moved(bytes=300, seconds=2.0)
     moved = {"digest": "d", "epoch": 0, "tables": {"counts": cost}}
-    shop.registry.store.write_json("epochs/00000000/migration.json", moved)
+    write_json(shop.registry.files, "epochs/00000000/migration.json", moved)
     assert pace(shop.registry) == Pace(150, 2.0)
     # What moves nothing, as sharing a key, tells nothing of how fast state moves.
     kept, numbers = shop.registry.archive, list(range(20))
     none = {**moved, "tables": {"counts": table_moved()}}
     for number in numbers[1:]:
-        shop.registry.store.write_json(f"epochs/{number:08d}/migration.json", none)
+        write_json(shop.registry.files, f"epochs/{number:08d}/migration.json", none)
     many = SimpleNamespace(archive=kept, numbers=lambda: numbers)
     assert pace(many) == Pace(150, 2.0)
     for number in numbers[1:]:
@@ -190,7 +191,7 @@ def test_costs_are_those_measured(shop: Shop) -> None:
     # What decides and what pages show is one price; however little moves, it has its fixed part.
     for seconds in (2.0, 1e6):
         cost["seconds"] = seconds
-        shop.registry.store.write_json("epochs/00000000/migration.json", moved)
+        write_json(shop.registry.files, "epochs/00000000/migration.json", moved)
         found = steps.decide(shop.spec, "r", Params())
         assert found.cost_seconds == max(found.bytes / (300 / seconds), seconds)
         alike = replace(made, bytes=found.bytes)

@@ -103,7 +103,7 @@ def test_readers_see_all_tables_before_or_all_after(
             patch.setattr(module, "crash_point", pause)
         task(spark, world, "migrate")
         task(spark, world, "verify")
-    assert {"loosened", "moved", "sealing", "sealed"} <= set(seen)
+    assert {"unsealed", "moved", "sealing", "sealed"} <= set(seen)
     # Else there was nothing to see.
     assert torn
     task(spark, world, "publish")

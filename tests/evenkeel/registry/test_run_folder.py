@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.run_folder import LONGEST_NAME, find_folder, folder_name
+from evenkeel.registry.run_folder import MAX_NAME_LENGTH, find_folder, folder_name
 from tests.support.raw_json import write_json
 
 RUN = "manual__2026-01-01T00:00:00+00:00"
@@ -37,7 +37,7 @@ def test_two_dags_with_one_run_id_have_a_folder_each(registry: Registry) -> None
 
 def test_long_ids_that_differ_in_their_ends_alone_have_a_folder_each() -> None:
     names = {folder_name("rebalance_t", "x" * 240 + end) for end in "abc"}
-    assert len(names) == 3 and {len(n) for n in names} == {LONGEST_NAME}
+    assert len(names) == 3 and {len(n) for n in names} == {MAX_NAME_LENGTH}
 
 
 @pytest.mark.parametrize(

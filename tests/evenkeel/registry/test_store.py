@@ -175,7 +175,9 @@ def test_an_older_epoch_without_its_file_is_told_when_it_is_read(tmp_path: Path)
     for left in (True, False):
         if not left:
             registry.store.remove("epochs/00000001/plan.json")
-        with pytest.raises(DamagedError, match=r"00000001/epoch\.json: is missing: epoch 1 was"):
+        with pytest.raises(
+            DamagedError, match=r"00000001/epoch\.json: is missing, but epoch 3 was"
+        ):
             registry.epoch(1)
         with pytest.raises(DamagedError):
             registry.published(1, "d1")
@@ -188,7 +190,7 @@ def test_an_older_epoch_without_its_folder_is_no_epoch_that_never_was(
     registry = published(tmp_path, 4)
     shutil.rmtree(tmp_path / f"epochs/{gone:08d}")
     assert registry.current().number == 3
-    with pytest.raises(DamagedError, match=rf"{gone:08d}/.*: is missing: epoch {gone} was"):
+    with pytest.raises(DamagedError, match=rf"{gone:08d}/.*: is missing, but epoch 3 was"):
         registry.epoch(gone)
     with pytest.raises(DamagedError):
         registry.published(gone, f"d{gone}")

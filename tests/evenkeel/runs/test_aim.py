@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from evenkeel.runs.params import Params
 from evenkeel.runs.planning import aim_of
+from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.streams.zipf_stream import zipf_profile
 

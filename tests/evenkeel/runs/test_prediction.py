@@ -39,8 +39,7 @@ def measured(shop: Shop, **table: Any) -> None:
     table = table_moved(**cost | {"rows": round(cost["rows"]), "bytes": round(cost["bytes"])})
     record = {"digest": "d", "epoch": 1, "tables": {"counts": table}}
     (Path(shop.registry.archive(1).url) / "kept.json").unlink(missing_ok=True)
-    store = shop.registry.store
-    store.write_json("epochs/00000001/migration.json", record)
+    write_json(shop.registry.files, "epochs/00000001/migration.json", record)
 
 
 def test_the_rate_is_of_bytes_moved_not_of_bytes_written(shop: Shop, made: Plan) -> None:
@@ -99,7 +98,7 @@ def saving(shop: Shop, run: str, **asked: Any) -> tuple[Plan, float]:
     made = steps.read_plan(shop.registry.run(run))
     load = float(shop.profile.load.sum())
     window = {"channels": [{"channel": 0, "rows": 1000, "seconds": load}]}
-    shop.registry.store.write_json("windows/2013-01-29.json", window)
+    write_json(shop.registry.files, "windows/2013-01-29.json", window)
     profile = shop.registry.run(run).profile.read()
     told = predict(shop.registry, made, profile)
     assert told.saved is not None

@@ -192,7 +192,42 @@ def test_page_stands_with_parts_missing(
     assert found[0] == title
     assert sentence in found[1].replace("\u00a0", " ")
     assert found[2] == tone
-    assert title in text_of(report_page(parts))
+    ended = headline(parts, ended=True)
+    assert ended[0] in text_of(report_page(parts))
+    # The end of a run changes nothing, unless rows had begun to move.
+    begun = parts.migration is not None and parts.published is None and not parts.rolled_back
+    assert (ended != found) == begun
+
+
+@pytest.mark.parametrize(
+    ("parts", "title", "sentence"),
+    [
+        (
+            without(gate_tables=None),
+            "words was left half moved on the way from epoch 0 to epoch 1",
+            "The run ended, and neither published the epoch nor moved the rows back. "
+            "The tables were not checked",
+        ),
+        (
+            without(gate_tables=FAILED),
+            "words was left half moved on the way from epoch 0 to epoch 1",
+            f"The tables did not pass: No {ATTACK} is lost.",
+        ),
+        (
+            without(rolled_back=False),
+            "words: the move from epoch 0 to epoch 1 was not rolled back to the end",
+            "passed their checks, but a later step failed. Epoch 0",
+        ),
+    ],
+)
+def test_a_run_that_has_ended_half_way_says_so_in_red(
+    parts: RunParts, title: str, sentence: str
+) -> None:
+    """The report is written whatever failed before: also if roll_back died before its mark."""
+    found = headline(parts, ended=True)
+    assert (found[0], found[2]) == (title, "bad") and sentence in found[1].replace("\u00a0", " ")
+    text = text_of(report_page(parts))
+    assert title in text and "is moving" not in text and "is being rolled back" not in text
 
 
 def test_failed_expectation_stands_at_the_top_with_what_was_seen() -> None:

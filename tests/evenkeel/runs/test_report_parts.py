@@ -39,7 +39,7 @@ def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
 
 
 def test_how_far_a_migration_has_come_is_read_with_or_without_the_way(tmp_path: Path) -> None:
-    """An earlier version's file, in a run that the update comes into, has no `back`."""
+    """An earlier version's file, in a run that the update comes into, has no `back` or `moves`."""
     registry = Registry(str(tmp_path))
     run = registry.run("r")
     write_json(run, "plan.json", PLAN.to_dict())
@@ -47,7 +47,12 @@ def test_how_far_a_migration_has_come_is_read_with_or_without_the_way(tmp_path: 
     for way, back in (({}, False), ({"back": False}, False), ({"back": True}, True)):
         write_json(run, "progress.json", told | way)
         progress = read_run("words", registry, run).progress
-        assert progress is not None and progress.model_dump() == {**told, "back": back}
+        known = {**told, "back": back, "moves": None, "moves_planned": None}
+        assert progress is not None and progress.model_dump() == known
+        assert progress.text(back) == f"3 of 7 rows moved{' back' if back else ''}"
+    write_json(run, "progress.json", told | {"moves": 1, "moves_planned": 2})
+    progress = read_run("words", registry, run).progress
+    assert progress is not None and progress.text(False) == "1 of 2 moves done (3 of 7 rows)"
     for wrong in ({"back": 1}, {"rows": "3"}, {"digest": None}):
         write_json(run, "progress.json", told | wrong)
         with pytest.raises(DamagedError, match=r"progress\.json: .*: expected .*, found"):

@@ -12,7 +12,7 @@ from evenkeel.pipeline import steps
 from evenkeel.registry.profiles import newest_profile
 from evenkeel.spec.loading import load_spec
 from evenkeel.watch import mitigation, state, state_file
-from evenkeel.watch.state import Decided, Watched
+from evenkeel.watch.state import PendingDecision, WatchState
 from evenkeel.watch.state_file import to_dict
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import KeyColumn, PartitioningFunction
@@ -24,7 +24,7 @@ from tests.support.worlds.shop import Shop
 ROW = KeyColumn("id", "bigint")
 
 
-def left(shop: Shop, known: Watched, run: str = "w0") -> None:
+def left(shop: Shop, known: WatchState, run: str = "w0") -> None:
     """What a look leaves in its run."""
     shop.learn(run)
     folder = shop.registry.run(run)
@@ -75,7 +75,7 @@ def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
     # That counts as a move: with two, the key rests for a while.
     twice, after, weights = folded(shop, gone, 1, 400.0)
     assert weights
-    twice = replace(twice, decided=Decided("w1", 1, weights, after.watch))
+    twice = replace(twice, decided=PendingDecision("w1", 1, weights, after.watch))
     rests = twice.settled(epoch, "w2", spec.watch)
     assert folded(shop, rests, 2, 400.0)[2] == {}
 
@@ -142,7 +142,9 @@ def test_a_load_that_flips_tries_no_key_more_than_twice_in_twenty(shop: Shop, fa
             assert set(weights) == {key}
             tried.append(number)
             owners = mitigation.owners(weights, after.watch)
-            known = replace(known, decided=Decided(f"w{number}", number, owners, after.watch))
+            known = replace(
+                known, decided=PendingDecision(f"w{number}", number, owners, after.watch)
+            )
             if random.random() >= fails:
                 function = mitigation.mitigated(epoch.function, owners, number, ROW)
                 epoch = replace(epoch, number=epoch.number + 1, function=function)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from evenkeel.watch import mitigation
 from partitioning.errors import DamagedError
 from partitioning.watch.controller import Controller
@@ -47,11 +47,12 @@ def test_how_long_it_is_until_the_daily_run(shop: Shop) -> None:
     spec = load_spec(shop.spec)
     evening = datetime(2026, 1, 1, 22, 30, tzinfo=UTC)
 
-    def due(schedule: str | None) -> float:
+    def due(schedule: str | list[str] | None) -> float:
         return mitigation.batches_left(spec.model_copy(update={"schedule": schedule}), evening, 5)
 
     assert due("@daily") == 18 and due("45 22 * * *") == 3
     assert due(None) == due("@once") == due("@continuous") == math.inf
+    assert due(["s3://lake/events"]) == due([""]) == math.inf
 
 
 def test_a_run_that_has_planned_and_may_move_state(shop: Shop) -> None:

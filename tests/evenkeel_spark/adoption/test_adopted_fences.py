@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption import release as releasing
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release

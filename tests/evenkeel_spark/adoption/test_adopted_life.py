@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.jobs import learn, maintain, migrate
 from evenkeel_spark.migration import table_migration

@@ -85,7 +85,7 @@ def test_a_crash_anywhere_is_made_good_by_a_second_run(
 ) -> None:
     """Each run goes on where the one before it was killed, and is killed one step later."""
     migration = planned(spark, home)
-    for step in ("weighed", "loosening", "loosened", "moved", "written"):
+    for step in ("weighed", "unsealing", "unsealed", "moved", "written"):
         with crashing_at(step, monkeypatch):
             migrate(spark, migration)
     record = migrate(spark, migration)
@@ -159,7 +159,7 @@ def test_the_same_plan_twice_at_once(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migration = planned(spark, home)
-    with meanwhile("loosening", lambda: migrate(spark, migration), monkeypatch):
+    with meanwhile("unsealing", lambda: migrate(spark, migration), monkeypatch):
         record = migrate(spark, migration)
     assert len(record.tables["visits"].commits) == 1
     assert_placed(spark, home, migration)

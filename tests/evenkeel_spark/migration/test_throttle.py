@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from pathlib import Path
@@ -60,9 +61,10 @@ def test_batches_are_resumed_paced_and_undone(
     said = [line for line in capsys.readouterr().out.splitlines() if "bytes written" in line]
     assert len(said) == len(record.commits) - 1
     planned_rows = sum(m.rows for m in migration.plan.moves)
+    moves = len(migration.plan.moves)
     assert (
-        f"{record.rows:,} of {planned_rows:,.0f} rows moved, {record.bytes:,} bytes "
-        "written; about 0 s left"
+        f"{moves} of {moves} moves done ({record.rows:,} of {planned_rows:,.0f} rows), "
+        f"{record.bytes:,} bytes written; about 0 s left"
     ) in said[-1]
     told = read_run("bench", home.table.registry, migration.run).progress
     assert told is not None
@@ -73,11 +75,72 @@ def test_batches_are_resumed_paced_and_undone(
     moved = roll_back(spark, migration)
     again = read_run("bench", home.table.registry, migration.run).progress
     assert again is not None and again.back is True
+    # Others wrote some of these rows, after the plan and by its function.
+    assert again.rows == again.planned == moved["visits"]
     assert moved["visits"] >= record.rows - 50
     rows = home.rows(spark)
     assert [c for c, _ in rows.values()] == migration.before.lookup(list(rows)).tolist()
     back = commits.history_since(spark, home.path(), record.after)
     assert sum(c.operation == "UPDATE" for c in back) >= 3
+
+
+@pytest.mark.slow
+def test_a_way_back_counts_the_rows_that_had_moved(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    file = migration.run.progress
+    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
+    with crashing_at("batch moved", monkeypatch):
+        migrate(spark, migration)
+    there = file.read()
+    assert 0 < there.rows < there.planned and not there.back
+    # The stop says which moves are made.
+    ends, moves = batch_stops(spark, migration).ends, len(migration.plan.moves)
+    assert (there.moves, there.moves_planned) == (ends[0], moves) and 0 < ends[0] < moves
+    assert there.text(False) == (
+        f"{ends[0]} of {moves} moves done ({there.rows} of {there.planned:,.0f} rows)"
+    )
+    roll_back(spark, migration)
+    back = file.read()
+    assert (back.rows, back.planned, back.left, back.back) == (there.rows, there.rows, 0, True)
+    assert back.moves is None
+    # The next attempt has moved nothing yet.
+    with crashing_at("weighed", monkeypatch):
+        migrate(spark, migration)
+    assert file.find() is None
+    rows = migrate(spark, migration).tables["visits"].rows
+    assert rows > there.rows and file.read().moves == moves
+    with crashing_at("batch moved", monkeypatch):
+        roll_back(spark, migration)
+    first = file.read()
+    assert 0 < first.rows < first.planned == rows
+    # A rollback that was killed goes on to count.
+    roll_back(spark, migration)
+    assert (file.read().rows, file.read().planned) == (rows, rows)
+
+
+@pytest.mark.slow
+def test_of_several_tables_the_least_far_counts(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = placed(spark, tmp_path, ("clicks", "visits"))
+    migration = planned(spark, home)
+    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
+    ends, moves = list(batch_stops(spark, migration).ends), len(migration.plan.moves)
+    assert ends
+    migrate(spark, migration)
+
+    def said() -> list[int]:
+        found = re.findall(rf"(\d+) of {moves} moves done", capsys.readouterr().out)
+        return [int(made) for made in found]
+
+    assert said() == [0] * (len(ends) + 1) + [*ends, moves]
+    # To sweep a table that has moved takes no move back.
+    append(spark, home, migration.before, {f"old{i}": i for i in range(200)})
+    migrate(spark, migration)
+    assert set(said()) == {moves}
 
 
 @pytest.mark.slow

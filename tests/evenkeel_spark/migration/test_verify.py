@@ -101,8 +101,8 @@ def test_a_row_that_came_as_migrate_found_nothing_to_move_is_swept(
     migration = planned(spark, home, function=next_function(before, slots=(5,), heavy=None))
     late = next(k for k in map("late{}".format, range(999)) if slot_of(hashes([k]), SLOTS)[0] == 5)
     came = lambda: append(spark, home, before, {late: 1})  # noqa: E731
-    # What this attempt has not loosened itself, it looks at before it moves.
-    with crashing_at("loosened", monkeypatch):
+    # What this attempt has not unsealed itself, it looks at before it moves.
+    with crashing_at("unsealed", monkeypatch):
         migrate(spark, migration)
     with meanwhile("moved", came, monkeypatch):
         record = migrate(spark, migration).tables["visits"]

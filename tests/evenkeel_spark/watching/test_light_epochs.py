@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel.watch.state_file import to_dict
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.jobs import learn
@@ -32,7 +32,7 @@ from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats, Sketch
 from tests.conftest import FIRST_DAY
 from tests.support.placed import crashing_at
-from tests.support.raw_json import table_moved
+from tests.support.raw_json import table_moved, write_json
 from tests.support.state_tables import drop_constraint
 from tests.support.worlds.live import CHANNELS, FAIR, FIRST, HOT, SPEC, Live
 
@@ -192,7 +192,7 @@ def test_what_holds_the_watch_back(
     constraints.add(spark, path, moving, constraints.rule(epoch.function))
     live.batch(3, 4.0)
     assert not live.look(spark, 3)
-    assert "stands under evenkeel_epoch_0, evenkeel_moving_1" in live.known.outcome
+    assert "has the constraint evenkeel_epoch_0, evenkeel_moving_1" in live.known.outcome
     drop_constraint(spark, path, moving)
     # Both batches count, once.
     assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]
@@ -216,7 +216,7 @@ def test_what_holds_the_watch_back(
     # Little is lost until the daily run comes, and moving takes long.
     store = live.table.registry.store
     work = [{"channel": c, "rows": 1000, "seconds": 0.1} for c in range(CHANNELS)]
-    store.write_json("windows/2013-01-01.json", {"channels": work})
+    write_json(live.table.registry.files, "windows/2013-01-01.json", {"channels": work})
     tables = {"totals": TableMigrated(**table_moved(bytes=1000, seconds=200.0))}
     slow = MigrationRecord(digest="", epoch=0, tables=tables)
     live.table.registry.archive(0).migration.write(slow)
@@ -226,7 +226,7 @@ def test_what_holds_the_watch_back(
     assert "less than the 400.0 s of moving there and back" in live.known.outcome
     # Much would be, would it go on so; but that weekday has been quiet from its second hour on.
     work = [{**channel, "seconds": 1e4} for channel in work]
-    store.write_json("windows/2013-01-01.json", {"channels": work})
+    write_json(live.table.registry.files, "windows/2013-01-01.json", {"channels": work})
     key, load = epoch.function.key, np.ones(256)
     week_ago = Sketch(load, *NO_KEYS, 0.0, 256, hours=np.eye(24)[0] * 1e-9)
     Sketches(live.table.registry, live.table.spec, key).write(date(2012, 12, 25), week_ago)
@@ -254,6 +254,6 @@ def test_what_holds_the_watch_back(
     assert live.table.epoch().number == 0
     assert steps.plan_watch(live.spec_path, "w10") is None
     data = json.loads(store.read("watch.json"))
-    store.write_json("watch.json", {**data, "epoch": 7})
+    write_json(live.table.registry.files, "watch.json", {**data, "epoch": 7})
     with pytest.raises(DamagedError, match="does not fit its content. Delete it: the watch then"):
         live.look(spark, 10)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from evenkeel.pipeline.steps import read_plan
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from tests.support.airflow_env import PATH, ROOT, airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     ATTACK,
@@ -21,6 +21,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     run_name,
     token,
 )
+from tests.support.raw_json import write_json
 
 pytestmark = pytest.mark.airflow
 
@@ -108,7 +109,7 @@ def test_a_damaged_profile_leaves_the_rest_of_the_page(site: Site) -> None:
 def test_what_is_no_record_leaves_the_rest_of_every_page(site: Site, left: object) -> None:
     store, client, run = site.registry.store, site.client("vic"), run_name(2)
     home, of_run = "/tables/words", f"/tables/words/runs/{run}"
-    store.write_json("windows/2013-02-02.json", {"channels": []})
+    write_json(site.registry.files, "windows/2013-02-02.json", {"channels": []})
     files = {f"runs/{run}/{n}.json": (of_run,) for n in ("decision", "approval", "rolled_back")}
     files |= {
         f"runs/{run}/gate_plan.json": (of_run, f"{home}/quality"),
@@ -123,7 +124,7 @@ def test_what_is_no_record_leaves_the_rest_of_every_page(site: Site, left: objec
     try:
         for file, paths in files.items():
             kept = store.read(file) if store.exists(file) else None
-            store.write_json(file, left)
+            write_json(site.registry.files, file, left)
             for path in paths:
                 answer = client.get(f"/evenkeel{path}")
                 assert answer.status_code == 200, (file, path)

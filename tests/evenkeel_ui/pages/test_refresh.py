@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.browser import PATIENCE, Eyes
-from tests.support.pages.failed_runs import DONE, HOME, PLANNED
+from tests.support.pages.failed_runs import DONE, HOME, PLANNED, run_called
 from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
 
@@ -104,7 +104,7 @@ def test_an_alarm_stays_as_it_is_until_something_changes(eyes: Eyes, broken: str
     progress = folder.progress.read().model_dump() | {"rows": DONE + 1}
     write_json(folder, "progress.json", progress)
     asked(page)
-    page.get_by_text(f"{DONE + 1} of {PLANNED} rows moved").wait_for()
+    page.get_by_text(f"({DONE + 1} of {PLANNED} rows)").wait_for()
     assert alarm.evaluate("(each) => each.same ?? null") is None
 
 
@@ -139,6 +139,35 @@ def test_the_page_of_a_table_comes_by_itself_and_stays_open(eyes: Eyes, broken: 
     page.context.clear_cookies()
     asked(page, path=HOME)
     page.get_by_role("alert", name="Not refreshed").get_by_text("Log in again").wait_for()
+
+
+def test_what_stopping_leaves_stays_true_while_the_page_is_open(eyes: Eyes, broken: str) -> None:
+    """A move without batches reports no progress until it ends, and has begun all the same."""
+    folder = eyes.site.registry.run(broken)
+    begun = folder.read("migration.json")
+    folder.migration.remove()
+    folder.progress.remove()
+    goes_on(broken)
+    page = eyes.open("uma", f"{HOME}/runs/{broken}")
+    page.get_by_text("Nothing has moved yet.").wait_for()
+    heading = page.get_by_role("heading", level=1)
+    assert "is moving" not in heading.inner_text()
+    folder.write("migration.json", begun)
+    page.get_by_text("leaves the table half moved").wait_for()
+    assert "words is moving" in heading.inner_text()
+    end_runs("failed")
+
+
+def goes_on(name: str) -> None:
+    """Let the run be at migrate."""
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        run = run_called(session, name)
+        run.state, run.end_date = "running", None
+        for task in run.task_instances:
+            if task.task_id == "migrate":
+                task.state = "running"
 
 
 def test_the_page_of_a_run_says_it_too(eyes: Eyes, broken: str) -> None:

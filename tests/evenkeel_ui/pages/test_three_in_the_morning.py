@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.browser import Eyes
-from tests.support.pages.failed_runs import DONE, ERROR, PLANNED, states
+from tests.support.pages.failed_runs import ERROR, SO_FAR, states, undo_failed
 from tests.support.pages.questions import approve_of
 from tests.support.plugin_site import Site, end_runs, forget_runs, made_site  # noqa: F401  a fixture
 
@@ -55,7 +55,7 @@ def test_what_is_red_since_when_and_half_moved_or_not(eyes: Eyes, broken: str) -
     row = walk.row()
     assert row.startswith("half-moved") and "since" in row and "just now" in row
     alarm = walk.page.get_by_role("alert", name="Half moved")
-    assert f"{DONE} of {PLANNED} rows moved" in alarm.inner_text()
+    assert SO_FAR in alarm.inner_text()
     # The error line is there, too.
     assert ERROR in walk.page.get_by_role("region", name="Failed, waiting, under way").inner_text()
     assert walk.clicks == 0
@@ -65,6 +65,16 @@ def test_the_log_is_one_click_away(eyes: Eyes, broken: str) -> None:
     walk = Walk(eyes)
     walk.click(lambda page: page.get_by_role("link", name="log of migrate"))
     walk.page.wait_for_url("**/dags/rebalance_words/runs/**/tasks/migrate")
+    assert walk.clicks <= MOST
+
+
+def test_an_undo_that_failed_is_red_and_its_log_is_one_click_away(eyes: Eyes, broken: str) -> None:
+    told = undo_failed(eyes.site, broken)
+    walk = Walk(eyes)
+    pressing = walk.page.get_by_role("region", name="Failed, waiting, under way").inner_text()
+    assert told in pressing and "rolling back failed" in pressing
+    walk.click(lambda page: page.get_by_role("link", name="log of roll_back"))
+    walk.page.wait_for_url("**/dags/rebalance_words/runs/**/tasks/roll_back")
     assert walk.clicks <= MOST
 
 

@@ -19,7 +19,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     made_site,
     run_name,
 )
-from tests.support.raw_json import read_json
+from tests.support.raw_json import read_json, write_json
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -57,7 +57,8 @@ def preview(eyes: Eyes, **fields: str) -> Page:
 def test_a_rate_is_in_the_predicted_time(eyes: Eyes) -> None:
     quick = preview(eyes, Max_imbalance="1.0001")
     slow = preview(eyes, Max_imbalance="1.0001", Bytes_a_second="100")
-    # The rate holds for what is written, with the files' footers.
+    # The rate holds for what is written, with the files' footers, and the field says so.
+    assert "Files are written no faster." in quick.locator("#rate-hint").inner_text()
     written = re.match(r"([\d.]+)\skB", price(slow, "bytes of files")[0])
     assert written
     least = float(written[1]) * 1000 / 100
@@ -85,7 +86,7 @@ def test_a_run_shows_what_was_predicted_and_measured(eyes: Eyes) -> None:
 def test_a_break_even_beyond_the_horizon_says_so(eyes: Eyes) -> None:
     store = eyes.site.registry.store
     window = {"channels": [{"channel": 0, "rows": 10**6, "seconds": 1e-3}]}
-    store.write_json("windows/2013-03-01.json", window)
+    write_json(eyes.site.registry.files, "windows/2013-03-01.json", window)
     try:
         page = preview(eyes, Max_imbalance="1.0001", Bytes_a_second="10")
         said = page.get_by_text(re.compile("the horizon is 28: it does not pay")).first

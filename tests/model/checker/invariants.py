@@ -8,7 +8,7 @@ from tests.model.state import State, alone, moving, repairing, stands
 
 EXACT = "no row lost or doubled"
 PLACED = "at rest placed by the epoch in force"
-PUBLISHED = "an epoch is published only over tables that stand under it"
+PUBLISHED = "an epoch is published only over tables that admit it"
 UNDER = "no job takes tables from under a published epoch"
 READERS = "readers see all or none of an epoch"
 WAY_OUT = "some sequence of jobs leads to rest"

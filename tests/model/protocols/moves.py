@@ -49,7 +49,7 @@ def open_constraint(scenario: Scenario, state: State, proc: Proc) -> Iterable[Ou
     if not stands & source:
         return [("looks: nothing to open", on(state, proc, "move"))]
     after = "close" if stands & both else "add moving"
-    return [("looks before loosening", on(state, proc, after))]
+    return [("looks before unsealing", on(state, proc, after))]
 
 
 def add_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:

@@ -82,7 +82,7 @@ def open_constraint(scenario: Scenario, state: State, proc: Proc) -> Iterable[Ou
         return [("looks: nothing to open", on(state, proc, _moves(proc)))]
     after = "close" if proc.plan in table.movers else "add moving"
     saw = 0 if proc.plan in table.movers else stands(state, table)
-    return [("looks before loosening", on(state, proc, after, other=0, saw=saw))]
+    return [("looks before unsealing", on(state, proc, after, other=0, saw=saw))]
 
 
 def add_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:

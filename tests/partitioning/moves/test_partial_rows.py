@@ -15,7 +15,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import numbered_channels, successor
 from partitioning.moves.moves import moves_between
 from partitioning.moves.partial_rows import flows, shared_keys
-from partitioning.planning.batches import Most, stops
+from partitioning.planning.batches import BatchLimit, stops
 from partitioning.planning.decide import Pace, Policy, decide
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
@@ -217,10 +217,10 @@ def test_in_batches_split_keys_come_last():
     profile, before = hot()
     plan = make_plan("t", profile, before, numbered_channels(6), max_imbalance=1.02, row=ROW)
     assert len(plan.function.split) == 1
-    way = stops(plan, before, Most(plan.bytes / 4))
+    way = stops(plan, before, BatchLimit(plan.bytes / 4))
     assert len(way) >= 2 and not any(len(f.split) for f in way)
     back = plan_for("t", profile, plan.function, before)
-    assert not any(len(f.split) for f in stops(back, plan.function, Most(back.bytes / 4)))
+    assert not any(len(f.split) for f in stops(back, plan.function, BatchLimit(back.bytes / 4)))
 
 
 @must_reach("a stop on the way")
@@ -242,7 +242,7 @@ def test_in_batches_no_channel_is_fuller_before_split_keys_come(seed, parts):
         shared = shared_keys(before, plan.function)
         listed = listed.listing(shared)
         ends = [channel_loads(f, listed).max() for f in (before, plan.function)]
-        way = stops(plan, before, Most(plan.bytes / parts))
+        way = stops(plan, before, BatchLimit(plan.bytes / parts))
         for stop in way:
             reach("a stop on the way")
             # Rows of keys that are split, or shall be, are where they were.

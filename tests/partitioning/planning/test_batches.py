@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partitioning.function.function import KeyColumn, numbered_channels
-from partitioning.planning.batches import Most, _together, stops
+from partitioning.planning.batches import BatchLimit, _together, stops
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.strategies.hashing import consistent, uniform
 from partitioning.workload.metrics import channel_loads
@@ -32,7 +32,7 @@ def a_plan(seed: int, count: int, strategy: str = "frontier", after: int = 0):
 
 
 def steps(plan: Plan, previous, most):
-    return [previous, *stops(plan, previous, Most(most)), plan.function]
+    return [previous, *stops(plan, previous, BatchLimit(most)), plan.function]
 
 
 def moved(one, other, profile):
@@ -81,7 +81,7 @@ def test_batches_keep_to_so_many_files_and_rows(seed, count, files, spread):
     rows = sum(m.rows for m in plan.moves) / 3
     left = {(m.kind, m.item): m for m in plan.moves}
     together = [{id(m) for m in batch} for batch in _together(plan, by_way=True)]
-    way = [*stops(plan, previous, Most(rows=rows, files=files), tasks), plan.function]
+    way = [*stops(plan, previous, BatchLimit(rows=rows, files=files), tasks), plan.function]
     at, slots = previous, np.arange(profile.slots)
     for stop in way:
         made = [left.pop(("slot", s)) for s in slots[at.slots != stop.slots].tolist()]
@@ -111,9 +111,9 @@ def test_every_key_stands_at_one_of_its_two_places_and_moves_once():
 
 def test_one_batch_where_the_limit_is_wide_and_none_where_nothing_moves():
     profile, previous, plan = a_plan(3, 5)
-    assert len(stops(plan, previous, Most(plan.bytes))) == 0
+    assert len(stops(plan, previous, BatchLimit(plan.bytes))) == 0
     still = plan_for("t", profile, previous, previous)
-    assert len(stops(still, previous, Most(1.0))) == 0
+    assert len(stops(still, previous, BatchLimit(1.0))) == 0
 
 
 def test_few_files_a_commit_take_hardly_more_commits_than_there_are_pairs_of_channels():
@@ -125,7 +125,7 @@ def test_few_files_a_commit_take_hardly_more_commits_than_there_are_pairs_of_cha
     plan = plan_for("t", profile, previous, uniform(profile, None, numbered_channels(count)))
     pairs = {(m.source, m.target) for m in plan.moves}
     assert len(plan.moves) > 10 * len(pairs)
-    way = stops(plan, previous, Most(files=1))
+    way = stops(plan, previous, BatchLimit(files=1))
     assert len(pairs) <= len(way) + 1 < 1.25 * len(pairs)
     # Made when asked for, and the same each time.
     assert way[3] is not way[3] and way[3].digest == way[::-1][-4].digest

@@ -77,7 +77,7 @@ def test_what_the_budget_does_not_buy_stays() -> None:
     profile = world(0.8)
     made = plan(profile, max_imbalance=1.0, budget=150)
     told = [r.reason for r in rejected(made, profile)]
-    assert any(f"of the budget {150 - made.bytes:,.0f} are left" in reason for reason in told)
+    assert any(f"{150 - made.bytes:,.0f} of the budget remain" in reason for reason in told)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])

@@ -7,7 +7,7 @@ import pytest
 
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, numbered_channels
-from partitioning.strategies.trino import LEAST_SHARED, SKEWNESS, trino
+from partitioning.strategies.trino import MIN_SHARED_PART, SKEWNESS, trino
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf_profile
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, profile_of_keys
@@ -70,7 +70,7 @@ def test_owners_are_emptier_than_the_fullest_by_the_skewness():
 def test_light_keys_are_not_shared():
     profile, channels = hot([100.0, 90.0, *[2.0] * 30]), numbered_channels(5)
     fair = profile.load.sum() / 5
-    for least in (LEAST_SHARED, 1.0):
+    for least in (MIN_SHARED_PART, 1.0):
         found = shares(trino(profile, None, channels, least=least))
         loads = dict(zip(profile.heavy.tolist(), profile.heavy_load.tolist(), strict=True))
         assert found and all(loads[key] >= least * fair for key in found)

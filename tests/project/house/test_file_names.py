@@ -7,13 +7,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from evenkeel.registry.files.run_files import EpochFiles, RegistryFiles, RunFiles
+from evenkeel.registry.files.run_files import (
+    JOB_ERRORS,
+    MOVING,
+    SKETCHES,
+    SPEC_CHANNELS,
+    WINDOWS,
+    EpochFiles,
+    RegistryFiles,
+    RunFiles,
+)
 from evenkeel.registry.files.stored_file import FileOf
 
 ROOT = Path(__file__).resolve().parents[3]
 DOOR = "evenkeel/registry/files/run_files.py"
 #: Folders of the registry whose files are named by a digest, a day, a run or a job.
-FOLDERS = ("spec_channels", "windows", "errors")
+FOLDERS = {JOB_ERRORS, MOVING, SKETCHES, SPEC_CHANNELS, WINDOWS}
 
 
 def names() -> set[str]:
@@ -47,8 +56,13 @@ def quoted(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def is_named(text: str, known: set[str]) -> bool:
     """Whether a string of the product names such a file, alone or in a path."""
-    folder, _, file = text.rpartition("/")
-    return file in known or (folder.rpartition("/")[2] in FOLDERS and file.endswith(".json"))
+    folder, slash, file = text.rpartition("/")
+    return file in known or (bool(slash) and not FOLDERS.isdisjoint(folder.split("/")))
+
+
+def is_json(text: str) -> bool:
+    """Whether a string names a JSON file, also by a value in it."""
+    return re.fullmatch(r"(?:.*/)?[\w{}-]+\.json", text) is not None
 
 
 def test_only_the_door_names_files_of_runs_and_epochs() -> None:
@@ -67,7 +81,7 @@ def test_only_the_door_names_files_of_runs_and_epochs() -> None:
         path.relative_to(ROOT).as_posix(): [
             (line, text)
             for line, text in quoted(ast.parse(path.read_text(encoding="utf-8")))
-            if is_named(text, known) or (path in registry and re.fullmatch(r"\w+\.json", text))
+            if is_named(text, known) or (path in registry and is_json(text))
         ]
         for path in files
     }
@@ -76,6 +90,14 @@ def test_only_the_door_names_files_of_runs_and_epochs() -> None:
 
 
 def test_a_name_is_seen_however_it_is_quoted() -> None:
-    source = 'x = f"{run.url}/plan.json"\ny = ("plan.json",)\nz = f"windows/{end}.json"\n'
-    seen = [line for line, text in quoted(ast.parse(source)) if is_named(text, {"plan.json"})]
-    assert sorted(set(seen)) == [1, 2, 3]
+    lines = [
+        'x = f"{run.url}/plan.json"',
+        'y = ("plan.json",)',
+        'z = f"windows/{end}.json"',
+        'names = store.names(f"sketches/{made}")',
+        'mark = f"{MARKS}/{run.name}.json"',
+        'listed = {f"{digest}.json"}',
+    ]
+    seen = list(quoted(ast.parse("\n".join(lines))))
+    assert {line for line, text in seen if is_named(text, {"plan.json"})} == {1, 2, 3, 4}
+    assert {line for line, text in seen if is_json(text)} == {1, 2, 3, 5, 6}

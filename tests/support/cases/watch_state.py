@@ -9,7 +9,7 @@ import numpy as np
 
 from evenkeel.spec.loading import load_spec
 from evenkeel.watch import mitigation, state
-from evenkeel.watch.state import Decided, Watched
+from evenkeel.watch.state import PendingDecision, WatchState
 from partitioning.watch.mitigation import Limits, MicroBatch, Weights
 from tests.support.worlds.shop import Shop
 
@@ -23,8 +23,8 @@ def heaviest(shop: Shop) -> tuple[int, int]:
 
 
 def folded(
-    shop: Shop, known: Watched, number: int, hot: float, **more: Any
-) -> tuple[Watched, Watched, dict[int, Weights]]:
+    shop: Shop, known: WatchState, number: int, hot: float, **more: Any
+) -> tuple[WatchState, WatchState, dict[int, Weights]]:
     """A batch in which each channel gets 100, and the heaviest key so much beside."""
     key, home = heaviest(shop)
     loads = np.full(4, 100.0)
@@ -34,7 +34,7 @@ def folded(
     return known.folded(batch, shop.registry.current().function, limits, 2.0, **more)
 
 
-def decided(shop: Shop, run: str = "w0") -> Watched:
+def decided(shop: Shop, run: str = "w0") -> WatchState:
     """The watch after a batch at which it has decided to split the heaviest key."""
     spec = load_spec(shop.spec)
     assert spec.watch is not None
@@ -42,4 +42,4 @@ def decided(shop: Shop, run: str = "w0") -> Watched:
     known, after, weights = folded(shop, known, 0, 400.0)
     assert weights and known.watch.spread == {} and set(after.watch.spread) == set(weights)
     owners = mitigation.owners(weights, after.watch)
-    return replace(known, decided=Decided(run, 0, owners, after.watch), outcome="split")
+    return replace(known, decided=PendingDecision(run, 0, owners, after.watch), outcome="split")

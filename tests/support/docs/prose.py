@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.docs.product import PRODUCT, ROOT, modules
+
 ALLOWED = Path(__file__).with_name("prose_allowed.txt")
 #: Words of the longest sentence.
 LONGEST = 30
@@ -29,7 +30,6 @@ _OPENINGS = re.compile(r"(Of|What|That|Where|Whoever|Whatever|Such as) [a-z]")
 _OLD = re.compile(r"\b(anew|whoever|thereof|whereof|foretold|foretell|foretells|lest|shall)\b")
 _SQL = re.compile(r"\s*(MERGE INTO|WITH \w+ AS|SELECT|UPDATE|INSERT|ALTER|DELETE) ")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_PACKAGES = ("partitioning", "evenkeel", "spark_jobs", "dags", "plugins")
 
 
 class Sentence(NamedTuple):
@@ -93,19 +93,11 @@ def of_docs(root: Path = ROOT) -> list[Sentence]:
     ]
 
 
-def _modules(root: Path) -> Iterator[tuple[str, str, ast.Module]]:
-    """Path, text and tree of each module of the product."""
-    for package in _PACKAGES:
-        for file in sorted((root / package).rglob("*.py")):
-            text = file.read_text()
-            yield str(file.relative_to(root)), text, ast.parse(text)
-
-
 def of_messages(root: Path = ROOT) -> list[Sentence]:
     """Every sentence that the product says: any string but a docstring or SQL, with a space."""
     return [
         Sentence(name, sentence)
-        for name, _, tree in _modules(root)
+        for name, _, tree in modules(root)
         for text in strings(tree)
         if not _SQL.match(text)
         for sentence in sentences(text)
@@ -132,7 +124,7 @@ def of_comments(root: Path = ROOT) -> list[Sentence]:
     """Every sentence of a comment. Lines of comments below one another are one text."""
     return [
         Sentence(name, sentence)
-        for name, text, _ in _modules(root)
+        for name, text, _ in modules(root)
         for comment in comments(text)
         for sentence in sentences(comment)
     ]
@@ -156,7 +148,7 @@ def comments(code: str) -> Iterator[str]:
 def of_pages(root: Path = ROOT) -> list[Sentence]:
     """Every sentence of the templates of pages and reports; a field is one word."""
     found = []
-    for package in _PACKAGES:
+    for package in PRODUCT:
         for file in sorted((root / package).rglob("*.j2")):
             text = re.sub(r"{#.*?#}|<(style|script|svg).*?</\1>", "", file.read_text(), flags=re.S)
             text = re.sub(r"{%.*?%}|</?(?!(a|strong|em|code|span|time|abbr)\b)\w.*?>", "\n", text)
@@ -171,7 +163,7 @@ def of_docstrings(root: Path = ROOT) -> list[Sentence]:
     """Every sentence of a docstring."""
     return [
         Sentence(name, sentence)
-        for name, _, tree in _modules(root)
+        for name, _, tree in modules(root)
         for node in ast.walk(tree)
         if isinstance(node, _DOCUMENTED)
         for paragraph in docstring_paragraphs(ast.get_docstring(node) or "")

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import insert, inspect
 
 from evenkeel.pipeline.steps import read_plan
+from partitioning.errors import InputError
 from tests.support.plugin_site import Site, end_runs, forget_runs, start, token
 from tests.support.raw_json import write_json
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 HOME = "/evenkeel/tables/words"
 DONE, PLANNED = 2, 11
+MADE, MOVES = 1, 4
+#: How far that run has come, as pages say it.
+SO_FAR = f"{MADE} of {MOVES} moves done ({DONE} of {PLANNED} rows)"
 ERROR = "state/counts: 12 bytes are written, the next batch takes 9, and the budget is 20"
 
 
@@ -94,12 +98,31 @@ def broken(site: Site) -> Iterator[str]:
     told = {"digest": plan.digest, "epoch": plan.function.epoch, "tables": {}}
     write_json(folder, "migration.json", told)
     told = {"digest": plan.digest, "rows": DONE, "planned": PLANNED, "bytes": 12, "left": 3.0}
+    told |= {"moves": MADE, "moves_planned": MOVES}
     write_json(folder, "progress.json", told)
     failed_at(name, "migrate", ERROR)
     yield name
     end_runs()
     for file in site.registry.store.names(f"runs/{name}"):
         folder.remove(file)
+
+
+def undo_failed(site: Site, name: str, state: str = "failed") -> str:
+    """Let roll_back of that failed run have ended so, after its mark; return the error it left."""
+    from airflow.utils.session import create_session
+
+    from evenkeel.registry.job_error import leave_error
+
+    folder = site.registry.run(name)
+    write_json(folder, "rolled_back.json", {"digest": read_plan(folder).digest, "done": False})
+    with create_session() as session:
+        run = run_called(session, name)
+        (task,) = [t for t in run.task_instances if t.task_id == "roll_back"]
+        task.state, attempt = state, str(task.id)
+        run.state = "failed" if state == "failed" else "running"
+    told = "the cluster is down: no connection to it within 60 s"
+    leave_error(site.registry, "roll_back", name, attempt, InputError(told))
+    return told
 
 
 def press(site: Site, user: str, run: str, decision: str) -> Any:

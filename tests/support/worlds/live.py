@@ -17,7 +17,7 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.spec.parts import Watching
-from evenkeel.watch.state import Watched
+from evenkeel.watch.state import WatchState
 from evenkeel.watch.state_file import read
 from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs.apply_window import merge_window, window_state
@@ -98,7 +98,7 @@ class Live(World):
         return asked
 
     @property
-    def known(self) -> Watched:
+    def known(self) -> WatchState:
         found = read(self.table.registry)
         assert found is not None
         return found

@@ -13,8 +13,8 @@ import yaml
 from evenkeel.pipeline import steps
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch, Registry, TableVersion
-from evenkeel.runs.params import Params
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
 from partitioning.strategies.hashing import consistent

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn, migrate, verify
 from evenkeel_spark.tables.delta import constraints, state
 from tests.conftest import SPEC, World, some_events

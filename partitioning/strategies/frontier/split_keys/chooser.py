@@ -15,8 +15,8 @@ from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART, lowest
 from partitioning.strategies.frontier.whole_keys import plan_whole_keys
 from partitioning.workload.metrics import channel_loads, imbalance
 
-#: Relative margin below the goal when planning split keys, because shares are rounded to whole
-#: parts of `split.PARTS`.
+#: Relative margin below the aim when planning split keys, because shares are rounded to whole
+#: parts of `PARTS_OF_A_KEY`.
 SHARE_ROUNDING = 2e-6
 
 
@@ -48,20 +48,20 @@ def choose_plan(request: Request, problem: Problem) -> PartitioningFunction:
 
 def _whole_keys_suffice(request: Request, problem: Problem) -> PartitioningFunction | None:
     """Return the function of whole keys if it is good enough, else None."""
-    goal = request.options.max_imbalance
-    if goal is None:
+    aim = request.options.max_imbalance
+    if aim is None:
         return None
     if problem.forced > request.budget:
         return None
     function = request.function(plan_whole_keys(request, problem))
     reached = imbalance(channel_loads(function, request.profile), function.capacities)
-    affordable = reached <= goal and request.bytes_to_join(problem, function) <= request.budget
+    affordable = reached <= aim and request.bytes_to_join(problem, function) <= request.budget
     return function if affordable else None
 
 
 @dataclass
 class _SplitPlanner:
-    """Plan split keys for one goal after another, and keep every candidate in `tried`."""
+    """Plan split keys for one aim after another, and keep every candidate in `tried`."""
 
     request: Request
     problem: Problem
@@ -72,50 +72,50 @@ class _SplitPlanner:
         """Least imbalance of all candidates."""
         return min(c.imbalance for c in self.tried)
 
-    def plan(self, goal: float) -> tuple[float, Candidate] | None:
-        """Return the imbalance reached and its candidate; None where the goal is missed."""
+    def plan(self, aim: float) -> tuple[float, Candidate] | None:
+        """Return the imbalance reached and its candidate; None where the aim is missed."""
         options = self.request.options
         found = shared_plan(
             self.problem,
             self.request.previous,
-            goal,
+            aim,
             self.request.budget,
             options.copies,
             options.worth,
         )
         self.tried.append(found)
-        return (found.imbalance, found) if found.imbalance <= _rounded(goal) else None
+        return (found.imbalance, found) if found.imbalance <= _rounded(aim) else None
 
 
-def _rounded(goal: float) -> float:
-    """Return the most imbalance that counts as the goal."""
-    return goal * (1 + SHARE_ROUNDING)
+def _rounded(aim: float) -> float:
+    """Return the most imbalance that counts as the aim."""
+    return aim * (1 + SHARE_ROUNDING)
 
 
 def _best_split(request: Request, problem: Problem) -> Candidate:
     """Return the best of several plans with split keys, or the unchanged function."""
     aim, copies = request.options.max_imbalance, request.options.copies
-    goal = 1 + GOOD_ENOUGH_PART if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
+    aim = 1 + GOOD_ENOUGH_PART if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
     level, unchanged = _unchanged(request, problem)
     if unchanged is not None and copies is not None and unchanged.most_copies > copies:
         # Too many copies may stay only where the budget does not allow the way to fewer.
         unchanged = unchanged if request.budget < np.inf else None
-    elif unchanged is not None and unchanged.imbalance <= _rounded(goal):
+    elif unchanged is not None and unchanged.imbalance <= _rounded(aim):
         return unchanged
     planner = _SplitPlanner(request, problem)
-    found = planner.plan(goal)
+    found = planner.plan(aim)
     if unchanged is not None:
         fewer = found is not None and found[1].copies < unchanged.copies
-        if unchanged.imbalance <= _rounded(goal) and not fewer:
+        if unchanged.imbalance <= _rounded(aim) and not fewer:
             return unchanged
         if found is None:
             planner.tried.append(unchanged)
-    if request.budget < np.inf and planner.reached > _rounded(goal):
-        # A budget too small for the goal would be spent on the first channels only.
+    if request.budget < np.inf and planner.reached > _rounded(aim):
+        # A budget too small for the aim would be spent on the first channels only.
         if level < planner.tried[0].imbalance:
             planner.plan(_rounded(level))
-        lowest(goal, planner.reached, planner.plan, request.deadline)
-    # A candidate that missed its own goal may still be the most even.
+        lowest(aim, planner.reached, planner.plan, request.deadline)
+    # A candidate that missed its own aim may still be the most even.
     return min(planner.tried, key=lambda c: c.imbalance)
 
 

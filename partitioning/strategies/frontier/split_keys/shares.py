@@ -1,6 +1,6 @@
 """Keys that frontier splits: which channels share each, and how much each of them takes.
 
-Whole items are brought under the goal first; split keys, which can be cut anywhere, fill the room
+Whole items are brought under the aim first; split keys, which can be cut anywhere, fill the room
 that is left.
 """
 
@@ -19,7 +19,7 @@ from partitioning.workload.profile import Floats
 #: Most of its key, as a share, that an owner keeps whose partial row the budget does not move.
 STAYING = 1e-5
 #: Least share of a key. Smaller ones come from rounding and count as none.
-LEAST_KEY_SHARE = 1e-9
+MIN_KEY_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def shared(
     fair: Floats,
     loads: Floats,
     before: Floats,
-    goal: float,
+    aim: float,
     owners: Mapping[int, Owners],
     held: bool,
 ) -> Floats:
@@ -112,16 +112,16 @@ def shared(
     after, parts = np.zeros_like(before), evenly(loads, owners, rest, fair)
     for key, own, load in zip(owners, owners.values(), parts, strict=True):
         after[key, own.channels] = load / loads[key]
-    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], goal, held)
+    after[others] = poured(rest + loads @ after, fair, loads[others], before[others], aim, held)
     return after
 
 
 def poured(
-    rest: Floats, fair: Floats, loads: Floats, before: Floats, goal: float, held: bool
+    rest: Floats, fair: Floats, loads: Floats, before: Floats, aim: float, held: bool
 ) -> Floats:
     """Return the share of each key on each channel, float64 (F, N), poured like water.
 
-    No channel has over `goal` of its fair share, if that is possible. As much as possible stays
+    No channel has over `aim` of its fair share, if that is possible. As much as possible stays
     where it is. Load that must go takes the fewest channels.
 
     Parameters
@@ -129,12 +129,12 @@ def poured(
     rest, fair : float64 (N,): load of whole items, and fair share of all load; 0: closed
     loads : float64 (F,), in the order in which they take room; one that fits whole stays whole
     before : float64 (F, N): shares where the keys are
-    held : what stays takes its room before anything comes to it, or one that comes drives out the
-        next; without, the first keys go to fewer channels
+    held : True: first give room to the load that stays, then to the load that comes. Else one
+        key that comes drives out the next, but the first keys go to fewer channels
     """
     open_ = fair > 0
     level = surface(rest[open_] / fair[open_], fair[open_], float(loads.sum()))
-    room = np.where(open_, np.maximum(max(level, goal) * fair - rest, 0.0), 0.0)
+    room = np.where(open_, np.maximum(max(level, aim) * fair - rest, 0.0), 0.0)
     stays = np.zeros_like(before)
     for key, load in enumerate(loads.tolist() if held else ()):
         stays[key] = np.minimum(before[key] * load, room)
@@ -153,7 +153,7 @@ def poured(
                 taken = min(left, float(room[channel] - parts[channel]))
                 parts[channel] += taken
                 left -= taken
-            parts[parts <= LEAST_KEY_SHARE * load] = 0.0
+            parts[parts <= MIN_KEY_SHARE * load] = 0.0
             if not parts.any():
                 parts = fair
             after[key] = parts / parts.sum()
@@ -224,13 +224,13 @@ def _copied(before: Floats, after: Floats, loads: Floats, copies: Floats, spare:
     Those with most load a byte come first. The shares of the others stay where they are.
     """
     key, channel = np.nonzero((before <= 0) & (after > 0) & (copies > 0)[:, None])
-    worth = np.maximum(after[key, channel] * loads[key], LEAST_KEY_SHARE)
-    order = np.argsort(copies[key] / worth, kind="stable")
+    score = np.maximum(after[key, channel] * loads[key], MIN_KEY_SHARE)
+    order = np.argsort(copies[key] / score, kind="stable")
     dear = order[np.cumsum(copies[key[order]]) > spare]
     if not len(dear):
         return after
     kept = after.copy()
     kept[key[dear], channel[dear]] = 0.0
     given = np.maximum(before - after, 0.0)
-    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), LEAST_KEY_SHARE)
+    part = (1.0 - kept.sum(axis=1)) / np.maximum(given.sum(axis=1), MIN_KEY_SHARE)
     return kept + given * np.clip(part, 0.0, 1.0)[:, None]

@@ -38,7 +38,7 @@ class Cut:
     sizes, copies : as in `affordable_shares`
     made_whole : bytes more than items count of keys that are split now and are to be whole
     whole : float64 (n,): load of each item, 0 of these keys
-    stays, resting, limit : as in `owned`
+    stays, resting, limit : as in `fewest_owners`
     """
 
     items: Indices
@@ -60,14 +60,14 @@ class Cut:
 
     @property
     def forced(self) -> float:
-        """Bytes that move before any search, beside those of items: as in `Task.forced`."""
+        """Bytes that move before any search, beside those of items: as in `Problem.forced`."""
         closing = emptied(self.before, self.had, self.sizes, self.copies)
         return self.made_whole + float(closing.sum())
 
     def as_now(self, copies: int | None) -> dict[int, Owners]:
-        """Return the present owners of the keys that fit on no channel, as in `owned`.
+        """Return the present owners of the keys that fit on no channel; empty: they do not do.
 
-        Only keys that several channels share now, with room for them, are included.
+        They do if several channels share each key now, and have room for it.
         """
         owners, hold = {}, np.maximum(self.limit - self.stays, 0.0)
         for key, load in enumerate(self.loads[: self.hot].tolist()):
@@ -97,15 +97,15 @@ class Cut:
         return fewest_owners(self.loads, *known, depth, copies)
 
 
-def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, part: float) -> Cut:
-    """Take out the keys that exceed a part of what the goal allows the best channel.
+def cut(problem: Problem, previous: PartitioningFunction | None, aim: float, part: float) -> Cut:
+    """Take out the keys that exceed a part of what the aim allows the best channel.
 
     Keys that are split now are taken out too, if they can be.
     """
     load = problem.load.copy()
     load[: problem.profile.slots] = 0.0
     load[problem.fixed] = 0.0
-    split = load > part * goal * problem.fair.max()
+    split = load > part * aim * problem.fair.max()
     if previous is not None:
         split[problem.profile.slots :] |= previous.split.find(problem.profile.heavy) >= 0
         split &= ~problem.fixed
@@ -130,7 +130,7 @@ def cut(problem: Problem, previous: PartitioningFunction | None, goal: float, pa
         whole,
         sums_by(problem.start, whole * problem.fixed, len(problem.fair)),
         sums_by(problem.start, whole, len(problem.fair)),
-        goal * problem.fair,
+        aim * problem.fair,
     )
 
 

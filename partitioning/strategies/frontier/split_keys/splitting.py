@@ -36,10 +36,10 @@ from partitioning.strategies.frontier.tradeoff import (
 from partitioning.workload.metrics import imbalance
 from partitioning.workload.profile import sums_by
 
-#: Keys of this part of the goal's share of a channel hardly fit beside others: they are split
-#: where whole ones miss the goal.
+#: Keys of this part of the aim's share of a channel hardly fit beside others: they are split
+#: where whole ones miss the aim.
 HARD = 0.5
-#: Under a budget, keys from these parts of the goal's share are split, too: it moves nothing.
+#: Under a budget, keys from these parts of the aim's share are split, too: it moves nothing.
 FINER = (1 / 8, 1 / 32, 1 / 128)
 #: Imbalances nearer than this, in part, are told apart by copies.
 TIED_IMBALANCE_PART = 1e-4
@@ -53,12 +53,12 @@ DEPTHS = ((FEWEST, (BESIDE, ALIKE, FULL)), (2 / 3, (BESIDE, ALIKE)), (1 / 3, (BE
 def shared_plan(
     problem: Problem,
     previous: PartitioningFunction | None,
-    goal: float,
+    aim: float,
     budget: float,
     copies: int | None,
     worth: float,
 ) -> Candidate:
-    """Return the best plan that splits keys for this goal.
+    """Return the best plan that splits keys for this aim.
 
     Keys that fit on no channel go over as few as hold them, if slots can make room and the bytes
     are worth it. Otherwise they go over all channels with room, one after another. No slot has to
@@ -66,7 +66,7 @@ def shared_plan(
 
     Parameters
     ----------
-    goal : imbalance that is enough
+    aim : imbalance that is enough
     budget : bytes that may move
     copies : most channels that a key has; None: any number
     worth : channels' mean state that may move for each partial row that is spared
@@ -88,16 +88,16 @@ def shared_plan(
     >>> len(found.shares), found.copies, found.imbalance <= 1.01
     (1, 4, True)
     """
-    keys, count = cut(problem, previous, goal, 1.0), int(np.count_nonzero(problem.fair))
+    keys, count = cut(problem, previous, aim, 1.0), int(np.count_nonzero(problem.fair))
     forced = remaining_problem(problem, keys, {}, FULL).forced
     check_forced(forced + keys.forced, budget)
     found = _few(
-        problem, keys, goal, budget, copies, worth * float(problem.sizes.sum()) / count, forced
+        problem, keys, aim, budget, copies, worth * float(problem.sizes.sum()) / count, forced
     )
     if found is not None:
         return found
     tried = list[Candidate]()
-    # If a key may not have as many channels as hold it, others need no more than they did.
+    # If `copies` limits one key, the other keys need no more channels than before.
     again = [(1.0, FEWEST)] if copies else []
     # Keys that are light beside the best channel may be coarse beside the least.
     fair = problem.fair[problem.fair > 0]
@@ -105,14 +105,14 @@ def shared_plan(
     coarse = [(HARD * least, 0.0)] if least < 1 else []
     finer = [(part, 0.0) for part in FINER] if budget < np.inf else []
     for part, depth in ((1.0, 0.0), *again, (HARD, 0.0), *coarse, *finer):
-        keys = cut(problem, previous, goal, part)
+        keys = cut(problem, previous, aim, part)
         owners = keys.owners(depth, copies)
         rest = remaining_problem(problem, keys, owners, ALIKE)
         at = best_assignment(
-            rest, max(goal, rest.floor * (1 + GOOD_ENOUGH_PART)), budget - keys.forced
+            rest, max(aim, rest.floor * (1 + GOOD_ENOUGH_PART)), budget - keys.forced
         )
-        tried.append(_carried_out(problem, keys, owners, rest, at, goal, budget, copies))
-        if tried[-1].imbalance <= goal * (1 + SHARE_TOLERANCE):
+        tried.append(_carried_out(problem, keys, owners, rest, at, aim, budget, copies))
+        if tried[-1].imbalance <= aim * (1 + SHARE_TOLERANCE):
             return tried[-1]
     enough = min(c.imbalance for c in tried) * (1 + TIED_IMBALANCE_PART)
     return min((c for c in tried if c.imbalance <= enough), key=lambda c: c.copies)
@@ -121,7 +121,7 @@ def shared_plan(
 def _few(
     problem: Problem,
     keys: Cut,
-    goal: float,
+    aim: float,
     budget: float,
     copies: int | None,
     price: float,
@@ -129,7 +129,7 @@ def _few(
 ) -> Candidate | None:
     """Return a plan with few owners of each key that fits on no channel.
 
-    None means that it misses the goal, or costs more than sharing over all channels.
+    None means that it misses the aim, or costs more than sharing over all channels.
 
     Parameters
     ----------
@@ -153,11 +153,11 @@ def _few(
             for exact in (False, True):
                 # Quickly at first; the best then for as few bytes as can be.
                 most = min(budget - keys.forced - moved, least - cost)
-                at = cleared(rest, goal, most, exact)
+                at = cleared(rest, aim, most, exact)
                 if at is None:
                     break
-                done = _carried_out(problem, keys, owners, rest, at, goal, budget, copies)
-                if done.imbalance > goal * (1 + SHARE_TOLERANCE):
+                done = _carried_out(problem, keys, owners, rest, at, aim, budget, copies)
+                if done.imbalance > aim * (1 + SHARE_TOLERANCE):
                     break
                 found, least = done, cost + rest.moved(at)
     return found
@@ -169,14 +169,14 @@ def _carried_out(
     owners: Mapping[int, Owners],
     rest: Problem,
     at: Ints,
-    goal: float,
+    aim: float,
     budget: float,
     copies: int | None,
 ) -> Candidate:
     """Return the candidate in which what was left is at `at`."""
     spare, at = budget - keys.made_whole - rest.moved(at), at[: len(problem.load)]
     loads = sums_by(at, keys.whole, len(problem.fair))
-    known = loads, problem.fair, keys.loads, keys.before, goal, owners
+    known = loads, problem.fair, keys.loads, keys.before, aim, owners
     after = shared(*known, held=True)
     if copies is not None:
         both = [largest(a, copies) for a in (after, shared(*known, held=False))]

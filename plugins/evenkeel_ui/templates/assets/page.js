@@ -36,9 +36,10 @@ const anew = async () => {
   }
   return null;
 };
-// What tells how far the run is: as long as that stays, nothing of the page is touched, neither the
-// focus nor what is open nor a button that somebody is about to press.
-const progress = (page) => page.querySelector("[aria-label=Progress]")?.outerHTML;
+// What tells how far the run is, and what stopping it leaves: as long as that stays, nothing of the
+// page is touched, neither the focus nor what is open nor a button that somebody is about to press.
+const progress = (page) =>
+  ["h1", "[aria-label=Progress]", "[data-left]"].map((part) => page.querySelector(part)?.outerHTML).join("");
 let last = progress(document);
 const follow = async () => {
   if (!document.querySelector("[data-follow]")) return;

@@ -1,1 +1,1 @@
-"""The constraints of a state table while its rows move: what they say, and how they change."""
+"""The constraint of a state table while its rows move: how it is opened, closed and sealed."""

@@ -15,11 +15,10 @@ from delta.exceptions import MetadataChangedException
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.migration.fence import Migration, crash_point
-from evenkeel_spark.migration.locks.rules import held_rule
-from evenkeel_spark.migration.placement import ROW_OPERATIONS
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.placement_sql import held_rule
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -74,19 +73,19 @@ class TableLock:
         moving, closing = self.migration.moving, constraints.epoch_name(self.source.epoch)
 
         def once() -> bool:
-            version, stands = self.fence()
-            if closing not in stands:
+            version, existing = self.fence()
+            if closing not in existing:
                 # An attempt that was killed may have left it narrower.
                 self._replace_moving(self.migration.rules[moving][0])
                 return False
-            if moving not in stands:
-                self._add(moving, version, stands)
-            crash_point("loosening")
+            if moving not in existing:
+                self._add(moving, version, existing)
+            crash_point("unsealing")
             with self._commit() as own:
-                return constraints.drop_beside(own, self.path, closing, moving, {*stands, moving})
+                return constraints.drop_beside(own, self.path, closing, moving, {*existing, moving})
 
         done = retry_on_conflict(self.spark, once, self.where)
-        crash_point("loosened")
+        crash_point("unsealed")
         return done
 
     def close(self) -> None:
@@ -132,15 +131,15 @@ class TableLock:
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
         def once() -> bool:
-            version, stands = self.fence()
-            if opening not in stands:
+            version, existing = self.fence()
+            if opening not in existing:
                 if not self._in_place(version):
                     return False
-                self._add(opening, version, stands, lambda: self._only_rows_since(version))
+                self._add(opening, version, existing, lambda: self._only_rows_since(version))
             crash_point("sealing")
-            if moving in stands:
+            if moving in existing:
                 with self._commit() as own:
-                    constraints.drop_beside(own, self.path, moving, opening, {*stands, opening})
+                    constraints.drop_beside(own, self.path, moving, opening, {*existing, opening})
             return opening in constraints.our_constraints(self.spark, self.path)
 
         done = retry_on_conflict(self.spark, once, self.where)
@@ -152,12 +151,14 @@ class TableLock:
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
         def once() -> None:
-            _, stands = self.fence()
-            if opening in stands or moving not in stands:
+            _, existing = self.fence()
+            if opening in existing or moving not in existing:
                 return
             with self._commit() as own:
                 # A late attempt must not replace what another one has put: ask in the transaction.
-                constraints.put(own, self.path, moving, rule, stands, lambda: self.fence() and None)
+                constraints.put(
+                    own, self.path, moving, rule, existing, lambda: self.fence() and None
+                )
 
         retry_on_conflict(self.spark, once, self.where)
 
@@ -165,13 +166,13 @@ class TableLock:
         self,
         constraint: str,
         version: int,
-        stands: set[str],
+        existing: set[str],
         unchanged: Callable[[], None] = lambda: None,
     ) -> None:
         """Add one of the migration's constraints, without a scan.
 
         It writes first and then looks. publish and other runs do the same, so at least one of two
-        sees the other. The fence has looked at `version`, and saw the constraints `stands`.
+        sees the other. The fence has looked at `version`, and saw the constraints `existing`.
 
         Raises
         ------
@@ -179,7 +180,7 @@ class TableLock:
         """
         rule = self.migration.rules[constraint][0]
         with self._commit() as own:
-            constraints.put(own, self.path, constraint, rule, stands, unchanged)
+            constraints.put(own, self.path, constraint, rule, existing, unchanged)
         try:
             self._alone_since(version)
             self.fence()
@@ -199,7 +200,7 @@ class TableLock:
     def _only_rows_since(self, version: int) -> None:
         """Raise MetadataChangedException if more than rows has changed since a version."""
         for commit in commits.history_since(self.spark, self.path, version):
-            if commit.operation not in ROW_OPERATIONS:
+            if commit.operation not in constraints.ROW_OPERATIONS:
                 raise MetadataChangedException(f"version {commit.version} is {commit.operation}")
 
     def _alone_since(self, version: int) -> None:
@@ -208,7 +209,7 @@ class TableLock:
         for commit in commits.history_since(self.spark, self.path, version):
             if commit.meta.get("digest", digest) != digest:
                 raise FenceError(
-                    "another plan came between: this one was left alone for too long",
+                    "another plan wrote to the table while this one was paused",
                     self.where,
                     "Plan again: start a new run",
                 )

@@ -15,6 +15,7 @@ from delta import exceptions as conflicts
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta.state import (
+    delta_log,
     python_dict,
     snapshot,
     table_version,
@@ -252,7 +253,7 @@ def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:
     By Delta's protocol the action `commitInfo` of a commit's file says who wrote it.
     """
     jvm: Any = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    log = delta_log(spark, path)
     file = jvm.org.apache.hadoop.fs.Path(log.logPath(), f"{version:020d}.json")
     try:
         lines = log.store().readAsIterator(file, log.newDeltaHadoopConf())

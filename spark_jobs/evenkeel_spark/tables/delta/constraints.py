@@ -35,6 +35,11 @@ AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
 NO_CHANNEL = -2
 #: Hex digits of a plan's digest in the name of its moving constraint. Fewer: two plans may collide.
 OWNER_DIGITS = 12
+#: Operations of commits that leave the constraints as they are.
+ROW_OPERATIONS = {
+    *("WRITE", "STREAMING UPDATE", "UPDATE", "MERGE", "DELETE"),
+    *("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"),
+}
 
 
 def of(spark: SparkSession, path: str) -> dict[str, str]:
@@ -139,10 +144,10 @@ def drop_beside(
     """
     name, kept = name.lower(), kept.lower()
 
-    def dropped(stand: dict[str, str]) -> dict[str, str] | None:
-        if name not in stand or kept not in stand:
+    def dropped(existing: dict[str, str]) -> dict[str, str] | None:
+        if name not in existing or kept not in existing:
             return None
-        return {n: sql for n, sql in stand.items() if n != name}
+        return {n: sql for n, sql in existing.items() if n != name}
 
     return commit_constraints(spark, path, seen, dropped)
 
@@ -152,9 +157,9 @@ def take_back(
 ) -> None:
     """Drop a constraint that came too late, beside another one or from a released table."""
     with commit() as own:
-        stands = our_constraints(own, path)
-        if beside := sorted(stands - {name}):
-            drop_beside(own, path, name, beside[0], stands)
+        existing = our_constraints(own, path)
+        if beside := sorted(existing - {name}):
+            drop_beside(own, path, name, beside[0], existing)
         elif TABLE_PROPERTY not in properties(own, path):
             own.sql(f"ALTER TABLE {sql_name(path)} DROP CONSTRAINT IF EXISTS {name}")
 
@@ -186,10 +191,12 @@ def put(
     MetadataChangedException : as `drop_beside`
     """
 
-    def added(stand: dict[str, str]) -> dict[str, str] | None:
+    def added(existing: dict[str, str]) -> dict[str, str] | None:
         unchanged()
-        there = stand.get(name.lower())
-        return None if there is not None and same_sql(there, sql) else {**stand, name.lower(): sql}
+        there = existing.get(name.lower())
+        if there is not None and same_sql(there, sql):
+            return None
+        return {**existing, name.lower(): sql}
 
     return commit_constraints(spark, path, seen, added)
 
@@ -207,10 +214,10 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
     FenceError : a migration is under way, or the tables are of another epoch
     """
     for state in spec.state.values():
-        stands = _other(spark, state.path, function)
-        if stands is not None:
+        existing = _other(spark, state.path, function)
+        if existing is not None:
             raise FenceError(
-                f"stands under {stands}, not under epoch {function.epoch} alone",
+                f"has the constraint {existing}, expected that of epoch {function.epoch} alone",
                 state.path,
                 move_advice(spark, spec, state.path),
             )
@@ -251,10 +258,10 @@ def check_unchanged(spark: SparkSession, path: str, function: PartitioningFuncti
     ------
     FenceError : a migration has begun, or has ended, since `check_admits`
     """
-    stands = _other(spark, path, function)
-    if stands is not None:
+    existing = _other(spark, path, function)
+    if existing is not None:
         raise FenceError(
-            f"stands under {stands} by now, no longer under epoch {function.epoch} alone",
+            f"has the constraint {existing} by now, expected that of epoch {function.epoch} alone",
             path,
             AGAIN,
         )

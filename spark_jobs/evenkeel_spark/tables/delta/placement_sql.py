@@ -1,11 +1,13 @@
-"""SQL conditions on the place of state rows."""
+"""SQL conditions on the place of state rows, those of the moving constraint among them."""
 
 from __future__ import annotations
 
+from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
-from partitioning.moves.partial_rows import listed_sql, settled_sql
+from partitioning.function.sql import check_sql
+from partitioning.moves.partial_rows import listed_sql, settled_sql, shared_keys
 
 
 def of_keys_sql(function: PartitioningFunction, hashes: Hashes) -> str:
@@ -16,3 +18,35 @@ def of_keys_sql(function: PartitioningFunction, hashes: Hashes) -> str:
 def belongs_sql(function: PartitioningFunction) -> str:
     """Write SQL (INT) for the channel where a state row belongs."""
     return settled_sql(function, SLOT, CHANNEL)
+
+
+def moving_rules(before: PartitioningFunction, after: PartitioningFunction) -> list[str]:
+    """List the expressions that the moving constraint of a plan may have.
+
+    It admits both functions, or one alone once it is closed to the other, or only what a move
+    writes while that holds other writers off.
+    """
+    shared = shared_keys(before, after)
+    return [
+        constraints.rule(before, after),
+        constraints.rule(before),
+        constraints.rule(after),
+        held_rule(before, after, shared),
+        held_rule(after, before, shared),
+    ]
+
+
+def held_rule(source: PartitioningFunction, target: PartitioningFunction, shared: Hashes) -> str:
+    """Write the CHECK expression that admits what a move from one function to another writes.
+
+    These are rows of whole keys away from where the source puts them, and rows of shared keys. So
+    it refuses every other writer's rows of keys that do not move, and those routed by the source.
+
+    Parameters
+    ----------
+    shared : int64 (K,), keys that either function splits
+    """
+    moved = f"{CHANNEL} <> {check_sql(source.unsplit, SLOT)}"
+    if len(shared):
+        moved = f"({moved} OR {of_keys_sql(target, shared)})"
+    return f"{constraints.rule(target)} AND {moved}"

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
-from evenkeel.submit import ONE_DRIVER
+from evenkeel.submit import ONE_DRIVER, commits_exclude
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
@@ -266,14 +266,12 @@ def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
     ------
     SetupError : Delta's default log store for S3 would be used, which coordinates one driver only
     """
-    alone = spark.conf.get(ONE_DRIVER, "false") == "true"
     for part in spec.state.values():
         scheme = urlsplit(part.path).scheme
-        kept = f"spark.delta.logStore.{scheme}.impl"
-        if scheme in ("s3", "s3a", "s3n") and not (alone or spark.conf.get(kept, None)):
+        if commits_exclude(scheme, lambda name: spark.conf.get(name, None)) is None:
             raise SetupError(
                 "on S3 Delta lets one driver overwrite another's commit",
                 part.path,
-                f"Set {kept} to a log store that does not, or {ONE_DRIVER}=true where no two "
-                "programs ever write at once",
+                f"Set spark.delta.logStore.{scheme}.impl to a log store that does not, or "
+                f"{ONE_DRIVER}=true where no two programs ever write at once",
             )

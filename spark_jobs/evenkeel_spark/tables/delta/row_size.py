@@ -105,7 +105,7 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     paths = [path for path, _ in files]
     asked = {name.lower() for name in wide_columns(table)}
     wide_fields = [f for f in state.schema(spark, table.path) if f.name.lower() in asked]
-    names = {_in_files(f).lower() for f in wide_fields}
+    names = {state.name_in_files(f).lower() for f in wide_fields}
     with ThreadPoolExecutor(READERS) as pool:
         footers = list(pool.map(lambda path: _footer(spark, path), paths))
     wide = sum(size for _, chunks in footers for name, size in chunks if name in names)
@@ -113,17 +113,12 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     rest = sum(size for _, size in files) - wide
     if not wide:
         return _Part(float(rows), rest=float(rest))
-    fields = StructType([StructField(_in_files(f), f.dataType) for f in wide_fields])
+    fields = StructType([StructField(state.name_in_files(f), f.dataType) for f in wide_fields])
     # Read plain files: reading the table would leave hidden rows out. Escape glob characters.
     named = (re.sub(r"([\\\[\]{}*?])", r"\\\1", path) for path in paths)
     read = spark.read.schema(fields).parquet(*named).toDF(*(f.name for f in wide_fields))
     width = read.agg(F.sum(F.expr(width_sql(table) or "0"))).collect()[0][0]
     return _Part(float(rows), float(wide), float(width or 0), float(rest))
-
-
-def _in_files(field: StructField) -> str:
-    """Return a column's name in the table's Parquet files, which differs if it was renamed."""
-    return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
 
 
 def _full(folder: str, path: str) -> str:

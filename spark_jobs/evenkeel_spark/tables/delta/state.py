@@ -11,8 +11,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
+from evenkeel.registry.state_view import sql_name as sql_name
 from evenkeel.spec.table_spec import CHANNEL as CHANNEL
 from evenkeel.spec.table_spec import SLOT as SLOT
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
@@ -30,9 +31,10 @@ VECTORS_PROPERTY = "delta.enableDeletionVectors"
 RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
-def sql_name(path: str) -> str:
-    """Return a table's folder as Spark SQL names it."""
-    return "delta.`" + path.replace("`", "``") + "`"
+def delta_log(spark: SparkSession, path: str) -> Any:
+    """Return Delta's log of the table (a JVM object)."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
 
 
 def snapshot(spark: SparkSession, path: str) -> Any:
@@ -42,8 +44,7 @@ def snapshot(spark: SparkSession, path: str) -> Any:
     """
     jvm: Any = spark._jvm
     empty = jvm.scala.Option.empty
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    return log.update(False, empty(), empty())
+    return delta_log(spark, path).update(False, empty(), empty())
 
 
 def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
@@ -56,9 +57,8 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     """
     jvm: Any = spark._jvm
     empty = jvm.scala.Option.empty
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
     try:
-        return log.getSnapshotAt(version, empty(), empty(), False)
+        return delta_log(spark, path).getSnapshotAt(version, empty(), empty(), False)
     except SPARK_ERRORS as error:
         check_answers(spark, f"{path}/_delta_log")
         raise DamagedError(
@@ -125,7 +125,12 @@ def names_in_files(spark: SparkSession, path: str) -> dict[str, str]:
     found = schema(spark, path)
     if not mapped:
         return {field.name: field.name for field in found}
-    return {f.name: f.metadata.get("delta.columnMapping.physicalName", f.name) for f in found}
+    return {field.name: name_in_files(field) for field in found}
+
+
+def name_in_files(field: StructField) -> str:
+    """Return a column's name in the table's Parquet files, which differs if it was renamed."""
+    return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
 
 
 def partition_columns(spark: SparkSession, path: str) -> list[str]:

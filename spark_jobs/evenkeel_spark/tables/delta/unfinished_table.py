@@ -44,9 +44,9 @@ def check_half_made(
     first = ours.pop(constraints.epoch_name(0), None)
     day = commits.day_id(spark, path, spec.table)
     if ours:
-        wrong = f"stands under {', '.join(sorted(ours))}"
+        wrong = f"has the constraint {', '.join(sorted(ours))}"
     elif first is not None and not constraints.same_sql(first, constraints.rule(function)):
-        wrong = f"stands under another {constraints.epoch_name(0)}"
+        wrong = f"has another constraint {constraints.epoch_name(0)}"
     elif commits.windows_count(spark, path, spec.table) or day not in (None, spent):
         wrong = "windows have been applied to it"
     elif path not in begun:

@@ -70,8 +70,7 @@ def _days_kept(spark: SparkSession, path: str) -> tuple[int, int]:
     A table without these properties has Delta's defaults.
     """
     jvm: Any = spark._jvm
-    delta = jvm.org.apache.spark.sql.delta
     metadata = state.snapshot(spark, path).metadata()
-    log = delta.DeltaLog.forTable(spark._jsparkSession, path).deltaRetentionMillis(metadata)
-    files = delta.DeltaLog.tombstoneRetentionMillis(metadata)
+    log = state.delta_log(spark, path).deltaRetentionMillis(metadata)
+    files = jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(metadata)
     return math.ceil(log / _DAY_MS), math.ceil(files / _DAY_MS)

@@ -14,7 +14,7 @@ from typing import Any
 from delta.exceptions import MetadataChangedException
 from pyspark.sql import DataFrame, SparkSession
 
-from evenkeel_spark.tables.delta.state import python_dict
+from evenkeel_spark.tables.delta.state import delta_log, python_dict
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.function.sql import OURS
 
@@ -23,24 +23,16 @@ CONSTRAINT_PREFIX = "delta.constraints."
 Change = Callable[[dict[str, str]], dict[str, str] | None]
 #: Settings that results depend on, so nothing overrides them. A day is a UTC day everywhere. A
 #: value that its type cannot hold is an error, never another value or a null.
-_RESULTS = {
+RESULT_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.storeAssignmentPolicy": "ANSI",
 }
-
-
 #: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
 #: skips a write whose id was committed before. So only sessions for one write have these settings.
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-
-
 APP_ID = "spark.databricks.delta.write.txnAppId"
-
-
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
-
-
 OF_ONE_WRITE = (USER_METADATA, APP_ID, APP_VERSION)
 
 
@@ -60,7 +52,7 @@ def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) 
     made = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name in OF_ONE_WRITE:
         made.conf.unset(name)
-    for name, value in {**(settings or {}), **_RESULTS}.items():
+    for name, value in {**(settings or {}), **RESULT_SETTINGS}.items():
         made.conf.set(name, value)
     # Delta's catalog takes its settings from the session that is active when the catalog is made,
     # at its first use. This SQL uses it here, so that it is made with the new session's settings.
@@ -122,25 +114,24 @@ def commit_constraints(
 def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> bool:
     jvm: Any = spark._jvm
     none = jvm.scala.Option.empty
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    transaction = log.startTransaction(none(), none())
+    transaction = delta_log(spark, path).startTransaction(none(), none())
     table = transaction.metadata()
     found = table.configuration()
-    stand = {
+    existing = {
         n.removeprefix(CONSTRAINT_PREFIX): sql
         for n, sql in python_dict(spark, found).items()
         if n.startswith(CONSTRAINT_PREFIX + OURS)
     }
-    wanted = change(dict(stand))
-    if wanted is None or wanted == stand:
+    wanted = change(dict(existing))
+    if wanted is None or wanted == existing:
         return False
-    if set(stand) != seen:
+    if set(existing) != seen:
         raise MetadataChangedException(
-            f"{path} stands under {', '.join(sorted(stand))}, and stood under "
+            f"{path} has the constraint {', '.join(sorted(existing))}, and had "
             f"{', '.join(sorted(seen))} when it was looked at"
         )
-    operation = _operation(jvm, stand, wanted)
-    for name in stand.keys() - wanted.keys():
+    operation = _operation(jvm, existing, wanted)
+    for name in existing.keys() - wanted.keys():
         found = found.removed(CONSTRAINT_PREFIX + name)
     for name, sql in wanted.items():
         found = found.updated(CONSTRAINT_PREFIX + name, sql)
@@ -165,17 +156,17 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     return True
 
 
-def _operation(jvm: Any, stand: dict[str, str], wanted: dict[str, str]) -> Any:
+def _operation(jvm: Any, existing: dict[str, str], wanted: dict[str, str]) -> Any:
     """Return what the table's history calls the change, as Delta's own statements do."""
     operations = jvm.org.apache.spark.sql.delta
-    for name in wanted.keys() - stand.keys():
+    for name in wanted.keys() - existing.keys():
         return getattr(operations, "DeltaOperations$AddConstraint")(name, wanted[name])
-    for name in stand.keys() - wanted.keys():
-        sql = jvm.scala.Option.apply(stand[name])
+    for name in existing.keys() - wanted.keys():
+        sql = jvm.scala.Option.apply(existing[name])
         return getattr(operations, "DeltaOperations$DropConstraint")(name, sql)
     properties = jvm.java.util.HashMap()
     for name, sql in wanted.items():
-        if stand[name] != sql:
+        if existing[name] != sql:
             properties.put(CONSTRAINT_PREFIX + name, sql)
     scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala(properties)
     maps = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$")

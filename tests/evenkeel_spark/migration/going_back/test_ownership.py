@@ -35,7 +35,7 @@ def test_what_was_verified_before_is_not_published_after(
 ) -> None:
     home = copied(sealed_home, tmp_path)
     migration = home.migration("r1")
-    with crashing_at("loosening", monkeypatch):
+    with crashing_at("unsealing", monkeypatch):
         roll_back(spark, migration)
     with pytest.raises(FenceError, match="this run was rolled back"):
         publish(spark, migration)
@@ -44,7 +44,7 @@ def test_what_was_verified_before_is_not_published_after(
     roll_back(spark, migration)
     with pytest.raises(FenceError, match="this run was rolled back"):
         publish(spark, migration)
-    with crashing_at("loosened", monkeypatch):
+    with crashing_at("unsealed", monkeypatch):
         migrate(spark, migration)
     assert read_json(migration.run, "migration.json")["digest"] == migration.plan.digest
     with pytest.raises(InputError, match=r"gate_tables\.json is missing"):
@@ -159,7 +159,7 @@ def test_a_migrate_that_wakes_in_a_later_attempt_leaves_it_alone(
         verify(spark, migration)
         verdict.settle(run, digest, 3, verdict.PUBLISH)
 
-    with crashing_at("loosened", monkeypatch):
+    with crashing_at("unsealed", monkeypatch):
         migrate(spark, migration)
     roll_back(spark, migration)
     with meanwhile("beginning", later, monkeypatch), pytest.raises(FenceError, match="rolled back"):

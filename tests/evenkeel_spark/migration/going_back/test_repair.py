@@ -140,7 +140,7 @@ def test_a_constraint_is_dropped_only_beside_those_that_were_seen(
     constraints.add(spark, home.path(), constraints.moving_name(9), rule)
     seen = {migration.moving}
     names = (constraints.moving_name(9), migration.moving)
-    with pytest.raises(MetadataChangedException, match="evenkeel_moving_9, and stood under"):
+    with pytest.raises(MetadataChangedException, match="evenkeel_moving_9, and had"):
         constraints.drop_beside(spark, home.path(), *names, seen)
     assert home.constraints(spark) == set(names)
     assert constraints.drop_beside(spark, home.path(), *names, set(names))

@@ -37,7 +37,7 @@ def test_from_wherever_migrate_stopped_and_the_same_plan_can_run_again(
 ) -> None:
     home = copied(planned_home, tmp_path)
     migration = home.migration("r1")
-    for step in ("weighed", "loosening", "loosened", "moved"):
+    for step in ("weighed", "unsealing", "unsealed", "moved"):
         with crashing_at(step, monkeypatch):
             migrate(spark, migration)
         moved = roll_back(spark, migration)["visits"]
@@ -59,7 +59,7 @@ def test_a_crash_of_roll_back_itself_is_made_good(
 ) -> None:
     home = copied(sealed_home, tmp_path)
     migration = home.migration("r1")
-    for step in ("loosening", "loosened", "moved", "moved back", "sealing"):
+    for step in ("unsealing", "unsealed", "moved", "moved back", "sealing"):
         with crashing_at(step, monkeypatch):
             roll_back(spark, migration)
     roll_back(spark, migration)
@@ -71,7 +71,7 @@ def test_what_is_left_of_a_killed_migrate_moves_nothing_after_roll_back(
 ) -> None:
     home = copied(planned_home, tmp_path)
     migration = home.migration("r1")
-    for step in ("weighed", "loosened"):
+    for step in ("weighed", "unsealed"):
         with (
             meanwhile(step, lambda: roll_back(spark, migration) and None, monkeypatch),
             pytest.raises(FenceError, match="this run was rolled back"),
@@ -94,7 +94,7 @@ def test_what_was_written_since_is_kept(
     spark.sql(f"DELETE FROM {name} WHERE key = 'old7'")
     late = {f"late{i}": i for i in range(100)}
     # The last moment: from here on the table is closed to the next epoch's rows.
-    with meanwhile("loosened", lambda: append(spark, home, migration.after, late), monkeypatch):
+    with meanwhile("unsealed", lambda: append(spark, home, migration.after, late), monkeypatch):
         roll_back(spark, migration)
     assert_under(spark, home, migration.before)
     rows = home.rows(spark)

@@ -21,6 +21,7 @@ from tests.support.placed import (
     KEYS,
     Placed,
     append,
+    copied,
     crashing_at,
     meanwhile,
     planned,
@@ -29,6 +30,12 @@ from tests.support.state_tables import assert_under
 from tests.support.worlds.split_state import parts, split, whole, write
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def home(planned_home: Placed, tmp_path: Path) -> Placed:
+    """The test's own copy of a table with a plan."""
+    return copied(planned_home, tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -179,7 +179,7 @@ def test_whole_again_the_other_copies_go(spark: SparkSession, home: Placed, chan
 @pytest.mark.parametrize(
     ("step", "owners"),
     [
-        ("loosened", {START: 1.0, 2: 1.0}),
+        ("unsealed", {START: 1.0, 2: 1.0}),
         ("moved", {START: 1.0, 2: 1.0}),
         ("moved", {2: 1.0}),
         ("sealing", {2: 1.0}),

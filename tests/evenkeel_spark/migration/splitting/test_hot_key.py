@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.records import WindowRecord
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap

@@ -53,7 +53,7 @@ def broken_off(
 ) -> Migration:
     """A migration that was killed as it had just begun."""
     migration = planned(spark, home, "r", split(home.table.epoch().function, owners))
-    with crashing_at("loosened", monkeypatch):
+    with crashing_at("unsealed", monkeypatch):
         migrate(spark, migration)
     return migration
 

@@ -127,7 +127,7 @@ def test_slots_and_heavy_keys_move_beside_split_ones(spark: SparkSession, home: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["loosened", "moved", "sealing"])
+@pytest.mark.parametrize("step", ["unsealed", "moved", "sealing"])
 def test_a_crash_anywhere_is_made_good_forward_and_back(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -19,14 +19,14 @@ from partitioning.function.function import (
 )
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
-from partitioning.strategies.frontier.local_search import LEAST_STEP_GAIN
-from partitioning.strategies.frontier.pair_repack import LEAST_STEPS, repack_pairs
+from partitioning.strategies.frontier.local_search import MIN_STEP_GAIN
+from partitioning.strategies.frontier.pair_repack import MIN_STEPS, repack_pairs
 from partitioning.strategies.frontier.problem import _squares, problem_of
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.frontier.tradeoff import trace, whole_path
 from partitioning.strategies.hashing import consistent, uniform
-from partitioning.strategies.published.gedik import scan
-from partitioning.strategies.published.gedik_resources import delta
+from partitioning.strategies.published.gedik.constructions import scan
+from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import (
     KEY,
     PRESETS,
@@ -148,7 +148,7 @@ def test_two_channels_share_their_items_as_well_as_any(items, capacity, budget):
     assert (
         best
         <= worst(found)
-        <= best + len(load) * load.sum() / LEAST_STEPS + worst(at) * LEAST_STEP_GAIN
+        <= best + len(load) * load.sum() / MIN_STEPS + worst(at) * MIN_STEP_GAIN
     )
 
 

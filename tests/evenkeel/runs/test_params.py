@@ -11,8 +11,9 @@ import pytest
 
 from evenkeel.pipeline import steps
 from evenkeel.quality.budgets import write_budget
-from evenkeel.runs.params import Params, channels_for, throttle_for
+from evenkeel.runs.params import channels_for, throttle_for
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.run_params import Params
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.hashing import key_hash
 from partitioning.workload.profile import profile_of_keys
@@ -109,7 +110,7 @@ def test_a_rebalance_that_chance_explains_is_not_begun(shop: Shop) -> None:
 def test_damaged_channels_of_a_spec_are_no_edited_spec(shop: Shop, left: object) -> None:
     epoch = shop.publish("r")
     file = shop.registry.files.spec_channels(str(epoch.plan_digest)).name
-    shop.registry.store.write_json(file, left)
+    write_json(shop.registry.files, file, left)
     with pytest.raises(DamagedError, match=file):
         channels_for(load_spec(shop.spec), epoch, shop.registry, Params())
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.strategies.published.gedik_task import SAME_GAIN, GedikTask, Ints, Utility
+from partitioning.strategies.published.gedik.task import SAME_GAIN, GedikTask, Ints, Utility
 from partitioning.workload.profile import Floats
 
 Indices = npt.NDArray[np.integer[Any]]

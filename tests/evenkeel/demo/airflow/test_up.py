@@ -23,7 +23,7 @@ from evenkeel.demo.airflow import up
 from evenkeel.demo.airflow.client import Api, ApiError
 from evenkeel.demo.airflow.load_tables import incomplete, without_a_look
 from evenkeel.demo.airflow.server import Server, free_port, prepare_home
-from evenkeel.demo.replay import ROOT, alone
+from evenkeel.demo.replay import ROOT, folder_lock
 from evenkeel.table import open_table
 from partitioning.errors import InputError
 from tests.support.worlds.shop import Shop
@@ -72,7 +72,7 @@ def test_a_folder_without_specs_is_refused(
 
 def test_where_it_runs_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "up.json").write_text('{"url": "http://127.0.0.1:1234"}')
-    with alone(tmp_path):
+    with folder_lock(tmp_path):
         assert up.main(["--folder", str(tmp_path)]) == 2
     assert "make up is running here, at http://127.0.0.1:1234" in capsys.readouterr().err
 

@@ -41,7 +41,7 @@ def test_a_migration_from_fold_to_merge_is_one_line(
         assert job.main(arguments) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert {
-        WHENS[0]: "stands under evenkeel_epoch_1 by now, no longer under epoch 0 alone",
+        WHENS[0]: "has the constraint evenkeel_epoch_1 by now, expected that of epoch 0 alone",
         WHENS[1]: "epoch 0 was replaced meanwhile: evenkeel_epoch_1 refuses what it routed",
     }[when] in line
     assert line.endswith("Run it again: it goes by the current epoch, and counts nothing twice")

@@ -13,7 +13,7 @@ from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import Floats, Sketch, sums_by
 
 
-class Counted(ABC):
+class KeyCounter(ABC):
     """Counted keys, int64 (K,) ascending, and `counts`, float64 (K,): never more than their load.
 
     No key, counted or not, has more than `missed` of load that is not in its count, and `missed`

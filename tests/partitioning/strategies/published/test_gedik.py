@@ -14,9 +14,9 @@ from partitioning.function.function import (
     successor,
 )
 from partitioning.strategies.hashing import consistent
-from partitioning.strategies.published.gedik import readj, redist, scan
-from partitioning.strategies.published.gedik_resources import delta, theta
-from partitioning.strategies.published.gedik_task import UTILITIES
+from partitioning.strategies.published.gedik.constructions import readj, redist, scan
+from partitioning.strategies.published.gedik.resources import delta, theta
+from partitioning.strategies.published.gedik.task import UTILITIES
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, profile_of_keys

@@ -37,8 +37,8 @@ import numpy as np
 
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, successor
-from partitioning.strategies.published.gedik_readjust import readjust
-from partitioning.strategies.published.gedik_task import (
+from partitioning.strategies.published.gedik.readjust import readjust
+from partitioning.strategies.published.gedik.task import (
     SAME_GAIN,
     UTILITIES,
     GedikTask,

@@ -11,7 +11,7 @@ import pytest
 from markupsafe import escape
 
 from evenkeel.pipeline import steps
-from evenkeel.runs.params import Params
+from evenkeel.spec.run_params import Params
 from tests.support.airflow_env import airflow_db, waits  # noqa: F401  a fixture
 from tests.support.pages.questions import HOME
 from tests.support.plugin_site import (

@@ -18,10 +18,12 @@ from tests.support.pages.failed_runs import (
     ERROR,
     HOME,
     PLANNED,
+    SO_FAR,
     failed_at,
     press,
     run_called,
     states,
+    undo_failed,
 )
 from tests.support.plugin_site import Site, end_runs, made_site, scheduler, start, token  # noqa: F401  a fixture
 from tests.support.raw_json import write_json
@@ -35,10 +37,11 @@ pytestmark = pytest.mark.airflow
 
 def test_a_half_moved_table_is_told_on_every_page(site: Site, broken: str) -> None:
     half = half_moved(site.registry, run_names(site.registry))
-    assert half and (half.run, half.rows, half.planned) == (broken, DONE, PLANNED)
+    assert half and half.progress and half.run == broken
+    assert (half.progress.rows, half.progress.planned) == (DONE, PLANNED)
     for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
         text = site.client("uma").get(path).text
-        assert "words is half moved" in text and f"{DONE} of {PLANNED} rows moved" in text, path
+        assert "words is half moved" in text and SO_FAR in text, path
         assert "Writers of both epochs are admitted" in text
         assert 'value="go_on"' in text and 'value="undo"' in text
         assert "is moving from" not in text
@@ -90,6 +93,28 @@ def test_the_error_that_the_job_left_is_told(site: Site, broken: str) -> None:
             assert (left in text) == seen, (job, path)
         # The page of the table shows older runs, too.
         assert (ERROR in text) != seen, job
+
+
+def test_an_undo_that_failed_is_told_with_its_own_error_and_log(
+    site: Site, alone: None, broken: str
+) -> None:
+    told = undo_failed(site, broken)
+    for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
+        text = unescape(site.client("vic").get(path).text)
+        assert "failed at migrate, and rolling back failed" in text, path
+        assert told in text and ERROR not in text, path
+        assert "/tasks/roll_back" in text and "/tasks/migrate" in text, path
+
+
+def test_an_undo_that_is_tried_again_shows_its_own_error(
+    site: Site, alone: None, broken: str
+) -> None:
+    told = undo_failed(site, broken, "up_for_retry")
+    for path in ("/evenkeel/", HOME, f"{HOME}/runs/{broken}"):
+        text = unescape(site.client("vic").get(path).text)
+        assert "retries roll_back after an error" in text, path
+        assert told in text and "/tasks/roll_back" in text, path
+    end_runs()
 
 
 def test_an_error_line_of_blanks_breaks_no_page(site: Site, broken: str) -> None:

@@ -24,7 +24,8 @@ def test_state_on_s3_needs_a_log_store_that_excludes(
     assert "s3a://lake/totals" in line
     assert "spark.delta.logStore.s3a.impl" in line
     assert not (world.folder / "registry").exists()
-    for name, value in ((ONE_DRIVER, "true"), ("spark.delta.logStore.s3a.impl", "a.LogStore")):
+    ways = {"spark.delta.logStore.s3a.impl": "a.Store", "spark.delta.logStore.class": "a.Store"}
+    for name, value in {ONE_DRIVER: "true", **ways}.items():
         spark.conf.set(name, value)
         try:
             check_log_store(spark, world.table.spec)

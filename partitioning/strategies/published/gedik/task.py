@@ -1,7 +1,7 @@
 """What Gedik's algorithms place: tracked keys, their loads and state, and the two penalties.
 
-Section and equation numbers are those of the paper named in `gedik`, where it is also said what
-was left open.
+Section and equation numbers are those of the paper named in `constructions`, which also says what
+the paper leaves open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import check_slots, ring_slots
-from partitioning.strategies.published.gedik_resources import RESOURCES, delta, theta
+from partitioning.strategies.published.gedik.resources import RESOURCES, delta, theta
 from partitioning.workload.profile import Floats, Profile
 
 Ints = npt.NDArray[np.int32]

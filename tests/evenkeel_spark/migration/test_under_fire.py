@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,9 +22,15 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from tests.support.placed import KEYS, Placed, append
+from tests.support.placed import KEYS, Placed, append, copied
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def home(planned_home: Placed, tmp_path: Path) -> Placed:
+    """The test's own copy of a table with a plan."""
+    return copied(planned_home, tmp_path)
 
 
 @dataclass

@@ -168,7 +168,7 @@ def test_refused_while_a_migration_is_under_way(spark, ready: World):
     rule = constraints.rule(function, function)
     constraints.add(spark, path, constraints.moving_name(1), rule)
     before = versions(spark, ready)
-    with pytest.raises(FenceError, match="stands under evenkeel_epoch_0, evenkeel_moving_1"):
+    with pytest.raises(FenceError, match="has the constraint evenkeel_epoch_0, evenkeel_moving_1"):
         apply_window(spark, ready.table, day(8), day(10))
     assert versions(spark, ready) == before
     drop_constraint(spark, path, constraints.epoch_name(0))

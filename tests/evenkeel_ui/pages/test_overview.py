@@ -119,7 +119,7 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     from evenkeel_ui import statuses
     from evenkeel_ui.spec_folders import tables_with_dags
 
-    monkeypatch.setattr(statuses, "LEAST", 1)
+    monkeypatch.setattr(statuses, "MIN_TABLES", 1)
     read: list[str] = []
     real: Any = statuses._row
     monkeypatch.setattr(statuses, "_row", lambda spec: (read.append(spec.table), real(spec))[1])
@@ -144,7 +144,7 @@ def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
     from evenkeel_ui.pages import overview
 
     real = statuses.Statuses.rows
-    monkeypatch.setattr(statuses, "LEAST", 0)
+    monkeypatch.setattr(statuses, "MIN_TABLES", 0)
     monkeypatch.setattr(
         statuses.Statuses, "rows", lambda self, specs, urgent=(): real(self, specs, -1.0)
     )

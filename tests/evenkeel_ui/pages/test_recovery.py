@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from evenkeel.inspect.half_moved import half_moved, mark_moving, marked_runs
+from evenkeel.inspect.half_moved import half_moved, mark_moving
 from evenkeel.pipeline import steps
 from evenkeel.registry.profiles import run_names
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
@@ -83,12 +83,12 @@ def test_a_half_moved_run_is_found_behind_any_number_of_newer_ones(
         # The next run that moves removes the marks of those that have ended, and no other.
         other = registry.run(newer[0])
         mark_moving(registry, other)
-        assert set(marked_runs(registry)) == {broken, newer[0]}
+        assert set(registry.files.moving_runs()) == {broken, newer[0]}
         digest = steps.read_plan(folder).digest
         write_json(folder, "rolled_back.json", {"digest": digest, "done": True})
         assert half_moved(registry, run_names(registry)) is None
         mark_moving(registry, other)
-        assert marked_runs(registry) == [newer[0]]
+        assert registry.files.moving_runs() == [newer[0]]
     finally:
         for name in newer:
             registry.store.remove_folder(f"runs/{name}")
