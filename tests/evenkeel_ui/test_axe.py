@@ -66,8 +66,11 @@ def test_pages_are_read_in_the_colours_of_airflows_own_frame(
     page.goto(f"{eyes.url}/plugin/evenkeel")
     page.evaluate(f"localStorage.setItem('theme', '{theme}')")
     page.reload()
-    inside = page.locator('iframe[src*="/evenkeel/"]').element_handle().content_frame()
+    frame = page.locator('iframe[src*="/evenkeel/"]')
+    frame.content_frame.get_by_role("heading", level=1).wait_for()
+    inside = frame.element_handle().content_frame()
     assert inside is not None
+    inside.wait_for_load_state()
     # Airflow declares its colours in a space of its own, so ours are none of these.
     colour = "getComputedStyle(document.documentElement).getPropertyValue('{}').trim()"
     theirs = page.evaluate(colour.format("--chakra-colors-fg"))
