@@ -33,7 +33,7 @@ from evenkeel_ui.access import (
     may,
 )
 from evenkeel_ui.airflow_runs import misplaced, runs, stuck, triage
-from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.airflow_runs.task_error import error_line, why_no_error
 from evenkeel_ui.pages.channel import drawn
 from evenkeel_ui.pages.keys import KEYS, listed_keys, search
 from evenkeel_ui.web import page, sort
@@ -113,6 +113,7 @@ def _runs(part: Part) -> dict[str, Any]:
         "may_repair": stuck.may_repair(user, table),
         "rows": rows,
         "errors": errors,
+        "no_error": why_no_error(user, rows, errors),
         "runs": others[:OTHER_RUNS],
         "under_way": runs.runs_under_way(session, user, table),
         "validations": _count(registry),
