@@ -21,6 +21,8 @@ from partitioning.workload.profile import Floats
 
 #: Strategy's name in functions that the watch has made.
 STRATEGY = "watch"
+#: Part of a channel's fair load from which on a key is watched. Lower: more keys are remembered.
+WATCHED_SHARE = 0.1
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -16,6 +17,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.job_error import error_left
 from evenkeel.registry.run_folder import find_folder
 from evenkeel_ui.access import DagAccessEntity, may
+from evenkeel_ui.airflow_runs.triage import RunRow
 from evenkeel_ui.airflow_runs.windows import OPERATOR
 from partitioning.errors import EvenkeelError
 
@@ -58,6 +60,28 @@ def error_line(
     except EvenkeelError:
         left = None  # a store that is down has a line of its own on the page
     return _first_line(left.message) if left is not None else _logged(instance)
+
+
+def why_no_error(
+    user: BaseUser, rows: Iterable[RunRow], errors: Mapping[tuple[str, str], str | None]
+) -> dict[tuple[str, str], str]:
+    """Return (DAG, run) -> why no error is shown of a run that has one.
+
+    Parameters
+    ----------
+    rows : the runs that a page lists
+    errors : (DAG, run) -> error line, of the runs that the page has read
+    """
+    silent = [r for r in rows if r.error_task and not errors.get((r.dag, r.run))]
+    return {(r.dag, r.run): _why(user, r.dag, (r.dag, r.run) in errors) for r in silent}
+
+
+def _why(user: BaseUser, dag: str, was_read: bool) -> str:
+    if not may(user, "GET", dag, DagAccessEntity.TASK_LOGS):
+        return "You may not read its log, and so not its error."
+    if was_read:
+        return "Its log has no line that tells the error."
+    return "Its error was not read for this list: open the run, or its log."
 
 
 def _first_line(text: str | None) -> str | None:

@@ -27,10 +27,9 @@ from evenkeel_ui.access import (
     User,
     form_token,
     may,
-    require,
     table_to_run,
 )
-from evenkeel_ui.airflow_runs import runs, stuck
+from evenkeel_ui.airflow_runs import runs, stuck, undoers
 from evenkeel_ui.pages.fields import fields, read_form, read_params
 from evenkeel_ui.pages.plans import MAX_MOVES, NUMBERED, plan_values
 from evenkeel_ui.pages.preview_stamp import identity, mismatch, stamp
@@ -111,9 +110,7 @@ def roll_back(
     ):
         return _roll_back(request, found, user, session, given, stale=stale)
     if values["pause"] and not values["dry_run"]:
-        scheduled = f"{REBALANCE}{found.spec.table}"
-        require(user, "PUT", scheduled)
-        runs.pause(session, user, scheduled)
+        undoers.pause_offered(session, user, undoers.undoers(session, user, found.spec, preview))
     return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
 
 
@@ -240,8 +237,7 @@ def _roll_back(
         target=target,
         epochs=sort(request, earlier, EPOCHS_BY, "-number", "epochs"),
         epochs_count=newest,
-        may_pause=may(user, "PUT", f"{REBALANCE}{found.spec.table}"),
-        scheduled_paused=runs.paused(session, f"{REBALANCE}{found.spec.table}"),
+        undoers=undoers.undoers(session, user, found.spec, preview),
         preview=preview and _listed(request, preview),
         source=runs.source(session, user, found, preview and preview["learned"]),
         problems=missing,

@@ -28,7 +28,7 @@ from evenkeel_ui.access import (
     readable_dags,
 )
 from evenkeel_ui.airflow_runs import misplaced, stuck, triage
-from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.airflow_runs.task_error import error_line, why_no_error
 from evenkeel_ui.spec_folders import tables_with_dags
 from evenkeel_ui.statuses import STATUSES, TableRow
 from evenkeel_ui.web import page, sort
@@ -120,6 +120,7 @@ def overview(
         pressing=shown_runs,
         pressing_count=len(pressing),
         errors=errors,
+        no_error=why_no_error(user, shown_runs, errors),
         today=date.today().isoformat(),
         scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),

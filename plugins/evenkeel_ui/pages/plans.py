@@ -33,7 +33,7 @@ from evenkeel_ui.access import (
     require,
 )
 from evenkeel_ui.airflow_runs import runs, stuck, triage
-from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.airflow_runs.task_error import error_line, why_no_error
 from evenkeel_ui.web import document, page, sort
 from partitioning.errors import EvenkeelError
 from partitioning.planning.plan import Plan
@@ -86,7 +86,11 @@ def plan_page(
     if halted is not None and parts.plan is not None:
         way = f"from epoch {parts.plan.parent_epoch} to epoch {parts.plan.function.epoch}"
         title, tone = f"{table} is half moved {way}", "bad"
-    row = triage.row_of(table, known)
+    errors = {}
+    if row := triage.row_of(table, known):
+        errors[row.dag, row.run] = error_line(
+            session, user, found.registry, row.dag, row.run, row.error_task
+        )
     return page(
         request,
         "plan.html.j2",
@@ -104,7 +108,8 @@ def plan_page(
         stuck=halted,
         left=_left(parts, half, known_half),
         row=row,
-        error=row and error_line(session, user, found.registry, row.dag, row.run, row.error_task),
+        error=row and errors[row.dag, row.run],
+        no_error="".join(why_no_error(user, [row] if row else [], errors).values()),
         may_stop=bool(known) and may(user, "PUT", known.dag, DagAccessEntity.RUN),
         # A report with an earlier answer would be wrong.
         has_report=folder.report.exists() and not (known and known.asked is not None),

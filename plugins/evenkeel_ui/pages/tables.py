@@ -34,7 +34,7 @@ from evenkeel_ui.access import (
     nameable,
 )
 from evenkeel_ui.airflow_runs import misplaced, runs, stuck, triage
-from evenkeel_ui.airflow_runs.task_error import error_line
+from evenkeel_ui.airflow_runs.task_error import error_line, why_no_error
 from evenkeel_ui.pages.channel import drawn
 from evenkeel_ui.pages.keys import KEYS, listed_keys, search
 from evenkeel_ui.web import page, sort
@@ -116,6 +116,7 @@ def _runs(part: Part) -> dict[str, Any]:
         "scheduler": stuck.scheduler_alive(session),
         "rows": rows,
         "errors": errors,
+        "no_error": why_no_error(user, rows, errors),
         "runs": others[:OTHER_RUNS],
         "under_way": runs.runs_under_way(session, user, table),
         "validations": _count(registry),

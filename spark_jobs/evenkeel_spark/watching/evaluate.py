@@ -20,6 +20,7 @@ from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.runs.timings import pace
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
+from evenkeel.watch.forecast import spec_limits
 from evenkeel.watch.mitigation import (
     batches_left,
     daily_run_under_way,
@@ -242,14 +243,10 @@ def _limits(table: Table, now: datetime) -> Limits:
     spec, watching = table.spec, need_watch(table.spec)
     quickest = pace(table.registry) or Pace(math.inf)
     batches = quickest.least_seconds / 60 / watching.every
-    return Limits(
-        eta=watching.eta,
+    return replace(
+        spec_limits(spec, watching),
         left=batches_left(spec, now, watching.every),
-        memory=watching.memory,
         migration=lambda helpers: batches,
-        splitting=spec.split is not None,
-        calm=spec.trigger,
-        copies=spec.split and spec.split.copies,
     )
 
 

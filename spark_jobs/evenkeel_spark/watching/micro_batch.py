@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from evenkeel.spec.parts import Watching
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
+from evenkeel.watch.state import WATCHED_SHARE
 from evenkeel_spark.events.daily_sketches import Passes, sketch_days
 from evenkeel_spark.events.reader import (
     check_key,
@@ -27,9 +28,6 @@ from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted
 from partitioning.workload.profile import Floats, Sketch
-
-#: Part of a channel's fair load from which on a key is watched. Lower: more keys are remembered.
-WATCHED_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)

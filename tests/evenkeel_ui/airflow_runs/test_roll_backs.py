@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.airflow_env import airflow_db, waits  # noqa: F401  a fixture
 from tests.support.pages.questions import HOME
 from tests.support.plugin_site import (
     Site,
+    airflow_knows,
     dag_runs,
     deny,
     made_site,  # noqa: F401  a fixture
@@ -174,6 +176,52 @@ def test_a_way_back_over_the_trigger_can_pause_the_schedule(site: Site) -> None:
         answer = start(client, f"{HOME}/rollback", {"epoch": "0", "pause": "true"}, sure=True)
         assert answer.status_code == 303 and paused()
         assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
+    finally:
+        paused(True)
+        site.shop.respec()
+
+
+def test_a_way_back_that_the_watch_would_undo_can_pause_it_too(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    def paused(value: bool | None = None) -> set[str]:
+        with create_session() as session:
+            dags = [session.get(DagModel, f"{kind}_words") for kind in ("rebalance", "watch")]
+            for dag in dags if value is not None else ():
+                dag.is_paused = value
+            return {dag.dag_id for dag in dags if dag.is_paused}
+
+    client, path = site.client("uma"), f"{HOME}/rollback?epoch=0"
+    watch = {"eta": 1.05, "tau": 0.1}
+    site.shop.respec(watch=watch, schedule=None)
+    airflow_knows()
+    try:
+        paused(False)
+        text = unescape(client.get(path).text)
+        assert "On a load like the profile's, watch_words would move keys away" in text
+        assert "Pause watch_words, so that" in text and "scheduled run" not in text
+        # Its own rule says whether it acts: so much load never waits.
+        site.shop.respec(watch={"eta": 50}, schedule=None)
+        text = client.get(path).text
+        assert "watch_words would" not in text and 'name="pause"' not in text
+        site.shop.respec(watch=watch, schedule="@daily")
+        assert "Pause rebalance_words and watch_words, so that" in client.get(path).text
+        asked = {"epoch": "0", "pause": "true"}
+        assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 303
+        assert paused() == {"rebalance_words", "watch_words"}
+        assert "its DAG is paused" in client.get(path).text
+        # Who may pause one of them pauses that one, who may pause none is refused.
+        paused(False)
+        deny(monkeypatch, "watch_words")
+        assert "Pause rebalance_words, so that" in client.get(path).text
+        assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 303
+        assert paused() == {"rebalance_words"}
+        site.shop.respec(watch=watch, schedule=None)
+        assert 'name="pause"' not in client.get(path).text
+        assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 403
     finally:
         paused(True)
         site.shop.respec()

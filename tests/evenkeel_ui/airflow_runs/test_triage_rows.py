@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html import unescape
 
 import pytest
 
+from evenkeel.registry.run_folder import folder_name
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.failed_runs import ERROR, HOME, ended, failed_at, run_called
 from tests.support.pages.overview import lines
@@ -81,6 +83,56 @@ def test_a_dry_run_of_the_same_dag_hides_no_failed_run(site: Site, alone: None) 
     ended("rebalance_words", "success", 0.01, conf={"dry_run": False})
     assert lines(client.get("/evenkeel/").text)["words"] != "failed"
     assert "The newest run failed" not in client.get(HOME).text
+
+
+def test_a_failed_run_whose_error_is_not_shown_says_why(site: Site, alone: None) -> None:
+    """A page reads only so many logs, and people without the right to logs see none."""
+    client = site.client("ada")
+    names = []
+    for _ in range(7):
+        answer = client.post("/api/v2/dags/rebalance_words/dagRuns", json={"logical_date": None})
+        names.append(folder_name("rebalance_words", answer.json()["dag_run_id"]))
+        failed_at(names[-1], "migrate", f"the error of {names[-1]}")
+
+    def notes(path: str, name: str) -> list[tuple[str, str]]:
+        """What each failed run of the list says, beside its result."""
+        text = unescape(site.client(name).get(path).text)
+        lines = re.findall(r'<li>[^<]*<strong class="badge bad">.*?</li>', text, re.S)
+        assert len(lines) >= 5, text
+        return [re.findall(r'<p class="(wrong|note)">(.*?)</p>', line)[0] for line in lines]
+
+    shown = notes(HOME, "ada")
+    assert [kind for kind, _ in shown] == ["wrong"] * 3 + ["note"] * (len(shown) - 3)
+    assert all("the error of" in said for kind, said in shown if kind == "wrong")
+    assert {said for kind, said in shown if kind == "note"} == {
+        "Its error was not read for this list: open the run, or its log."
+    }
+    # The overview lists the newest failed run of each DAG.
+    for dag in ("roll_back", "watch", "repair", "maintain", "apply", "release"):
+        ended(f"{dag}_words", "failed", 0.1, tasks={"migrate": "failed"})
+    said = [said for _, said in notes("/evenkeel/", "ada")]
+    assert len(said) == 7 and sum("not read for this list" in each for each in said) == 2
+    # A log without an error line is no secret.
+    failed_at(names[-1], "migrate", " ")
+    assert ("note", "Its log has no line that tells the error.") in notes(HOME, "ada")
+
+
+def test_who_may_not_read_logs_is_told_so(
+    site: Site, alone: None, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_ui.airflow_runs import task_error
+
+    told = "You may not read its log, and so not its error."
+    paths = ("/evenkeel/", HOME, f"{HOME}/runs/{broken}")
+    for path in paths:
+        assert told not in unescape(site.client("vic").get(path).text), path
+    may = task_error.may
+    monkeypatch.setattr(
+        task_error, "may", lambda *asked: "TASK_LOGS" not in str(asked) and may(*asked)
+    )
+    for path in paths:
+        text = unescape(site.client("vic").get(path).text)
+        assert told in text and ERROR not in text, path
 
 
 def test_a_log_is_read_once_for_each_try(

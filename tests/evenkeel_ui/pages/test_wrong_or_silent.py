@@ -197,7 +197,7 @@ def test_a_way_back_that_the_schedule_undoes_offers_to_pause_it(eyes: Eyes) -> N
     try:
         page = eyes.open("uma")
         page.get_by_role("link", name="Back to epoch 0", exact=True).click()
-        warning = page.get_by_label("The schedule undoes it").inner_text()
+        warning = page.get_by_label("What would undo it").inner_text()
         assert "Epoch 0 is over the trigger" in warning and "would undo this" in warning
         page.get_by_label("Pause rebalance_words").check()
         page.get_by_label("I have read what moves").check()
