@@ -6,7 +6,7 @@ import numpy as np
 
 from evenkeel.spec.parts import Watching
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel.watch.state import WATCHED_SHARE, Watched, speeds
+from evenkeel.watch.state import WATCHED_SHARE, WatchState, speeds
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.skew import Threshold
 from partitioning.watch.controller import Controller
@@ -47,7 +47,7 @@ def would_act(spec: TableSpec, function: PartitioningFunction, profile: Profile)
     heavy = profile.heavy_load >= WATCHED_SHARE * loads.sum() / len(loads)
     keys = dict(zip(profile.heavy[heavy].tolist(), profile.heavy_load[heavy].tolist(), strict=True))
     backlog = _backlog(function, loads, watching)
-    known = Watched("", function.epoch, Controller(Threshold.of(watching.tau)), backlog)
+    known = WatchState("", function.epoch, Controller(Threshold.of(watching.tau)), backlog)
     limits, none = spec_limits(spec, watching), np.zeros(len(loads))
     for number in range(FOLDED):
         batch = MicroBatch(number, function.epoch, loads, none, keys)
