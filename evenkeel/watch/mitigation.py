@@ -176,7 +176,7 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
 
     Returns
     -------
-    Batches; infinite if the schedule names assets or is no cron expression.
+    Batches; infinite if the schedule is not a cron expression, but names assets or is empty.
     """
     try:
         due = croniter(str(spec.schedule), now).get_next(datetime)

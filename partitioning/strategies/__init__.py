@@ -77,7 +77,7 @@ _DECLARED = {
 STRATEGIES: dict[str, Strategy] = {name: one.function for name, one in _DECLARED.items()}
 #: Names of those that specs, runs and the UI offer.
 PRODUCTION = tuple(name for name, one in _DECLARED.items() if one.production)
-#: Names of those that may split keys; frontier does where it is told to. And of all others.
+#: Names of those that split keys, and of all others. frontier is among these: it splits on request.
 SPLITTING = frozenset(name for name, one in _DECLARED.items() if one.splits)
 WHOLE = tuple(name for name, one in _DECLARED.items() if not one.splits)
 #: name -> what is made from (hashes of the keys, channels, **options of the strategy).
