@@ -47,7 +47,7 @@ def test_release_waits_for_a_migration(spark: SparkSession, team: World) -> None
     constraints.add(
         spark, path, "evenkeel_moving_1_abc", constraints.rule(team.table.epoch().function)
     )
-    with pytest.raises(FenceError, match="evenkeel_moving_1_abc: state is moving"):
+    with pytest.raises(FenceError, match="evenkeel_moving_1_abc: state moves"):
         release(spark, team.table)
     repair(spark, team.table)
     assert release(spark, team.table, dry_run=True) == ["orders", "profiles"]
@@ -104,7 +104,7 @@ def test_a_migration_that_begins_before_the_release_keeps_its_fence(
         real(line)
 
     monkeypatch.setattr(releasing, "say", late)
-    with pytest.raises(FenceError, match=f"{name}: state is moving"):
+    with pytest.raises(FenceError, match=f"{name}: state moves"):
         release(spark, team.table, drop_columns=drop)
     assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0", name}
     assert state.properties(spark, path)[state.TABLE_PROPERTY] == "trips"
