@@ -34,15 +34,13 @@ from tests.support.docs.readme import ROOT
 
 pytestmark = pytest.mark.spark
 decimal.getcontext().prec = 100
-rows = st.lists(
-    st.tuples(
-        st.integers(0, PARTS - 1),
-        st.none() | st.integers(0, 2),
-        *(st.none() | values for _, values, _ in COLUMNS.values()),
-    ),
-    min_size=1,
-    max_size=8,
+row = st.tuples(
+    st.integers(0, PARTS - 1),
+    st.none() | st.integers(0, 2),
+    *(st.none() | values for _, values, _ in COLUMNS.values()),
 )
+#: As many examples of each length: lists alone are mostly short, by a chance that names decide.
+rows = st.integers(1, 8).flatmap(lambda n: st.lists(row, min_size=n, max_size=n))
 
 
 @pytest.fixture
