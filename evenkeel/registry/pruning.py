@@ -53,8 +53,8 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             gone["files of epochs"] += _prune_files(store, f"epochs/{number:08d}", since, heavy)
     docs = set(store.names("data_docs")) - {"index.html"}
     gone["Data Docs"] = _prune_files(store, "data_docs", since, docs)
-    listed = PurePosixPath(registry.files.spec_channels(str(current.plan_digest)).name).name
-    lists = set(store.names(SPEC_CHANNELS)) - {listed}
+    names = store.names(SPEC_CHANNELS)
+    lists = {name for name in names if PurePosixPath(name).stem != current.plan_digest}
     gone["lists of channels"] = _prune_files(store, SPEC_CHANNELS, since, lists)
     gone["windows"] = _prune_days(store, WINDOWS, since, days)
     for made in store.names(SKETCHES):

@@ -21,7 +21,7 @@ from evenkeel.spec.parts import (
 )
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
-from partitioning.strategies import PRODUCTION as PRODUCTION  # of the spec: DAGs offer them
+from partitioning.strategies import PRODUCTION
 from partitioning.strategies.options import check_options, production_problem
 
 #: Columns that Evenkeel adds to every state table.
