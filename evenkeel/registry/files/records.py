@@ -243,13 +243,7 @@ class BootstrapRecord(FileModel):
 
 
 class EvolveRecord(FileModel):
-    """The state tables of a spec that was changed since its epoch was published.
-
-    Parameters
-    ----------
-    epoch : number of the epoch that was current then
-    state : folder of each state table, from before the first is made
-    """
+    """The folders of the state tables that joined a spec since an epoch, and of those beside."""
 
     epoch: int
     state: dict[str, str]
