@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import joined
+from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
@@ -50,7 +51,8 @@ def merge_window(
     Raises
     ------
     SeveralRowsError : a key has several rows on one channel: the window would be added to each
-    FenceError : the table admits another function by now, or a migration is under way
+    FenceError : the table admits another function by now, or a migration is under way; or it has
+        lost a column
     """
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
@@ -97,14 +99,26 @@ def merge_window(
         try:
             merge.execute()
         except SPARK_ERRORS as error:
-            if _SEVERAL not in str(error):
-                raise
-            raise SeveralRowsError(
-                "a key of the window has several rows on one channel: the window would be added "
-                "to each",
-                where,
-                "Run it again; or pause the writer that appends rows of keys that are there",
-            ) from error
+            _raise_known(spark, table, where, error)
+            raise
+
+
+def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exception) -> None:
+    """Raise what the failure of a MERGE means, in our words, if it is known."""
+    there = state.schema(spark, table.path).fieldNames()
+    if gone := [c for c in table.columns if c not in there]:
+        raise FenceError(
+            f"there is no column {gone[0]!r} any more: the table was changed meanwhile",
+            where,
+            "Run it again by the spec of now: it counts nothing twice",
+        ) from error
+    if _SEVERAL in str(error):
+        raise SeveralRowsError(
+            "a key of the window has several rows on one channel: the window would be added to "
+            "each",
+            where,
+            "Run it again; or pause the writer that appends rows of keys that are there",
+        ) from error
 
 
 def gather(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> None:
