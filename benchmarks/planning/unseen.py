@@ -51,15 +51,19 @@ def _series(data: DataSet, most: int) -> Series:
     return data.series(most)
 
 
-def play(data: DataSet, most: int, players: Sequence[str], count: int, salt: int) -> list[Result]:
+def play(
+    data: DataSet, most: int, players: Sequence[str], count: int, salt: int
+) -> list[Result] | str:
     """Play a set with each player, for one number of channels and one salt of the keys.
 
-    The list is empty if the set's file is missing.
+    A set that cannot be played gives the reason instead.
     """
     try:
         own = salted(_series(data, most), salt)
     except FileNotFoundError:
-        return []
+        return f"{data.name}: left out, EVENKEEL_DATA lacks its file"
+    if count > own.keys:
+        return f"{data.name}: left out, {count} channels for {own.keys} keys"
     return [PLAYERS[name](own, count) for name in players]
 
 
@@ -147,8 +151,8 @@ def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
         every = []
         for data, count in tasks:
             rows = [next(results) for _ in salts]
-            if not rows[0]:
-                print(f"{data.name}: left out, EVENKEEL_DATA lacks its file")
+            if isinstance(rows[0], str):
+                print(rows[0])
                 continue
             found = {p: np.array([r[i] for r in rows]) for i, p in enumerate(players)}
             every.append(found)
@@ -156,7 +160,7 @@ def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
         print("\n".join(summary(title, every, given.ours)), flush=True)
 
 
-def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result]]:
+def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result] | str]:
     """Yield the results of each run in order; with several jobs, each in a process of its own."""
     if jobs == 1:
         yield from starmap(play, runs)

@@ -115,6 +115,14 @@ def test_the_tables_show_every_planner_with_errors(capsys, monkeypatch):
     assert all(sum(map(int, re.findall("(?:below|level|FAILS) ([0-9]+)", j))) == 1 for j in judged)
 
 
+def test_a_set_of_fewer_keys_than_channels_is_left_out(capsys, monkeypatch):
+    few = DataSet("few", lambda: counted(np.ones((5, 4))), choice=True)
+    monkeypatch.setattr(unseen, "SETS", (few, small()))
+    unseen.main(["--hashes", "2", "--channels", "5", "--players", "frontier,reference"])
+    said = capsys.readouterr().out
+    assert "few: left out, 5 channels for 4 keys" in said and "small, N = 5" in said
+
+
 def test_several_processes_give_the_same(capsys, monkeypatch):
     monkeypatch.setattr(unseen, "SETS", [s for s in SETS if s.name == "hot keys"])
     shown = []
