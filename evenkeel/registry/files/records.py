@@ -242,6 +242,19 @@ class BootstrapRecord(FileModel):
     state: list[str]
 
 
+class EvolveRecord(FileModel):
+    """The state tables of a spec that was changed since its epoch was published.
+
+    Parameters
+    ----------
+    epoch : number of the epoch that was current then
+    state : folder of each state table, from before the first is made
+    """
+
+    epoch: int
+    state: dict[str, str]
+
+
 class ReleaseRecord(FileModel):
     """The release of adopted tables, until they are adopted again.
 
