@@ -153,7 +153,11 @@ def cost(
     """Show what a run was predicted to cost, and what it cost."""
     found = open_table(table)
     if run not in found.registry.store.names("runs"):
-        raise InputError(f"there is no run {run!r}", f"{found.registry.url}/runs")
+        raise InputError(
+            f"there is no run {run!r}",
+            f"{found.registry.url}/runs",
+            "Give the name of a folder there; the table's page lists its runs",
+        )
     parts = read_run(found.spec.table, found.registry, found.registry.run(run))
     rows = [[f.title, *f.texts] for f in parts.figures]
     rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])

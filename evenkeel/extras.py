@@ -11,9 +11,9 @@ from partitioning.errors import MissingExtraError, SetupError
 
 #: Release series that tests have run on: see docs/COMPATIBILITY.md before adding one.
 TESTED_PYTHON = ("3.11", "3.12", "3.13")
-TESTED_SPARK = ("4.1", "4.2")
+TESTED_SPARK = ("4.0", "4.1", "4.2")
 TESTED_DELTA = ("4.4",)
-TESTED_AIRFLOW = ("3.2", "3.3")
+TESTED_AIRFLOW = ("3.1", "3.2", "3.3")
 
 #: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
 MIN_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}

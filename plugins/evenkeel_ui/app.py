@@ -54,7 +54,7 @@ async def warmed(_: FastAPI) -> AsyncIterator[None]:
 
 def _warm() -> None:
     loads_svg(["0"], [1.0], [1.0], [1.0])
-    STATUSES.rows([*tables_with_dags().specs.values()], seconds=inf)
+    STATUSES.rows([*tables_with_dags().specs.values()], first=inf)
 
 
 # FastAPI's own OpenAPI pages would need no login. The route below needs one.

@@ -1,9 +1,10 @@
 """Status of every table for the overview, read again as far as time allows.
 
-To read a table's files takes milliseconds, so to read a thousand tables takes seconds. Each request
-reads tables for a limited time, and shows all of them. First come those that may stand half moved:
-a run of theirs goes on or has failed. Then come those that were read longest ago. So a few tables
-are always read again, and the page says how old each table's figures are.
+To read a table's files takes a millisecond or two, so to read a thousand tables takes seconds. Each
+request reads tables for a limited time, and shows all of them. First come those that may stand half
+moved: a run of theirs goes on or has failed. Then come those that were never read, for longer, and
+those that were read longest ago. So a few tables are always read again, and the page says how old
+each table's figures are.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ MIN_TABLES = 8
 #: Seconds of reading, first of urgent tables and then of others, after which a request shows the
 #: rest as they were read before.
 SECONDS = 0.3
+#: The same for tables that were never read: it is enough for a thousand of them on a local disk.
+FIRST_SECONDS = 2.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)[-:](\d\d)[-:](\d\d)")
 
@@ -92,6 +95,7 @@ class Statuses:
         self,
         specs: Sequence[TableSpec],
         seconds: float = SECONDS,
+        first: float = FIRST_SECONDS,
         urgent: Collection[str] = (),
     ) -> list[TableRow]:
         """Return a row of each table; those not read yet have no figures.
@@ -99,6 +103,7 @@ class Statuses:
         Parameters
         ----------
         seconds : of reading, for urgent tables and again for others; then older rows are shown
+        first : the same, while there are tables that were never read
         urgent : tables that are read before the others, as are those that were half moved
         """
         with self._lock:
@@ -111,9 +116,10 @@ class Statuses:
             [s for s in oldest if s.table in urgent],
             [s for s in oldest if s.table not in urgent],
         ):
-            until = time.monotonic() + seconds
+            began = time.monotonic()
             for count, spec in enumerate(group):
-                if count >= MIN_TABLES and time.monotonic() > until:
+                allowed = seconds if spec.table in known else first
+                if count >= MIN_TABLES and time.monotonic() - began > allowed:
                     break
                 known[spec.table] = _since(_row_or_error(spec), known.get(spec.table))
         with self._lock:

@@ -223,9 +223,11 @@ def test_airflow_finds_it_by_its_folder_or_as_installed(tmp_path: Path, folder: 
         [
             sys.executable,
             "-c",
-            "import sys\nfrom airflow import plugins_manager as m\n"
-            "print([p.name for p in m._get_plugins()[0]].count('evenkeel'), m.get_import_errors(),"
-            " [n for n in ('evenkeel_ui.app', 'app', 'numpy') if n in sys.modules])",
+            "import sys\nfrom airflow import plugins_manager as m\nm.ensure_plugins_loaded()\n"
+            "heavy = [n for n in ('evenkeel_ui.app', 'app', 'numpy') if n in sys.modules]\n"
+            "errors = getattr(m, 'get_import_errors', lambda: m.import_errors)()\n"
+            "names = [p['name'] for p in m.get_plugin_info(['source'])]\n"
+            "print(names.count('evenkeel'), errors, heavy)",
         ],
         env={
             **os.environ,

@@ -50,7 +50,9 @@ def by_command(site: Site, dag: str, asked: dict[str, Any]) -> bool:
     arguments = get_parser().parse_args(["dags", "trigger", dag, "-c", json.dumps(asked)])
     try:
         arguments.func(arguments)
-    except exception("ParamValidationError"):
+    except (exception("ParamValidationError"), ValueError) as error:  # ValueError: Airflow 3.2
+        if "Invalid input for param" not in str(error):
+            raise
         return False
     return True
 

@@ -51,19 +51,29 @@ CELLS = [
     Cell("3.13", "4.2.0", "4.4.0", "3.3"),
 ]
 
-#: Group of tests -> arguments of pytest.
+_SPARK = "tests/evenkeel_spark"
+
+#: Group of tests -> arguments of pytest. Each group of Spark's takes one to three minutes alone.
 GROUPS: dict[str, list[str]] = {
-    "state": [
-        "tests/evenkeel_spark/adoption/test_adopt.py",
-        "tests/evenkeel_spark/migration/test_migrate.py",
-        "tests/evenkeel_spark/migration/test_fence.py",
-        "tests/evenkeel_spark/migration/going_back/test_roll_back.py",
-        "tests/evenkeel_spark/migration/going_back/test_ownership.py",
-        "tests/evenkeel_spark/migration/test_verify.py",
-        "tests/evenkeel_spark/jobs/test_learn.py",
-        "tests/evenkeel_spark/jobs/applying/test_apply_window.py",
+    "commits and constraints": [
+        f"{_SPARK}/tables/delta/test_write_session.py",
+        f"{_SPARK}/migration/test_fence.py",
+    ],
+    "migrate": [f"{_SPARK}/migration/test_migrate.py"],
+    "roll_back": [f"{_SPARK}/migration/going_back/test_roll_back.py"],
+    "verify": [f"{_SPARK}/migration/test_verify.py"],
+    "learn": [
+        f"{_SPARK}/jobs/test_learn.py",
+        f"{_SPARK}/events/test_channel_tasks.py",
         "tests/partitioning/function/test_routing.py",
     ],
+    "windows": [
+        f"{_SPARK}/jobs/applying/test_apply_window.py",
+        f"{_SPARK}/windows/test_applied_windows.py",
+    ],
+    "splits": [f"{_SPARK}/migration/splitting/test_split_state.py"],
+    "adopt": [f"{_SPARK}/adoption/test_adopt.py"],
+    "release": [f"{_SPARK}/adoption/test_release.py"],
     "DAGs": [
         "tests/evenkeel_airflow/test_dags.py",
         "tests/evenkeel_airflow/test_loading.py",

@@ -1,4 +1,4 @@
-"""The table of results in docs/COMPATIBILITY.md: one row a cell, read back and merged."""
+"""The table of results in docs/COMPATIBILITY.md: one column a cell, read back and merged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.matrix.cells import GROUPS
 #: Lines of the page between which the table stands.
 BEGIN, END = "<!-- make matrix -->", "<!-- end of make matrix -->"
 VERSIONS = ["Python", "Spark", "Delta", "Airflow"]
-HEAD = [*VERSIONS, *GROUPS]
 NOT_RUN = "not run"
 
 
@@ -31,27 +30,26 @@ class Result:
 
 def table_of(results: Sequence[Result]) -> str:
     """Return the results as a table in Markdown."""
-    rows = [[*r.versions.values(), *r.outcomes.values()] for r in results]
-    lines = [HEAD, ["---"] * len(HEAD), *rows]
+    head = [" ", *(", ".join(f"{k} {v}" for k, v in r.versions.items()) for r in results)]
+    rows = [[group, *(r.outcomes[group] for r in results)] for group in GROUPS]
+    lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def results_of(page: str) -> list[Result]:
-    """Read the results back from the page."""
+    """Read the results back from the page; a group that the page does not have was not run."""
     table = page.partition(BEGIN)[2].partition(END)[0]
-    rows = [
-        [cell.strip() for cell in line.strip("| ").split("|")]
-        for line in table.strip().splitlines()[2:]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()
     ]
-    split = len(VERSIONS)
-    return [
-        Result(
-            dict(zip(VERSIONS, row[:split], strict=True)),
-            dict(zip(GROUPS, row[split : len(HEAD)], strict=True)),
-            passed=True,
-        )
-        for row in rows
-    ]
+    results = []
+    for column, named in enumerate(lines[0] if lines else []):
+        if column:
+            versions = dict(version.split() for version in named.split(", "))
+            found = {row[0]: row[column] for row in lines[2:]}
+            outcomes = {group: found.get(group, NOT_RUN) for group in GROUPS}
+            results.append(Result(versions, outcomes, passed=True))
+    return results
 
 
 def with_results(page: str, results: Sequence[Result]) -> str:
@@ -59,15 +57,15 @@ def with_results(page: str, results: Sequence[Result]) -> str:
 
     A group that did not run now keeps its older outcome, if all versions are the same.
     """
-    rows = {result.series: result for result in results_of(page)}
+    found = {result.series: result for result in results_of(page)}
     for new in results:
-        old = rows.get(new.series)
+        old = found.get(new.series)
         if old is not None and old.versions == new.versions:
             kept = {g: old.outcomes[g] if o == NOT_RUN else o for g, o in new.outcomes.items()}
             new = Result(new.versions, kept, new.passed)
-        rows[new.series] = new
+        found[new.series] = new
     before, _, rest = page.partition(BEGIN)
-    table = table_of([rows[series] for series in sorted(rows, key=_order)])
+    table = table_of([found[series] for series in sorted(found, key=_order)])
     return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
 
 

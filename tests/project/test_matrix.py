@@ -9,32 +9,42 @@ from pathlib import Path
 import pytest
 
 from tests.matrix import __main__ as matrix
+from tests.matrix.cells import GROUPS
 from tests.matrix.page import BEGIN, END, NOT_RUN, Result, results_of, with_results
 
 
-def result(spark: str, state: str, dags: str = NOT_RUN) -> Result:
+def result(spark: str, migrate: str, dags: str = NOT_RUN) -> Result:
     versions = {"Python": "3.11.7", "Spark": spark, "Delta": "4.4.0", "Airflow": "3.1.8"}
-    return Result(versions, {"state": state, "DAGs": dags}, True)
+    outcomes = dict.fromkeys(GROUPS, NOT_RUN) | {"migrate": migrate, "DAGs": dags}
+    return Result(versions, outcomes, True)
+
+
+def outcomes(page: str) -> list[tuple[str, str]]:
+    return [(r.outcomes["migrate"], r.outcomes["DAGs"]) for r in results_of(page)]
 
 
 EMPTY = f"before\n{BEGIN}\n{END}\nafter\n"
 
 
-def test_a_cell_that_runs_again_leaves_the_rows_of_the_others() -> None:
+def test_a_cell_that_runs_again_leaves_the_columns_of_the_others() -> None:
     page = with_results(EMPTY, [result("4.2.0", "7 passed"), result("4.0.4", "5 passed")])
     page = with_results(page, [result("4.0.4", "6 passed")])
     assert page.startswith("before\n") and page.endswith("\nafter\n")
-    assert [(r.versions["Spark"], r.outcomes["state"]) for r in results_of(page)] == [
+    assert [(r.versions["Spark"], r.outcomes["migrate"]) for r in results_of(page)] == [
         ("4.0.4", "6 passed"), ("4.2.0", "7 passed"),
     ]  # fmt: skip
 
 
 def test_one_group_alone_keeps_the_other_unless_a_version_has_changed() -> None:
     page = with_results(EMPTY, [result("4.0.4", "5 passed", "3 passed")])
-    same = with_results(page, [result("4.0.4", "6 passed")])
-    assert results_of(same)[0].outcomes == {"state": "6 passed", "DAGs": "3 passed"}
-    newer = with_results(page, [result("4.0.5", "6 passed")])
-    assert [r.outcomes for r in results_of(newer)] == [{"state": "6 passed", "DAGs": NOT_RUN}]
+    assert outcomes(with_results(page, [result("4.0.4", "6 passed")])) == [("6 passed", "3 passed")]
+    assert outcomes(with_results(page, [result("4.0.5", "6 passed")])) == [("6 passed", NOT_RUN)]
+
+
+def test_a_group_that_the_page_does_not_have_was_not_run() -> None:
+    page = with_results(EMPTY, [result("4.0.4", "5 passed", "3 passed")])
+    without = "".join(line for line in page.splitlines(True) if not line.startswith("| DAGs"))
+    assert outcomes(without) == [("5 passed", NOT_RUN)]
 
 
 def test_the_page_has_a_table_that_can_be_read() -> None:
@@ -42,7 +52,7 @@ def test_the_page_has_a_table_that_can_be_read() -> None:
 
 
 def test_every_file_that_a_group_names_is_there() -> None:
-    named = [matrix.ROOT / file for files in matrix.GROUPS.values() for file in files]
+    named = [matrix.ROOT / file for files in GROUPS.values() for file in files]
     assert named and [file for file in named if not file.is_file()] == []
 
 
@@ -59,9 +69,9 @@ def test_a_group_over_its_time_is_ended_with_all_that_it_started(
     program = tmp_path / ".venv/bin/python"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     program.chmod(0o755)
-    monkeypatch.setitem(matrix.GROUPS, "state", ["test_long.py"])
-    code, said = matrix.pytest(tmp_path, "state", longest=6)
+    monkeypatch.setitem(matrix.GROUPS, "migrate", ["test_long.py"])
+    code, said = matrix.pytest(tmp_path, "migrate", longest=6)
     assert (code, said) == (1, "ended after 6 s")
-    assert (tmp_path / "started").exists(), (tmp_path / "state.log").read_text()
+    assert (tmp_path / "started").exists(), (tmp_path / "migrate.log").read_text()
     time.sleep(9)
     assert not (tmp_path / "late").exists()

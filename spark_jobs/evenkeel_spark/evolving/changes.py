@@ -88,7 +88,11 @@ class Intent:
                 )
             table, old, new = parts.groups()
             if (table, old) in found or new in (n for (t, _), n in found.items() if t == table):
-                raise InputError(f"two of them name one column of {table!r}", "--rename")
+                raise InputError(
+                    f"two of them name one column of {table!r}",
+                    "--rename",
+                    "Give each column one new name",
+                )
             found[table, old] = new
         for text in (gone := frozenset(drops)):
             if _DROP_FORM.fullmatch(text) is None:

@@ -78,7 +78,7 @@ class Evolution:
 def evolve(
     spark: SparkSession, table: Table, intent: Intent, dry_run: bool = False
 ) -> list[TableChange]:
-    """TableChange the state tables to what the spec says. A second call finds nothing to do.
+    """Change the state tables to what the spec says. A second call finds nothing to do.
 
     Plans that wait to be carried out are withdrawn, because they were made for other tables.
 
@@ -129,7 +129,7 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
         raise InputError(
             "its state tables are the team's own (`rows`): their columns are not in the spec",
             f"spec of {spec.table}",
-            "TableChange them by ALTER TABLE as you like, but for slot, channel and the key",
+            "Change them by ALTER TABLE as you like, but for slot, channel and the key",
         )
     function = table.epoch().function
     tables = find_tables(spark, table, intent)

@@ -48,7 +48,8 @@ def session(name: str, **extra: str) -> SparkSession:
 
     Raises
     ------
-    SetupError : Delta is not on the class path, pyspark is of two versions, or Spark is too old
+    SetupError : Delta is not on the class path, or is built for another Spark; pyspark is of two
+        versions; or Spark is too old
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
     # A client of Spark Connect has neither.
@@ -86,11 +87,21 @@ def _with_delta(extensions: str) -> str:
 
 def _check_delta(jvm: Any) -> None:
     # Check before the session starts: without Delta, Spark prints a stack trace then.
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable(_EXTENSION):
+    spark = pyspark.__version__
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jar = loader.getResource(_EXTENSION.replace(".", "/") + ".class")
+    if jar is None:
         raise SetupError(
             "Delta Lake is not on the class path",
             "spark.jars",
-            f"Start Spark with --packages {delta_package(pyspark.__version__)}",
+            f"Start Spark with --packages {delta_package(spark)}",
+        )
+    built = re.search(r"delta-spark_(\d+\.\d+)_", jar.toString())
+    if built and not spark.startswith(f"{built[1]}."):
+        raise SetupError(
+            f"Delta's jars are built for Spark {built[1]}: expected those for Spark {spark}",
+            "spark.jars",
+            f"Start Spark with --packages {delta_package(spark)}",
         )
     # py4j knows no attribute `package`, the name of a Scala object: hence getattr.
     version = str(getattr(jvm.io.delta, "package").VERSION())  # noqa: B009

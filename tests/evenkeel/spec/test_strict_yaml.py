@@ -1,5 +1,8 @@
 """YAML that is no spec: one error each, and the other specs of a folder are read."""
 
+import subprocess
+import sys
+
 import pytest
 
 from evenkeel.spec.catalog import load_catalog
@@ -58,3 +61,20 @@ def test_what_is_no_yaml_is_one_error_and_leaves_the_other_specs(
     monkeypatch.setenv(MERGES_VARIABLE, str(bad))
     with pytest.raises(InputError, match=f"bad.yaml: not YAML .*{message}"):
         load_spec(good)
+
+
+def test_a_yaml_library_without_libyaml_reads_the_same(tmp_path):
+    good, bad = write(tmp_path), tmp_path / "bad.yaml"
+    bad.write_text("[" * 5000)
+    program = f"""
+import sys
+sys.modules["yaml._yaml"] = None
+import yaml
+from evenkeel.spec.catalog import load_catalog
+catalog = load_catalog(__import__("pathlib").Path({str(tmp_path)!r}))
+print(yaml.__with_libyaml__, *(s.model_dump_json() for s in catalog.specs.values()), sep="\\n")
+print(*catalog.problems)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines()[:2] == ["False", load_spec(good).model_dump_json()], done.stderr
+    assert "nested too deeply" in done.stdout

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
-from evenkeel.extras import TESTED_SPARK
+from evenkeel.extras import TESTED_SPARK, delta_package
 from evenkeel.local_env import environment
 from evenkeel_spark.migration.move_predicate import LISTED_SLOTS
 from evenkeel_spark.runtime.session import _with_delta, check_series
@@ -19,7 +21,7 @@ from tests.conftest import World
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("found", ["4.2.0", "4.2.17", "4.2.0-SNAPSHOT", "4.1.4"])
+@pytest.mark.parametrize("found", ["4.2.0", "4.2.17", "4.2.0-SNAPSHOT", "4.1.4", "4.0.4"])
 def test_any_release_of_a_tested_series_will_do(found):
     assert check_series("Spark", found, TESTED_SPARK) is None
 
@@ -54,10 +56,24 @@ def test_the_tests_run_in_the_jobs_own_session(spark):
 
 
 @pytest.mark.spark
-def test_without_delta_on_the_class_path(world: World, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("jar", "said"),
+    [
+        ("none.jar", "Delta Lake is not on the class path"),
+        ("delta-spark_4.9_2.13-4.4.0.jar", "Delta's jars are built for Spark 4.9: expected those"),
+    ],
+)
+def test_without_delta_for_this_spark_on_the_class_path(
+    world: World, tmp_path: Path, jar: str, said: str
+):
     bare = tmp_path / "conf"
     bare.mkdir()
-    (bare / "spark-defaults.conf").write_text("spark.master local[1]\nspark.ui.enabled false\n")
+    (delta,) = (ROOT / ".jars").glob("delta-spark_*.jar")
+    shutil.copy(delta, tmp_path / "delta-spark_4.9_2.13-4.4.0.jar")
+    (bare / "spark-defaults.conf").write_text(
+        "spark.master local[1]\nspark.ui.enabled false\n"
+        f"spark.driver.extraClassPath {tmp_path / jar}\n"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "evenkeel_spark.jobs.bootstrap", "--spec", world.spec_path],
         env={**os.environ, **environment(), "SPARK_CONF_DIR": str(bare)},
@@ -69,7 +85,7 @@ def test_without_delta_on_the_class_path(world: World, tmp_path: Path):
     ours = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error: ")]
     assert done.returncode == 2
     assert len(ours) == 1
-    assert "Delta Lake is not on the class path" in ours[0]
+    assert said in ours[0] and f"--packages {delta_package(pyspark.__version__)}" in ours[0]
     assert "Traceback" not in done.stderr
     assert "\tat " not in done.stderr
     assert not (world.folder / "state").exists()

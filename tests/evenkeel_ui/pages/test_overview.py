@@ -126,14 +126,14 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     kept, specs = statuses.Statuses(), [*tables_with_dags().specs.values()]
     assert len(specs) == 3
     for count in range(1, 4):
-        rows = kept.rows(specs, seconds=0)
+        rows = kept.rows(specs, 0, 0)
         assert sum(row.read is not None for row in rows) == count
     assert len({*read}) == 3
-    kept.rows(specs, seconds=0)
+    kept.rows(specs, 0, 0)
     assert read[3] == read[0]
     # An edited spec is another table; with time, every table is read.
     edited = [specs[0].model_copy(update={"trigger": 7.0}), *specs[1:]]
-    assert kept.rows(edited, seconds=0)[0].spec.trigger == 7.0 and read[4] == specs[0].table
+    assert kept.rows(edited, 0, 0)[0].spec.trigger == 7.0 and read[4] == specs[0].table
     assert len(kept.rows(specs, seconds=60)) == 3 and len(read) == 8
 
 
@@ -146,7 +146,7 @@ def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
     real = statuses.Statuses.rows
     monkeypatch.setattr(statuses, "MIN_TABLES", 0)
     monkeypatch.setattr(
-        statuses.Statuses, "rows", lambda self, specs, urgent=(): real(self, specs, -1.0)
+        statuses.Statuses, "rows", lambda self, specs, urgent=(): real(self, specs, -1, -1)
     )
     monkeypatch.setattr(overview, "STATUSES", statuses.Statuses())
     text = site.client("ada").get("/evenkeel/").text

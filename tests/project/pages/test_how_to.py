@@ -24,7 +24,7 @@ RUN = (
     "late-rows",
     "schedule",
 )
-RUN += ("stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
+RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
 RUN += ("operate/forget", "operate/recover", "operate/upgrade")
 #: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
 #: state that another program keeps, which its page does not have.

@@ -7,6 +7,7 @@ See also `filesystem` (its folder), `constraints` (its constraint), `commits` (i
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,17 @@ RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 def delta_log(spark: SparkSession, path: str) -> Any:
     """Return Delta's log of the table (a JVM object)."""
-    jvm: Any = spark._jvm
-    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    log, _ = _classes(spark._jvm)
+    return log.forTable(spark._jsparkSession, path)
+
+
+@lru_cache(maxsize=1)
+def _classes(jvm: Any) -> tuple[Any, Any]:
+    """Return Delta's class of logs, and Scala's of options.
+
+    Py4j looks a name up part by part, each by a call. Jobs ask for snapshots all the time.
+    """
+    return jvm.org.apache.spark.sql.delta.DeltaLog, jvm.scala.Option
 
 
 def snapshot(spark: SparkSession, path: str) -> Any:
@@ -42,9 +52,9 @@ def snapshot(spark: SparkSession, path: str) -> Any:
 
     Its version is -1 if there is no table.
     """
-    jvm: Any = spark._jvm
-    empty = jvm.scala.Option.empty
-    return delta_log(spark, path).update(False, empty(), empty())
+    _, option = _classes(spark._jvm)
+    none = option.empty()
+    return delta_log(spark, path).update(False, none, none)
 
 
 def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
@@ -55,10 +65,10 @@ def snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
     DamagedError : the log no longer holds that version
     StoreError : the store does not answer
     """
-    jvm: Any = spark._jvm
-    empty = jvm.scala.Option.empty
+    _, option = _classes(spark._jvm)
+    none = option.empty()
     try:
-        return delta_log(spark, path).getSnapshotAt(version, empty(), empty(), False)
+        return delta_log(spark, path).getSnapshotAt(version, none, none, False)
     except SPARK_ERRORS as error:
         check_answers(spark, f"{path}/_delta_log")
         raise DamagedError(
@@ -197,6 +207,13 @@ def check_owner(spark: SparkSession, path: str, table: str) -> dict[str, str]:
 
 
 def python_dict(spark: SparkSession, scala_map: Any) -> dict[str, Any]:
-    """Convert a map of Scala's, through py4j."""
+    """Convert a map of Scala's from texts to texts or numbers.
+
+    It goes through JSON, as one text. Py4j would ask for each entry by several calls, and learn by
+    an exception that there are no more.
+    """
     jvm: Any = spark._jvm
-    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))
+    java_map = jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map)
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    found: dict[str, Any] = json.loads(mapper.writeValueAsString(java_map))
+    return found

@@ -55,8 +55,10 @@ def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) 
     for name, value in {**(settings or {}), **RESULT_SETTINGS}.items():
         made.conf.set(name, value)
     # Delta's catalog takes its settings from the session that is active when the catalog is made,
-    # at its first use. This SQL uses it here, so that it is made with the new session's settings.
-    made.sql("SHOW CURRENT NAMESPACE")
+    # at its first use. Use it here, so that it is made with the new session's settings. No SQL: in
+    # Spark 4.0 SHOW CURRENT NAMESPACE fails while any rows are cached.
+    with active_session(made):
+        made.catalog.currentCatalog()
     return made
 
 

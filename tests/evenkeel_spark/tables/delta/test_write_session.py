@@ -168,6 +168,23 @@ def test_a_session_of_our_own_has_the_callers_settings_but_those_that_results_de
     assert {name: caller.conf.get(name) for name in theirs} == theirs
 
 
+def test_a_session_of_our_own_is_made_while_rows_are_cached(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.range(5).persist()
+    try:
+        assert rows.count() == 5
+        # Delta's catalog has the new session's settings from its first use on.
+        settings = {"spark.sql.catalog.spark_catalog": "no.such.Catalog"}
+        with pytest.raises(Exception, match=r"no\.such\.Catalog"):
+            own_session(spark, settings)
+        own = own_session(spark)
+        in_session(own, rows).writeTo(state.sql_name(f"{tmp_path}/t")).using("delta").create()
+    finally:
+        rows.unpersist()
+    assert spark.read.format("delta").load(f"{tmp_path}/t").count() == 5
+
+
 def test_what_is_left_of_a_commits_session_carries_no_id(
     spark: SparkSession, tmp_path: Path
 ) -> None:
