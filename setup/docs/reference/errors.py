@@ -14,7 +14,7 @@ from typing import NamedTuple
 from evenkeel.submit import job_names
 from partitioning.errors import EvenkeelError
 from setup.docs.reference.markdown import code, page, sources, summary, table
-from setup.docs.reference.texts import scopes
+from setup.docs.texts import scopes
 
 #: Page in docs/reference/errors -> its title, and the paths of the code that raises them.
 _GROUPS = {
