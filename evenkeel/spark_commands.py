@@ -109,8 +109,8 @@ def evolve(
     drop: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TABLE[.COLUMN]",
-            help="drop this state column, or release this state table; may be given several times",
+            metavar="TABLE.COLUMN",
+            help="drop this state column; may be given several times",
         ),
     ] = None,
     dry_run: Annotated[
@@ -118,7 +118,7 @@ def evolve(
     ] = False,
     format: As = Format.table,
 ) -> None:
-    """Change state tables to what the spec says by now: columns, their types, whole tables.
+    """Change the columns of state tables, and their types, to what the spec says by now.
 
     Epochs go on, no row is rewritten, and no history is built. Starts Spark; with --dry-run changes
     nothing.

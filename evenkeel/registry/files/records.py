@@ -242,13 +242,6 @@ class BootstrapRecord(FileModel):
     state: list[str]
 
 
-class EvolveRecord(FileModel):
-    """The folders of the state tables that joined a spec since an epoch, and of those beside."""
-
-    epoch: int
-    state: dict[str, str]
-
-
 class ReleaseRecord(FileModel):
     """The release of adopted tables, until they are adopted again.
 

@@ -24,7 +24,6 @@ from evenkeel.registry.files.records import (
     BootstrapRecord,
     ChannelRecord,
     EpochRecord,
-    EvolveRecord,
     GateRecord,
     Html,
     JobError,
@@ -177,8 +176,6 @@ class RegistryFiles(Folder):
         super().__init__(store, "")
 
     bootstrap = FileOf("bootstrap.json", BootstrapRecord)
-    #: State tables that came after the epoch.
-    evolved = FileOf("evolved.json", EvolveRecord)
     #: The tables are the team's again.
     released = FileOf("released.json", ReleaseRecord)
     watch = FileOf("watch.json", WatchStateRecord)

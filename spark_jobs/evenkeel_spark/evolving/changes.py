@@ -1,4 +1,4 @@
-"""Options of a person beside the spec, and changes of state tables."""
+"""Options of a person beside the spec, and changes of columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from partitioning.errors import InputError
 
 _RENAME_FORM = re.compile(r"(\w+)\.(\w+)=(\w+)")
-_DROP_FORM = re.compile(r"\w+(\.\w+)?")
+_DROP_FORM = re.compile(r"\w+\.\w+")
 
 
 class Kind(StrEnum):
@@ -20,8 +20,6 @@ class Kind(StrEnum):
     drop_column = "drop column"
     rename_column = "rename column"
     widen_column = "widen column"
-    add_table = "add table"
-    release_table = "release table"
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class TableChange:
     Parameters
     ----------
     table : name of the state table, in the spec
-    column : name of the state column; empty: the change is of the whole table
+    column : name of the state column
     meaning : what it does, for a person
     sql : what is left to be done of it, as the rest of statements that begin `ALTER TABLE ...`
     """
@@ -54,12 +52,12 @@ class TableChange:
 
 @dataclass(frozen=True)
 class Intent:
-    """Options for which the spec has no words: new names of columns, and things that go.
+    """Options for which the spec has no words: new names of columns, and columns that go.
 
     Parameters
     ----------
     renames : new name of a column, by its state table and its old name
-    drops : TABLE, or TABLE.COLUMN
+    drops : TABLE.COLUMN
     """
 
     renames: Mapping[tuple[str, str], str]
@@ -72,7 +70,7 @@ class Intent:
         Parameters
         ----------
         renames : each TABLE.OLD=NEW
-        drops : each TABLE or TABLE.COLUMN
+        drops : each TABLE.COLUMN
 
         Raises
         ------
@@ -97,8 +95,8 @@ class Intent:
         for text in (gone := frozenset(drops)):
             if _DROP_FORM.fullmatch(text) is None:
                 raise InputError(
-                    f"expected TABLE or TABLE.COLUMN, found {text!r}",
+                    f"expected TABLE.COLUMN, found {text!r}",
                     "--drop",
-                    "Name a state table, or a column of one",
+                    "Name a column of a state table",
                 )
         return cls(found, gone)

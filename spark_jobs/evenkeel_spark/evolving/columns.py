@@ -113,7 +113,7 @@ class TableColumns:
                 wrong = f"the spec still has column {old!r}"
             elif new not in columns:
                 wrong = f"the spec has no column {new!r}"
-            elif new in made or (self._has(old) and self._has(new, but=old)):
+            elif new in made or (self._has(old) and self._has(new)):
                 wrong = f"there is a column {new!r} already"
             else:
                 found[old] = new
@@ -156,7 +156,8 @@ class TableColumns:
                     f"Put it back into the spec; or give --drop {self.name}.{column}, or "
                     f"--rename {self.name}.{column}=NEW",
                 )
-            sql = (f"DROP COLUMN {quoted(column)}",) if self._has(column) else ()
+            there = column in self.stored.fieldNames()
+            sql = (f"DROP COLUMN {quoted(column)}",) if there else ()
             meaning = "its values can be read no more; files lose them when they are next rewritten"
             yield TableChange(Kind.drop_column, self.name, column, meaning, sql)
 
@@ -200,7 +201,8 @@ class TableColumns:
             raise InputError(
                 f"expected column {now!r}, found {', '.join(there)}",
                 self.where,
-                "Find in DESCRIBE HISTORY who took it away, and bring it back",
+                "If evolve was broken off, run it again with the spec and the options that it had. "
+                "Else find in DESCRIBE HISTORY who took the column away, and bring it back",
             )
         is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
         wider = widenings(self.spark, is_now, will_be, quoted(column))
@@ -226,9 +228,9 @@ class TableColumns:
                 _OTHER_NAME,
             )
 
-    def _has(self, column: str, but: str = "") -> bool:
-        """Return whether the table has a column, as Spark compares names, beside `but`."""
-        return column.lower() in {c.lower() for c in self.stored.fieldNames() if c != but}
+    def _has(self, column: str) -> bool:
+        """Return whether the table has a column, as Spark compares names: in any letters."""
+        return column.lower() in {c.lower() for c in self.stored.fieldNames()}
 
 
 def table_columns(

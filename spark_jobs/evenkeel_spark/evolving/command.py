@@ -45,9 +45,8 @@ def add_options(arguments: argparse.ArgumentParser) -> None:
         "--drop",
         action="append",
         default=[],
-        metavar="TABLE[.COLUMN]",
-        help="with --evolve: drop this state column, or release this state table; may be given "
-        "several times",
+        metavar="TABLE.COLUMN",
+        help="with --evolve: drop this state column; may be given several times",
     )
     arguments.add_argument(
         "--format",

@@ -1,14 +1,13 @@
-"""Evolve: bring the state tables to what their spec says by now, while epochs go on.
+"""Evolve: bring the columns of state tables to what their spec says, while epochs go on.
 
-No row is rewritten, and no history is built: a new column or table has what windows bring from now
-on. Each step is one commit and looks first, so a call that is killed anywhere is run again.
+No row is rewritten, and no history is built: a new column has what windows bring from now on. Each
+step is one commit and looks first, so a call that is killed anywhere is run again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -16,7 +15,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.records import EvolveRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.pruning import may_move
 from evenkeel.registry.verdict import withdraw
@@ -24,25 +22,17 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import fold, of_table
 from evenkeel_spark.events.reader import check_key, read_events
-from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
+from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.columns import TableColumns, table_columns
-from evenkeel_spark.evolving.state_tables import (
-    StateTables,
-    create,
-    find_tables,
-    release,
-    started_tables,
-)
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import check_slot_count
+from evenkeel_spark.tables.delta.preflight import check_ours, check_slot_count, refuse_new
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.windows import applied_windows
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 
-_AGAIN = "Let it end, or roll it back; then run this again"
+_AGAIN = "Let it end, or roll it back, with the spec as it was; then run this again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +43,6 @@ class Evolution:
     ----------
     function : of the current epoch
     wanted : columns that events make by now, by state table
-    until : the day up to which the state tables have all events; None: they have none
     changes : what is to be done, in order
     """
 
@@ -61,9 +50,7 @@ class Evolution:
     table: Table
     intent: Intent
     function: PartitioningFunction
-    tables: StateTables
     wanted: dict[str, StructType]
-    until: date | None
     changes: list[TableChange]
 
     def columns(self, name: str) -> TableColumns:
@@ -93,8 +80,8 @@ def evolve(
 
     Raises
     ------
-    InputError : something cannot be done, or nothing says what became of a column or a table. No
-        table was changed then
+    InputError : something cannot be done, or nothing says what became of a column. No table was
+        changed then
     FenceError : a run moves state, or another epoch was published meanwhile
     """
     found = survey(own_session(spark), table, intent)
@@ -105,7 +92,9 @@ def evolve(
         if not withdraw(run, digest):
             raise _moving(run)
         say(f"run {run.name}: its plan is withdrawn, because it was made for other tables")
-    _carry_out(found)
+    for name in table.spec.state:
+        while retry_on_conflict(spark, partial(_step, found, name), name):
+            pass
     now = table.epoch().function
     if now.digest != found.function.digest:
         raise FenceError(
@@ -132,60 +121,28 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
             "Change them by ALTER TABLE as you like, but for slot, channel and the key",
         )
     function = table.epoch().function
-    tables = find_tables(spark, table, intent)
-    check_slot_count(spec, {n: state.properties(spark, spec.state[n].path) for n in tables.kept})
-    kept = spec.model_copy(update={"state": {name: spec.state[name] for name in tables.kept}})
-    constraints.check_admits(spark, kept, function)
-    wanted = _wanted(spark, spec, function)
-    ends = {name: applied_windows.applied(spark, table, name).until for name in tables.kept}
-    if tables.new and len(set(ends.values())) > 1:
-        told = ", ".join(f"{name} up to {end}" for name, end in ends.items())
-        raise InputError(
-            f"expected state tables with the same windows, found {told}",
-            f"state of {spec.table}",
-            "Apply the window that one of them lacks; then run this again",
-        )
-    until = max((end for end in ends.values() if end is not None), default=None)
-    found = Evolution(spark, table, intent, function, tables, wanted, until, [])
-    for name in tables.kept:
+    check_slot_count(spec, _check_same_tables(spark, table))
+    constraints.check_admits(spark, spec, function)
+    found = Evolution(spark, table, intent, function, _wanted(spark, spec, function), [])
+    for name in spec.state:
         found.changes.extend(found.columns(name).changes())
-    found.changes.extend(_of_tables(found))
     return found
 
 
-def _of_tables(found: Evolution) -> Iterator[TableChange]:
-    """Yield the changes of whole tables."""
-    since = "" if found.until is None else f" from {found.until} on"
-    for name in found.tables.new:
-        meaning = (
-            f"made empty at {found.path(name)} under epoch {found.function.epoch}; windows{since} "
-            "fill it, and no earlier event is in it"
+def _check_same_tables(spark: SparkSession, table: Table) -> dict[str, dict[str, str]]:
+    """Return the properties of the spec's state tables. They must be those of the epoch."""
+    spec, epoch, found = table.spec, table.epoch(), {}
+    for name, part in spec.state.items():
+        if state.table_version(spark, part.path) < 0:
+            refuse_new(spec, name)
+        found[name] = check_ours(spark, spec, name)
+    if gone := [name for name in epoch.tables if name not in spec.state]:
+        raise InputError(
+            f"epoch {epoch.number} has state table {gone[0]!r}, and the spec has not",
+            f"state of {spec.table}",
+            "Put it back into the spec: which state tables there are is fixed at bootstrap",
         )
-        yield TableChange(Kind.add_table, name, "", meaning)
-    several = "; keys that are split keep several rows" if len(found.function.split) else ""
-    for name, path in found.tables.gone.items():
-        meaning = f"its constraint and our properties go; its files stay at {path}{several}"
-        yield TableChange(Kind.release_table, name, "", meaning)
-
-
-def _carry_out(found: Evolution) -> None:
-    spark, table, tables = found.spark, found.table, found.tables
-    if tables.new:
-        paths = {name: part.path for name, part in table.spec.state.items()}
-        state_of = {**started_tables(table), **paths}
-        record = EvolveRecord(epoch=found.function.epoch, state=state_of)
-        table.registry.files.evolved.write(record)
-    for name in tables.kept:
-        while retry_on_conflict(spark, partial(_step, found, name), name):
-            pass
-    for name in tables.new:
-        columns = found.wanted[name]
-        make = partial(create, spark, table, name, columns, found.until, found.function)
-        retry_on_conflict(spark, make, name)
-        say(f"{name}: made at {found.path(name)}")
-    for name, path in tables.gone.items():
-        retry_on_conflict(spark, partial(release, spark, path), name)
-        say(f"{name}: released; its files stay at {path}")
+    return found
 
 
 def _step(found: Evolution, name: str) -> bool:

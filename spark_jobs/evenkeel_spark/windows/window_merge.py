@@ -16,6 +16,7 @@ from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_los
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
@@ -95,12 +96,27 @@ def merge_window(
     # A later change is a conflict, unless it comes before Delta reads the table.
     constraints.check_unchanged(spark, table.path, function)
     where = f"{name} ({table.path})"
+    _check_declared(spark, table, where)
     with exact(where), constraints.refusing(table.path, function.epoch):
         try:
             merge.execute()
         except SPARK_ERRORS as error:
             _raise_known(spark, table, where, error)
             raise
+
+
+def _check_declared(spark: SparkSession, table: StateTable, where: str) -> None:
+    """Refuse a table whose columns were changed since the window began, to those of another spec.
+
+    The window would count as applied, and a column that is new would lack it for ever.
+    """
+    made = state.properties(spark, table.path).get(COLUMNS_PROPERTY)
+    if table.columns and made not in (None, declared(table)):
+        raise FenceError(
+            "its columns are those of another spec by now: the table was changed meanwhile",
+            where,
+            "Run it again by the spec of now: it counts nothing twice",
+        )
 
 
 def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exception) -> None:

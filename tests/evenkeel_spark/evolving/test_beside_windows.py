@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.windows import window_merge
 from partitioning.errors import FenceError
 from tests.chaos.home import RUN, dag
 from tests.conftest import SPEC, World
@@ -33,8 +35,15 @@ def test_a_window_whose_column_has_another_name_by_now_writes_nothing(
     def change() -> None:
         evolve(spark, respec(ready, RENAMED).table, Intent.of(["totals.miles=flown"]))
 
+    # It comes after the last look at the columns, and before the MERGE.
+    real = window_merge._check_declared
+
+    def late(*args: Any) -> None:
+        real(*args)
+        change()
+
     with monkeypatch.context() as patch:
-        hooked(patch, "before the check", 0, change)
+        patch.setattr(window_merge, "_check_declared", late)
         with pytest.raises(FenceError, match="there is no column 'miles' any more"):
             apply_window(spark, table, day(8), day(9))
     now = rows(spark, ready, "totals")
@@ -47,19 +56,25 @@ def test_a_window_whose_column_has_another_name_by_now_writes_nothing(
     assert now["trips"].to_dict() == counted.size().to_dict()
 
 
-def test_a_window_without_a_column_that_is_there_by_now_counts_once(
+def test_a_window_without_a_column_that_is_there_by_now_writes_nothing(
     spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own columns have it; the new one has what comes after it."""
-    table = ready.table
+    """It would count as applied, and the new column would lack it for ever."""
+    before, table = rows(spark, ready, "totals"), ready.table
     more = {**COLUMNS, "least": {"merge": "min", "of": "miles"}}
     with monkeypatch.context() as patch:
         change = partial(evolve, spark, respec(ready, more).table, Intent.of())
         hooked(patch, "before the check", 0, change)
-        apply_window(spark, table, day(8), day(9))
-    counted = ready.events[ready.events["at"] < "2013-01-09"].groupby("dest")
+        with pytest.raises(FenceError, match="its columns are those of another spec by now"):
+            apply_window(spark, table, day(8), day(9))
     now = rows(spark, ready, "totals")
-    assert now["trips"].to_dict() == counted.size().to_dict() and now["least"].isna().all()
+    assert now["trips"].to_dict() == before["trips"].to_dict()
+    apply_window(spark, ready.table, day(8), day(9))
+    events = ready.events[ready.events["at"] < "2013-01-09"]
+    last = events[events["at"] >= "2013-01-08"].groupby("dest")["miles"].min()
+    now = rows(spark, ready, "totals")
+    assert now["trips"].to_dict() == events.groupby("dest").size().to_dict()
+    assert now["least"].dropna().astype("int64").to_dict() == last.to_dict()
     assert evolve(spark, ready.table, Intent.of()) == []
 
 

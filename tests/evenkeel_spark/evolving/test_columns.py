@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
+from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
@@ -135,3 +138,34 @@ def test_a_type_that_holds_all_that_events_make_stays(spark, ready: World):
     ready.write_events(events.assign(miles=events["miles"].astype("int16")))
     ready.respec(state={"totals": {**SPEC["state"]["totals"], "columns": COLUMNS}})
     assert evolve(spark, ready.table, Intent.of()) == []
+
+
+def test_the_job_says_what_it_does(spark: SparkSession, ready: World, capsys):
+    more = {**COLUMNS, "least": {"merge": "min", "of": "miles"}}
+    given = ["--spec", respec(ready, more).spec_path, "--evolve"]
+    before = versions(spark, ready)
+    assert job.main([*given, "--dry-run", "--format=json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["table"], told["epoch"], told["dry_run"]) == ("trips", 0, True)
+    (change,) = told["changes"]
+    assert (change["change"], change["table"], change["column"]) == (
+        "add column",
+        "totals",
+        "least",
+    )
+    assert job.main([*given, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "add column" in said and "1 changes would be made; nothing was changed" in said
+    assert versions(spark, ready) == before
+    assert job.main(given) == 0
+    assert "1 changes made" in capsys.readouterr().out and versions(spark, ready) != before
+    assert job.main([*given, "--format=table"]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    for option, wrong in (
+        (["--drop=totals.least"], "--drop: goes"),
+        (["--dry-run"], "--dry-run: goes"),
+    ):
+        assert job.main(["--spec", ready.spec_path, *option]) == 2
+        assert f"{wrong} with --evolve alone" in capsys.readouterr().err
+    assert job.main([*given, "--end", "2013-01-08"]) == 2
+    assert "--end: does not go with --evolve" in capsys.readouterr().err

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.evolve import evolve
+from evenkeel_spark.jobs.bootstrap import bootstrap
 from partitioning.errors import FenceError, InputError
 from tests.chaos.home import RUN, task
-from tests.conftest import SEEN, SPEC, World
-from tests.support.worlds.windows import versions
+from tests.conftest import SPEC, World
+from tests.support.worlds.windows import day, versions
 
 pytestmark = pytest.mark.spark
 
@@ -45,14 +46,13 @@ def moved(world: World) -> World:
     return world.respec(state={"totals": {**SPEC["state"]["totals"], "path": "state/elsewhere"}})
 
 
-def by_another_name(world: World) -> World:
-    return world.respec(state={"sums": SPEC["state"]["totals"]})
-
-
-def occupied(world: World) -> World:
-    (world.folder / "state/seen").mkdir()
-    (world.folder / "state/seen/notes.txt").write_text("mine")
+def with_another(world: World) -> World:
     return world.with_seen()
+
+
+def lost(world: World) -> World:
+    (world.folder / "state/totals").rename(world.folder / "elsewhere")
+    return world
 
 
 def add(**more: Any) -> Callable[[World], World]:
@@ -79,9 +79,14 @@ REFUSED = {
     "still old": (add(), ["totals.miles=trips"], [], "the spec still has column 'miles'"),
     "two": (columns(LESS), ["totals.miles=trips"], [], "there is a column 'trips' already"),
     "form": (same, ["miles=flown"], [], "expected TABLE.OLD=NEW, found 'miles=flown'"),
-    "drop form": (same, [], ["totals.a.b"], "expected TABLE or TABLE.COLUMN"),
+    "drop form": (same, [], ["totals"], "expected TABLE.COLUMN, found 'totals'"),
+    "letters": (
+        columns({**LESS, "Miles": {"merge": "sum", "of": "miles"}}),
+        ["totals.miles=Miles"],
+        [],
+        "there is a column 'Miles' already",
+    ),
     "kept column": (same, [], ["totals.miles"], "cannot drop column 'miles': the spec still"),
-    "kept table": (same, [], ["totals"], "cannot drop state table 'totals': the spec still"),
     "type": (
         add(last={"merge": "max", "of": "dest"}),
         [],
@@ -91,9 +96,9 @@ REFUSED = {
     "input": (without_miles, [], [], "there is no column 'miles'"),
     "key": (whole_keys, [], [], "its key is .*bigint.*, the current epoch's is .*string"),
     "slots": (lambda w: w.respec(slots=96), [], [], "made with slots = 64, the spec says 96"),
-    "path": (moved, [], [], "state table 'totals' is at .*state/totals"),
-    "name": (by_another_name, [], ["totals"], "expected an empty folder for a new state table"),
-    "folder": (occupied, [], [], "expected an empty folder for a new state table"),
+    "path": (moved, [], [], "holds no state table, and epoch 0 has 'totals' at"),
+    "another": (with_another, [], [], "epoch 0 knows no state table 'seen'"),
+    "lost": (lost, [], [], "holds no state table, and epoch 0 has 'totals' at"),
     "theirs": (
         lambda w: w.respec(state={"totals": {"path": "state/totals", "rows": "one"}}),
         [],
@@ -113,24 +118,19 @@ def test_a_change_that_cannot_be_made_is_refused_before_anything(
     with pytest.raises(InputError, match=message):
         evolve(spark, ready.table, Intent.of(renames, drops))
     ready.respec(state=SPEC["state"])
+    if case == "lost":
+        assert not (ready.folder / "state/totals").exists()
+        (ready.folder / "elsewhere").rename(ready.folder / "state/totals")
     assert versions(spark, ready) == before
-    assert not ready.table.registry.files.evolved.exists()
 
 
-def test_tables_with_other_windows_are_refused(spark: SparkSession, ready: World) -> None:
-    """A new table could not begin where both of them end."""
-    from evenkeel_spark.jobs.apply_window import apply_window
-    from tests.support.worlds.windows import day
-
-    evolve(spark, ready.with_seen().table, Intent.of())
-    alone = ready.respec(state=SPEC["state"]).table
-    apply_window(spark, alone, day(8), day(9))
-    third = {**SEEN, "path": "state/third"}
-    ready.respec(state={**SPEC["state"], "seen": SEEN, "third": third})
-    told = "found totals up to 2013-01-09, seen up to 2013-01-08"
-    with pytest.raises(InputError, match=told):
-        evolve(spark, ready.table, Intent.of())
-    assert not (ready.folder / "state/third").exists()
+def test_a_state_table_that_has_left_the_spec_is_not_let_go(
+    spark: SparkSession, world: World
+) -> None:
+    bootstrap(spark, world.with_seen().table, day(8))
+    world.respec(state=SPEC["state"])
+    with pytest.raises(InputError, match="epoch 0 has state table 'seen', and the spec has not"):
+        evolve(spark, world.table, Intent.of())
 
 
 def test_state_that_moves_is_left_alone_and_a_plan_that_waits_is_withdrawn(

@@ -52,7 +52,7 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
     found = {}
     for name, state in spec.state.items():
         if table_version(spark, state.path) < 0:
-            _refuse_new(spec, name)
+            refuse_new(spec, name)
         found[name] = check_ours(spark, spec, name)
     check_slot_count(spec, found)
     check_comparable(spark, spec)
@@ -167,7 +167,7 @@ def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
                 )
 
 
-def _refuse_new(spec: TableSpec, name: str) -> None:
+def refuse_new(spec: TableSpec, name: str) -> None:
     """Refuse a missing state table once there are epochs: bootstrap makes tables only before."""
     registry, path = Registry(spec.registry), spec.state[name].path
     if not registry.numbers():
@@ -175,9 +175,10 @@ def _refuse_new(spec: TableSpec, name: str) -> None:
     epoch = registry.current()
     if (known := epoch.tables.get(name)) is None:
         raise InputError(
-            f"epoch {epoch.number} knows no state table {name!r}",
+            f"epoch {epoch.number} knows no state table {name!r}: they are fixed at bootstrap",
             path,
-            f"Take it out of the spec; or run `evenkeel evolve {spec.table}`, which makes it",
+            "Take it out of the spec; or bootstrap under another `table`, with a registry and "
+            "paths of its own",
         )
     raise InputError(
         f"holds no state table, and epoch {epoch.number} has {name!r} at {known.path}",
