@@ -85,7 +85,7 @@ GROUPS: dict[str, list[str]] = {
         "tests/evenkeel_ui/airflow_runs/test_triage.py",
     ],
     "approval": [
-        "tests/evenkeel_airflow/test_dag_approval.py",
         "tests/evenkeel_ui/airflow_runs/test_answers.py",
+        "tests/evenkeel_airflow/test_dag_approval.py",
     ],
 }
