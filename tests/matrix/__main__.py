@@ -139,7 +139,10 @@ def pytest(home: Path, group: str, longest: float = LONGEST) -> tuple[int, str]:
             tests.wait()
     if code is None:
         return 1, f"ended after {longest:.0f} s"
-    last = (log.read_text().strip() or "pytest printed nothing").splitlines()[-1]
+    lines = log.read_text().strip().splitlines()
+    # Threads may print after pytest's last line.
+    told = [line for line in lines if re.match(r"(\d+|no) \w+.* in [0-9.]+s", line)]
+    last = (told or lines or ["pytest printed nothing"])[-1]
     return code, re.sub(r" in [0-9.]+s.*", "", last)
 
 

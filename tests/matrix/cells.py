@@ -53,7 +53,7 @@ CELLS = [
 
 _SPARK = "tests/evenkeel_spark"
 
-#: Group of tests -> arguments of pytest. Each group of Spark's takes one to three minutes alone.
+#: Group of tests -> arguments of pytest. On two idle cores a cell takes a quarter of an hour.
 GROUPS: dict[str, list[str]] = {
     "commits and constraints": [
         f"{_SPARK}/tables/delta/test_write_session.py",
@@ -83,5 +83,9 @@ GROUPS: dict[str, list[str]] = {
         "tests/evenkeel_ui/test_params.py",
         "tests/evenkeel_ui/pages/test_recovery.py",
         "tests/evenkeel_ui/airflow_runs/test_triage.py",
+    ],
+    "approval": [
+        "tests/evenkeel_ui/airflow_runs/test_answers.py",
+        "tests/evenkeel_airflow/test_dag_approval.py",
     ],
 }

@@ -56,20 +56,35 @@ def test_every_file_that_a_group_names_is_there() -> None:
     assert named and [file for file in named if not file.is_file()] == []
 
 
+def cell(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """Make a cell whose group `migrate` is one file."""
+    program = folder / ".venv/bin/python"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setitem(matrix.GROUPS, "migrate", [file])
+
+
+def test_what_is_printed_after_the_summary_is_not_the_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell(tmp_path, monkeypatch, "test_short.py")
+    (tmp_path / "test_short.py").write_text(
+        "import atexit\n\n\ndef test_short():\n    atexit.register(print, 'later')\n"
+    )
+    assert matrix.pytest(tmp_path, "migrate") == (0, "1 passed")
+
+
 def test_a_group_over_its_time_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / ".venv/bin").mkdir(parents=True)
+    cell(tmp_path, monkeypatch, "test_long.py")
     (tmp_path / "test_long.py").write_text(
         "import subprocess, time\n\n\ndef test_long():\n"
         "    code = \"import time; time.sleep(9); open('late', 'w')\"\n"
         "    subprocess.Popen(['python3', '-c', code])\n"
         "    open('started', 'w').close()\n    time.sleep(60)\n"
     )
-    program = tmp_path / ".venv/bin/python"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setitem(matrix.GROUPS, "migrate", ["test_long.py"])
     code, said = matrix.pytest(tmp_path, "migrate", longest=6)
     assert (code, said) == (1, "ended after 6 s")
     assert (tmp_path / "started").exists(), (tmp_path / "migrate.log").read_text()

@@ -131,5 +131,7 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     assert chosen(asking) == (None, waits())
     site.shop.plan(asking, force=True)
     assert client.post(f"{path}/answer", data=data).status_code == 303
-    assert chosen(asking) == ([option], "scheduled")
+    # Before Airflow 3.3 the triggerer sees the answer, and lets the task go on.
+    goes_on = "scheduled" if waits() != "deferred" else "deferred"
+    assert chosen(asking) == ([option], goes_on)
     assert client.post(f"{path}/answer", data=data).status_code == 409
