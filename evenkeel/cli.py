@@ -25,7 +25,7 @@ from evenkeel.inspect.key_history import owner_names
 from evenkeel.render.answer_format import As, Format
 from evenkeel.runs.figures import break_even, numbers
 from evenkeel.runs.record import read_run
-from evenkeel.spark_commands import TableName, adopt, forget, job, release, repair
+from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
@@ -153,7 +153,11 @@ def cost(
     """Show what a run was predicted to cost, and what it cost."""
     found = open_table(table)
     if run not in found.registry.store.names("runs"):
-        raise InputError(f"there is no run {run!r}", f"{found.registry.url}/runs")
+        raise InputError(
+            f"there is no run {run!r}",
+            f"{found.registry.url}/runs",
+            "Give the name of a folder there; the table's page lists its runs",
+        )
     parts = read_run(found.spec.table, found.registry, found.registry.run(run))
     rows = [[f.title, *f.texts] for f in parts.figures]
     rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])
@@ -204,7 +208,7 @@ def locate(
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
 
 
-for _command in (repair, adopt, release, forget):
+for _command in (repair, adopt, release, evolve, forget):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(job)
 app.command()(backtest)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from evenkeel.local_env import environment
+from evenkeel.render.answer_format import As, Format
 from evenkeel.submit import submit
 from evenkeel.table import open_table
 from partitioning.function.key_text import key_columns
@@ -94,6 +95,40 @@ def forget(
     flags = ["--dry-run"] if dry_run else []
     asked = ["--spec", table, *(f"--forget={key}" for key in keys), *flags]
     raise typer.Exit(submit("maintain", asked, environment()))
+
+
+def evolve(
+    table: TableName,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE.OLD=NEW",
+            help="the state column OLD is the spec's NEW; may be given several times",
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE.COLUMN",
+            help="drop this state column; may be given several times",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done, and end there")
+    ] = False,
+    format: As = Format.table,
+) -> None:
+    """Change the columns of state tables, and their types, to what the spec says by now.
+
+    Epochs go on, no row is rewritten, and no history is built. Starts Spark; with --dry-run changes
+    nothing.
+    """
+    open_table(table)
+    asked = ["--spec", table, "--evolve", f"--format={format.value}"]
+    asked += [f"--rename={text}" for text in rename or []]
+    asked += [f"--drop={text}" for text in drop or []]
+    asked += ["--dry-run"] if dry_run else []
+    raise typer.Exit(submit("bootstrap", asked, environment()))
 
 
 def job(

@@ -80,10 +80,22 @@ class Table:
         spark, epoch, part = spark or _session(), self.epoch(number), self.spec.state[name]
         source = sql_name(part.path)
         if number is not None:
-            source += f" VERSION AS OF {epoch.tables[name].version}"
+            if (at := epoch.tables.get(name)) is None:
+                raise InputError(
+                    f"epoch {number} has no state table {name!r}: it came later",
+                    f"{name} ({part.path})",
+                    "Read a later epoch, or the newest rows",
+                )
+            source += f" VERSION AS OF {at.version}"
         every = number is None and self._may_be_newer(spark, part, epoch)
         with self._readable(name, number):
             types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
+        if number is not None and (later := [c for c in part.columns if c not in types]):
+            raise InputError(
+                f"epoch {number} has no column {later[0]!r}: it came, or got its name, later",
+                f"{name} ({part.path})",
+                f"Read {source} as it was",
+            )
         return one_row_a_key(source, types, part, epoch.function, every)
 
     @contextmanager

@@ -33,7 +33,7 @@ from evenkeel.backtest.scoring import expected_profile, learn_window, sketch_of
 from evenkeel.backtest.windows import Series, salted
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
-from partitioning.planning.decide import Policy, aim_by_chance, decide
+from partitioning.planning.decide import Policy, aim_for, decide
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Floats, Sketch
@@ -65,7 +65,8 @@ def planned(series: Series, channels: int) -> list[PartitioningFunction]:
         learned = learn_window(series, window, channels, DEFAULT_SLOTS, listed)
         seen.append(sketch_of(learned, window))
         profile = expected_profile(learned, seen, "auto", function)
-        function = frontier(profile, function, owners, max_imbalance=aim_by_chance(profile))
+        aim = aim_for(profile, function, owners)
+        function = frontier(profile, function, owners, max_imbalance=aim)
         plans.append(function)
     return plans
 
@@ -126,7 +127,7 @@ def decided(
         if forecasts == "decide":
             seen.append(sketch_of(profile, window))
             profile = expected_profile(profile, list(seen), decay, plans[now])
-        policy = Policy(trigger, aim_by_chance(profile) if asked is None else asked, horizon)
+        policy = Policy(trigger, max(asked or 1, aim_for(profile, plans[now], owners)), horizon)
         if now < t and decide(profile, plans[now], owners, policy).rebalance:
             total, now = total + float(moves[now, t]), t
         total += float(each[t, now])

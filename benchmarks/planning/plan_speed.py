@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from partitioning.function.function import numbered_channels
-from partitioning.planning.decide import Policy, aim_by_chance, decide
+from partitioning.planning.decide import Policy, aim_for, decide
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
@@ -46,7 +46,7 @@ def timed(sketches: list[Sketch], channels: int) -> tuple[float, Plan]:
     before = uniform(merged, None, numbered_channels(channels))
     began = time.process_time()
     profile = forecast(sketches).onto(merged, before)
-    aim = aim_by_chance(profile)
+    aim = aim_for(profile, before, before.channels)
     decide(profile, before, before.channels, Policy(1.1, aim, 28))
     plan = make_plan("speed", profile, before, before.channels, max_imbalance=aim)
     return time.process_time() - began, plan

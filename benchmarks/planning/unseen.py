@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.planning.unseen_players import OURS, PLAYERS, RIVALS, Result
+from benchmarks.planning.unseen_players import LAST, OURS, PLAYERS, REFERENCE, RIVALS, Result
 from benchmarks.planning.unseen_sets import SETS, WINDOWS_PLAYED, DataSet
 from evenkeel.backtest.arguments import parse_channels
 from evenkeel.backtest.windows import Series, read_series, salted
@@ -51,15 +51,19 @@ def _series(data: DataSet, most: int) -> Series:
     return data.series(most)
 
 
-def play(data: DataSet, most: int, players: Sequence[str], count: int, salt: int) -> list[Result]:
+def play(
+    data: DataSet, most: int, players: Sequence[str], count: int, salt: int
+) -> list[Result] | str:
     """Play a set with each player, for one number of channels and one salt of the keys.
 
-    The list is empty if the set's file is missing.
+    A set that cannot be played gives the reason instead.
     """
     try:
         own = salted(_series(data, most), salt)
     except FileNotFoundError:
-        return []
+        return f"{data.name}: left out, EVENKEEL_DATA lacks its file"
+    if count > own.keys:
+        return f"{data.name}: left out, {count} channels for {own.keys} keys"
     return [PLAYERS[name](own, count) for name in players]
 
 
@@ -109,6 +113,28 @@ HEADER = (
 )
 
 
+def page_row(name: str, found: Found, ours: str = OURS) -> str:
+    """Return the row of docs/benchmarks/unseen.md of one set and number of channels.
+
+    Of the decays it shows the one that ours is least below. The last cell names each player that
+    ours is higher than by more than one standard error.
+    """
+    own = found[ours]
+    less = {
+        rival: mean_and_error(sums(own) - sums(found[rival]))
+        for rival in judged(ours)
+        if rival in found
+    }
+    decays = [rival for rival in less if rival not in (REFERENCE, LAST)]
+    cells = [name, f"{own[:, 0].mean():.4f}, {own[:, 1].mean():.2%}"]
+    for rival in (REFERENCE, LAST, max(decays, key=lambda d: less[d][0], default="")):
+        mean, error = less.get(rival, (np.nan, np.nan))
+        cells.append(f"{mean:+.4f} ±{error:.4f}")
+    cells[2] += f", {found[REFERENCE][:, 1].mean():.2%}" if REFERENCE in found else ""
+    cells.append(", ".join(r for r, told in less.items() if verdict(*told) == "FAILS"))
+    return f"| {' | '.join(cells)} |"
+
+
 def summary(title: str, every: Sequence[Found], ours: str = OURS) -> Iterable[str]:
     """Yield a line a planner: means over the rows of a half, and how often the rule is kept.
 
@@ -144,19 +170,21 @@ def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
         results = _played(list(runs), given.jobs)
         title = f"Sets for {half}"
         print(f"\n{title}, {given.hashes} hashes\n{HEADER}")
-        every = []
+        every, rows_of_page = [], []
         for data, count in tasks:
             rows = [next(results) for _ in salts]
-            if not rows[0]:
-                print(f"{data.name}: left out, EVENKEEL_DATA lacks its file")
+            if isinstance(rows[0], str):
+                print(rows[0])
                 continue
             found = {p: np.array([r[i] for r in rows]) for i, p in enumerate(players)}
             every.append(found)
-            print("\n".join(lines(f"{data.name}, N = {count}", found, given.ours)), flush=True)
-        print("\n".join(summary(title, every, given.ours)), flush=True)
+            name = f"{data.name}, N = {count}"
+            rows_of_page.append(page_row(f"{name}, {half}", found, given.ours))
+            print("\n".join(lines(name, found, given.ours)), flush=True)
+        print("\n".join([*rows_of_page, *summary(title, every, given.ours)]), flush=True)
 
 
-def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result]]:
+def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result] | str]:
     """Yield the results of each run in order; with several jobs, each in a process of its own."""
     if jobs == 1:
         yield from starmap(play, runs)

@@ -76,10 +76,12 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
         lines = [line.removesuffix("\r") or None for line in lines[:limit]]
         return pa.table({LINE: pa.array(lines, pa.string())})
     except FileNotFoundError as error:  # Arrow's error has the path but no reason
-        raise InputError("there is no such file", path) from error
+        raise InputError("there is no such file", path, "Correct the path") from error
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"cannot be read ({reason})", path) from error
+        raise InputError(
+            f"cannot be read ({reason})", path, "Give Parquet, CSV, or text with a key a line"
+        ) from error
 
 
 def is_null(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
@@ -126,7 +128,9 @@ def weights(column: pa.ChunkedArray, name: str) -> Floats:
         values = column.cast(pa.float64()).to_numpy().astype(np.float64)
     except pa.ArrowException as error:
         raise InputError(
-            f"weights must be numbers, got type {column.type}", f"column {name!r}"
+            f"weights must be numbers, got type {column.type}",
+            f"column {name!r}",
+            "Name another column by --weight, or none: then each row counts 1",
         ) from error
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
@@ -163,7 +167,9 @@ def microseconds(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
     except pa.ArrowException as error:
         wrong = f"times must be dates, timestamps or ISO text, got type {kind}"
         raise InputError(
-            OUTSIDE_OF_YEARS if pa.types.is_timestamp(kind) else wrong, f"column {name!r}"
+            OUTSIDE_OF_YEARS if pa.types.is_timestamp(kind) else wrong,
+            f"column {name!r}",
+            "Name another column by --time, or correct the data",
         ) from error
     if micros.null_count:
         raise InputError(
@@ -171,7 +177,7 @@ def microseconds(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
         )
     found = micros.to_numpy()
     if len(found) and not (found.min() >= EARLIEST and found.max() <= LATEST):
-        raise InputError(OUTSIDE_OF_YEARS, f"column {name!r}")
+        raise InputError(OUTSIDE_OF_YEARS, f"column {name!r}", "Correct the data")
     return found
 
 
@@ -186,4 +192,4 @@ def _text(data: bytes, path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"line {line} is not UTF-8", path) from error
+        raise InputError(f"line {line} is not UTF-8", path, "Convert it to UTF-8") from error

@@ -62,7 +62,9 @@ def write_page(path: str, scores: Sequence[Score], title: str) -> None:
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", path) from error
+        raise InputError(
+            f"cannot be written ({error.strerror})", path, "Give a file in a folder that exists"
+        ) from error
 
 
 def lines_svg(scores: Sequence[Score], *, width: int = WIDE) -> str:

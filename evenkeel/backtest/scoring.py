@@ -26,7 +26,7 @@ from evenkeel.backtest.windows import Series, Window, salted
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import Hashes
-from partitioning.planning.decide import aim_by_chance
+from partitioning.planning.decide import aim_for
 from partitioning.strategies.options import check_options
 from partitioning.workload.bounds import floor
 from partitioning.workload.forecast import Decay, forecast
@@ -160,7 +160,7 @@ def _series(
             # Strategies that place no key by name share one profile.
             named = listed is not None and len(listed)
             profile = learn_window(series, window, count, slots, listed) if named else plain
-            seconds = 0.0
+            seconds, aim = 0.0, None
             if foreseen.forecasts is Forecasts.oracle:
                 profile = _with_next_load(
                     profile, learn_window(series, unseen, count, slots, profile.heavy)
@@ -168,9 +168,10 @@ def _series(
             elif foreseen.by(name):
                 seen[name].append(sketch_of(profile, window))
                 began = time.process_time()
-                profile = expected_profile(profile, seen[name], foreseen.decay, runs[name].function)
+                before = runs[name].function
+                profile = expected_profile(profile, seen[name], foreseen.decay, before)
+                aim = aim_for(profile, before, owners)
                 seconds = time.process_time() - began
-            aim = aim_by_chance(profile) if foreseen.by(name) else None
             found = runs[name].step(profile, window, unseen, aim)
             found["plan_seconds"] += seconds
             yield Score(

@@ -15,7 +15,7 @@ import numpy as np
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import SKETCHES, EpochFiles, KeptFiles, RunFiles
 from evenkeel.registry.pruning import may_move
-from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
+from evenkeel.registry.verdict import withdraw
 from partitioning.errors import FenceError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
@@ -91,18 +91,9 @@ def _plan_names(folder: KeptFiles, keys: Hashes) -> bool:
 
 
 def _withdraw(run: RunFiles, digest: str) -> None:
-    """Take back a plan that may still be carried out, and remove the files that name its keys.
-
-    Its verdict stays, so that a job of the run that still sleeps stops at its next fence. migrate
-    leaves its file first and then looks at the verdict. Here the verdict comes first. So one of two
-    sees the other.
-    """
-    attempt = newest_attempt(run, digest)
-    if not (attempt.verdict == ROLL_BACK and attempt.ended):
-        verdict = settle(run, digest, attempt.number, ROLL_BACK)
-        if verdict == PUBLISH or run.migration.exists():
-            raise _moving(run)
-        mark(run, digest, attempt.number, done=True)
+    """Take back a plan that may still be carried out, and remove the files that name its keys."""
+    if not withdraw(run, digest):
+        raise _moving(run)
     # The plan goes last: by it a second call knows that the run may not be removed as a whole.
     for file in (run.report, run.profile, run.learned, run.plan):
         file.remove()

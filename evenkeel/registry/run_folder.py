@@ -60,5 +60,5 @@ def safe_name(name: str, longest: int | None = MAX_NAME_LENGTH) -> str:
     """
     cleaned = re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip(".-")
     if not cleaned:
-        raise InputError(f"{name!r} cannot name a run")
+        raise InputError(f"{name!r} cannot name a run", fix="Give it a letter or a digit")
     return cleaned[:longest]

@@ -72,7 +72,11 @@ class Store:
             or PurePosixPath(name).is_absolute()
             or {"\\", "\0"} & set(name)
         ):
-            raise InputError(f"{name!r} is not a name inside the folder", self.url)
+            raise InputError(
+                f"{name!r} is not a name inside the folder",
+                self.url,
+                "Give a name without .., backslash or leading slash",
+            )
         return f"{self._root.rstrip('/')}/{name}"
 
     def exists(self, name: str) -> bool:

@@ -63,6 +63,30 @@ def mark(run: RunFiles, digest: str, number: int, *, done: bool) -> None:
     run.rolled_back.write(RolledBack(digest=digest, attempt=number, done=done))
 
 
+def withdraw(run: RunFiles, digest: str) -> bool:
+    """Roll back a plan that has not begun to move state, so that it never does.
+
+    Its verdict stays, so that a job of the run that still sleeps stops at its next fence. migrate
+    leaves its file first and then looks at the verdict. Here the verdict comes first. So one of two
+    sees the other.
+
+    Returns
+    -------
+    False if it has begun to move state.
+
+    Raises
+    ------
+    DamagedError : as for `newest_attempt`
+    """
+    attempt = newest_attempt(run, digest)
+    if not (attempt.verdict == ROLL_BACK and attempt.ended):
+        verdict = settle(run, digest, attempt.number, ROLL_BACK)
+        if verdict == PUBLISH or run.migration.exists():
+            return False
+        mark(run, digest, attempt.number, done=True)
+    return True
+
+
 def begin_attempt(run: RunFiles, digest: str, number: int) -> bool:
     """Begin attempt `number`; the rollback of the one before it has ended.
 

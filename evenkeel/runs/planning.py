@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
@@ -11,8 +11,8 @@ from evenkeel.runs.timings import pace, seconds_per_load
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
-from partitioning.planning.decide import Decision, Policy, aim_by_chance
+from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
+from partitioning.planning.decide import Decision, Policy, aim_by_chance, aim_for
 from partitioning.planning.decide import decide as decide_on
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.workload.profile import Profile
@@ -27,9 +27,10 @@ def decision_for(
     as measured. A cost that is not measured yet does not count.
     """
     strategy = params.strategy or spec.strategy
+    channels = channels_for(spec, epoch, registry, params)
     policy = Policy(
         trigger=spec.trigger,
-        max_imbalance=aim_of(spec, params, profile),
+        max_imbalance=aim_of(spec, params, profile, epoch.function, channels),
         horizon=spec.horizon,
         seconds_per_load=seconds_per_load(registry, profile),
         pace=pace(registry),
@@ -38,13 +39,7 @@ def decision_for(
         options=spec.options if strategy == spec.strategy == "frontier" else {},
         **(spec.split.limits if spec.split else {}),
     )
-    return decide_on(
-        profile,
-        epoch.function,
-        channels_for(spec, epoch, registry, params),
-        policy,
-        force=params.force,
-    )
+    return decide_on(profile, epoch.function, channels, policy, force=params.force)
 
 
 def plan_next(
@@ -82,15 +77,16 @@ def plan_next(
             "Learn again: start a new run",
         )
     strategy = params.strategy or spec.strategy
+    channels = channels_for(spec, epoch, registry, params)
     return make_plan(
         spec.table,
         profile,
         epoch.function,
-        channels_for(spec, epoch, registry, params),
+        channels,
         strategy=strategy,
         # The spec's options are those of its own strategy.
         options=spec.options if strategy == spec.strategy else {},
-        max_imbalance=aim_of(spec, params, profile),
+        max_imbalance=aim_of(spec, params, profile, epoch.function, channels),
         budget=plan_budget(spec.budget if params.budget is None else params.budget),
         tables=tables,
         row=row if split is not None else None,
@@ -127,15 +123,33 @@ def plan_back(
     )
 
 
-def aim_of(spec: TableSpec, params: Params, profile: Profile) -> float:
+def aim_of(
+    spec: TableSpec,
+    params: Params,
+    profile: Profile,
+    function: PartitioningFunction,
+    channels: Sequence[Channel],
+) -> float:
     """Return the imbalance that a plan aims at.
 
-    A value that somebody chose counts. The default gives way to chance: no state moves for that.
+    A value that somebody chose counts. The default gives way to chance, and to the last bit of
+    balance that is not worth its bytes: no state moves for those. Keys that may be split need few
+    bytes, and options of the strategy may change what balance is, so they have chance alone.
+
+    Parameters
+    ----------
+    function : the one in force
+    channels : the owners to be
+
+    Raises
+    ------
+    InputError : impossible channels
     """
     if params.max_imbalance is not None:
         return params.max_imbalance
-    chance = aim_by_chance(profile)
+    plain = spec.split is None and not spec.options
+    least = aim_for(profile, function, channels) if plain else aim_by_chance(profile)
     if spec.max_imbalance is None:
-        return chance
+        return least
     chosen = "max_imbalance" in spec.model_fields_set
-    return spec.max_imbalance if chosen else max(spec.max_imbalance, chance)
+    return spec.max_imbalance if chosen else max(spec.max_imbalance, least)

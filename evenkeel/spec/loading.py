@@ -44,7 +44,9 @@ def load_spec(path: str | Path) -> TableSpec:
     file = Path(path)
     data = read_yaml(path)
     if not isinstance(data, dict):
-        raise InputError("expected a table spec, a mapping of fields", str(path))
+        raise InputError(
+            "expected a table spec, a mapping of fields", str(path), "Begin with `table: NAME`"
+        )
     try:
         spec = TableSpec.model_validate(data)
     except ValidationError as error:

@@ -105,8 +105,8 @@ class TableSpec(Strict):
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
-        description="imbalance that a rebalance aims at. none: 1.005 plus what chance explains; "
-        "the default of 1.05 rises to that, too",
+        description="imbalance that a rebalance aims at. none: 1.005 plus what chance explains, "
+        "or more where the rest is not worth its bytes; the default of 1.05 rises to that, too",
     )
     budget: int | None = Field(
         None,

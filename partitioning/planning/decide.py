@@ -14,6 +14,7 @@ from partitioning.moves.moves import moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.strategies.frontier.options import WORTH
 from partitioning.strategies.frontier.strategy import frontier
+from partitioning.strategies.frontier.whole_keys import level_worth
 from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
@@ -30,7 +31,7 @@ SURE = 0.95
 
 
 def aim_by_chance(profile: Profile) -> float:
-    """Return the imbalance that a plan aims at where nobody asks for one.
+    """Return the imbalance down to which chance explains it.
 
     A load that is less even than this by chance alone will not last, so no state moves for it.
 
@@ -41,6 +42,26 @@ def aim_by_chance(profile: Profile) -> float:
     1.005
     """
     return 1 + MIN_GAIN + BAND * profile.chance
+
+
+def aim_for(
+    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+) -> float:
+    """Return the imbalance that a plan aims at where nobody asks for one.
+
+    It is that of `aim_by_chance`, or more where the last of it is not worth its bytes.
+
+    Parameters
+    ----------
+    previous : the function in force; None: there is none, and a plan moves nothing
+    channels : the owners to be
+
+    Raises
+    ------
+    InputError : as in `frontier`
+    """
+    aim = aim_by_chance(profile)
+    return aim if previous is None else level_worth(profile, previous, channels, aim)
 
 
 def most_by_chance(profile: Profile, channels: int) -> float:

@@ -29,9 +29,6 @@ UNKNOWN = 0.5
 #: A larger decay is preferred if its squared error is at most this many times the least one. A
 #: larger value gives steadier forecasts, which move less state.
 NEAR = 1.05
-#: Added to `NEAR` after one forecast; after k of them it is this over k squared. Chance may favour
-#: a small decay in few windows. A larger value keeps to large decays for longer.
-FEW_FORECASTS = 0.5
 #: Forecasts that the chance of independent rows counts as. It keeps a few lucky forecasts from
 #: hiding chance. A larger value trusts the errors of forecasts later.
 PRIOR = 1.0
@@ -176,7 +173,7 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
         past, new = past[:-1], room_for(came[:-1])
     tried = sorted({*DECAYS, *([] if decay is None or isinstance(decay, str) else [decay])})
     means, weights, losses = _tried(past, whole.heavy, np.array(tried))
-    best = _best(tried, losses, len(past) - 1)
+    best = _best(tried, losses)
     if decay is None:
         gain = float(past[-1].load.sum() / sum(s.load.sum() for s in past))
         return Forecast(whole, 1.0, best, gain, 0.0, uncertain, past)
@@ -212,13 +209,13 @@ def _tried(past: Sequence[Sketch], heavy: Hashes, decays: Floats) -> tuple[Float
     return means, weights, losses
 
 
-def _best(decays: Sequence[float], losses: Floats, count: int) -> float:
-    """Return the largest of `DECAYS` that did about as well as the best on `count` windows."""
+def _best(decays: Sequence[float], losses: Floats) -> float:
+    """Return the largest of `DECAYS` that did about as well as the best."""
     known = [(d, e) for d, e in zip(decays, losses.tolist(), strict=True) if d in DECAYS]
     least = min(e for _, e in known)
     if least == max(e for _, e in known):
         return UNKNOWN
-    return max(d for d, e in known if e <= (NEAR + FEW_FORECASTS / count**2) * least)
+    return max(d for d, e in known if e <= NEAR * least)
 
 
 def _without_last(sketches: Sequence[Sketch], last: Sketch, whole: Sketch) -> Sketch:

@@ -128,7 +128,7 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         found = _COMMITS.match(args[0])
         if found is None:
             return None
-        return f"{found[3] or found[1]} on {Path(found[2]).name}"
+        return f"{found[3] or found[1] or 'ALTER'} on {Path(found[2]).name}"
     if owner is constraints:
         what = "DROP" if name == "drop_beside" else "PUT"
         return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"

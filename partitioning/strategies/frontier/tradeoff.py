@@ -140,6 +140,9 @@ def best_assignment(problem: Problem, max_imbalance: float | None, budget: float
     end inside both.
     """
     several = len(problem.measures) > 1
+    aimed = (max_imbalance or 0.0) * (1 + SHARE_TOLERANCE)
+    if not (several or problem.poured or problem.forced) and problem.worst(problem.start) <= aimed:
+        return problem.start
     if max_imbalance is None and several:
         # One key may set the worst of all: the rest is still to come even.
         path = problem.even_out(budget * (1 + SHARE_TOLERANCE))

@@ -96,7 +96,9 @@ def roll_back(
     epoch = found.registry.epoch(_number(given.get("epoch", "")))
     values, wrong = _read_way_back(given)
     if epoch.number == found.registry.current().number:
-        raise InputError(f"epoch {epoch.number} is the current one", found.spec.table)
+        raise InputError(
+            f"epoch {epoch.number} is the current one", found.spec.table, "Name an earlier one"
+        )
     # Without a preview there is nothing to have read, and only a dry run may start.
     preview = _back_preview(found, epoch, [])
     if not wrong and preview and not values["sure"]:

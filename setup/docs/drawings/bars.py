@@ -74,6 +74,7 @@ class Chart:
         return sheet
 
 
+_LESS = r"[^|]*\|[^|]*\| ([-+][\d.]+)"
 _REWRITE = r"UPDATE over a full rewrite \|[^|]*\| ([\d.]+)"
 CHARTS = (
     Chart(
@@ -154,10 +155,10 @@ CHARTS = (
         "Imbalance and moved load: the planner, less a reference that knows every key",
         "Means over windows that nobody has seen. Below 0 the planner is better.",
         {
-            "words, 10 channels": r"words, N = 10[^|]*\|[^|]*\| ([-+][\d.]+)",
-            "retail stock, 10 channels": r"retail stock[^|]*\|[^|]*\| ([-+][\d.]+)",
-            "flights by aircraft, 10 channels": r"flights by[^|]*\|[^|]*\| ([-+][\d.]+)",
-            "IRC users, 20 channels": r"IRC users[^|]*\|[^|]*\| ([-+][\d.]+)",
+            "words, 10 channels": rf"words, N = 10{_LESS}",
+            "retail stock by week, 10 channels": rf"retail stock, week, N = 10{_LESS}",
+            "flights by aircraft and day, 10 channels": rf"flights tailnum, day, N = 10{_LESS}",
+            "IRC users, 20 channels": rf"irc users, N = 20{_LESS}",
         },
     ),
 )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from evenkeel.submit import job_names
 from partitioning.errors import EvenkeelError
 from setup.docs.reference.markdown import code, page, sources, summary, table
+from setup.docs.texts import scopes
 
 #: Page in docs/reference/errors -> its title, and the paths of the code that raises them.
 _GROUPS = {
@@ -83,7 +84,8 @@ def _messages_page(name: str) -> str:
     return page(
         title,
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
-        "stands for a value. [Exit codes](../exit-codes.md) explains the classes.",
+        "stands for a value. If nothing stands beside a message, give what it expects. "
+        "[Exit codes](../exit-codes.md) explains the classes.",
         *(
             f"## {kind}\n\n{about[kind]}\n\n{table(_HEAD, rows)}"
             for kind, rows in ((k, [[code(m[1]), m[2]] for m in found]) for k, found in of_kind)
@@ -98,97 +100,26 @@ PAGES = {name: partial(_messages_page, name) for name in _GROUPS}
 def messages() -> list[Message]:
     """List every error whose message stands in the code."""
     names = {kind.__name__ for kind in kinds()}
-    modules = {path: tree for path, tree, _ in sources()}
-    own = {_module(path): _constants(tree) for path, tree in modules.items()}
     return [
-        Message(path, kind, what, _fix(call, texts))
-        for path, tree in modules.items()
-        for texts in [_imported(tree, own) | own[_module(path)]]
-        for kind, call in _calls(tree)
-        if kind in names and call.args and (what := _text(call.args[0], texts))
+        Message(path, kind, what[0], ". *Or:* ".join(scope.cases(_fix(call))))
+        for path, tree, _ in sources()
+        for kind, call, function in _calls(tree)
+        if kind in names and call.args
+        for scope in [scopes()[path].within(function, call.lineno)]
+        if (what := scope.cases(call.args[0]))
     ]
 
 
-def _module(path: str) -> str:
-    inner = re.sub(r"^(spark_jobs|dags|plugins)/|(/__init__)?\.py$", "", path)
-    return inner.replace("/", ".")
-
-
-def _constants(tree: ast.Module) -> dict[str, str]:
-    """Return the texts that a module gives a name."""
-    return {
-        target.id: _text(node.value, {})
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name)
-    }
-
-
-def _imported(tree: ast.Module, own: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return the texts that a module imports from others of ours."""
-    return {
-        alias.name: own[node.module][alias.name]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in own
-        for alias in node.names
-        if alias.name in own[node.module]
-    }
-
-
-def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.FunctionDef | None]]:
+    """Yield each call of a plain name, with the outermost function or method around it."""
+    inside = [n for c in tree.body if isinstance(c, ast.ClassDef) for n in c.body]
+    functions = [n for n in [*tree.body, *inside] if isinstance(n, ast.FunctionDef)]
+    around = {node: function for function in functions for node in ast.walk(function)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield node.func.id, node
+            yield node.func.id, node, around.get(node)
 
 
-def _fix(call: ast.Call, texts: dict[str, str]) -> str:
+def _fix(call: ast.Call) -> ast.expr | None:
     given = {k.arg: k.value for k in call.keywords}
-    node = given.get("fix") or (call.args[2] if len(call.args) > 2 else None)
-    return _text(node, texts) if node is not None else ""
-
-
-def _text(node: ast.AST, texts: dict[str, str]) -> str:
-    """Return a text of the code, each value in it as a name in braces; empty: it is no text."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else ""
-    if isinstance(node, ast.JoinedStr):
-        return "".join(
-            _field(part.value, texts)
-            if isinstance(part, ast.FormattedValue)
-            else _text(part, texts)
-            for part in node.values
-        )
-    if isinstance(node, ast.Name):
-        return texts.get(node.id, "")
-    if isinstance(node, ast.BinOp):
-        left, right = _text(node.left, texts), _text(node.right, texts)
-        return left + right if left and right else ""
-    return ""
-
-
-def _field(node: ast.AST, texts: dict[str, str]) -> str:
-    """Return a value in a message as `{name}`: by its last name, or by what it is joined from."""
-    if isinstance(node, ast.Name) and node.id.isupper() and texts.get(node.id):
-        return texts[node.id]
-    names = [
-        n.attr if isinstance(n, ast.Attribute) else n.id
-        for n in ast.walk(node)
-        if isinstance(n, ast.Attribute | ast.Name)
-    ]
-    plain = [n.strip("_") for n in names if n not in _CALLED]
-    return f"{{{plain[0] if plain else 'value'}}}"
-
-
-#: Functions around a value in a message, which do not name it.
-_CALLED = {
-    "join",
-    "sorted",
-    "len",
-    "str",
-    "map",
-    "strip",
-    "isoformat",
-    "items",
-    "format",
-    "max",
-    "min",
-}
+    return given.get("fix") or (call.args[2] if len(call.args) > 2 else None)

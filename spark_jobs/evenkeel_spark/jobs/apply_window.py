@@ -119,7 +119,11 @@ def apply_window(
     spark = own_session(spark)
     need_time(spec)
     if start >= end:
-        raise InputError(f"the window from {start} to {end} has no day", "--start, --end")
+        raise InputError(
+            f"the window from {start} to {end} has no day",
+            "--start, --end",
+            "Give an end after the start: the end is the day after the last",
+        )
     file = table.registry.files.window(end)
     check_tables(spark, spec)
     waiting = applied_windows.waiting(spark, table, start, end, allow_gap)

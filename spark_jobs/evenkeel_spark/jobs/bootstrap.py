@@ -1,6 +1,7 @@
 """Bootstrap: make the state tables and publish epoch 0, by consistent hashing.
 
-The epoch is published last. A crash anywhere leaves tables that a second run recognizes as its own
+With --evolve, change tables that are there to what the spec says by now. The epoch is published
+last. A crash anywhere leaves tables that a second run recognizes as its own
 and completes.
 """
 
@@ -35,10 +36,11 @@ from evenkeel_spark.events.reader import (
     typed_key,
     without_null_keys,
 )
+from evenkeel_spark.evolving.command import add_options, run_evolve
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables, declared
-from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY, check_half_made
+from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.delta.unfinished_table import check_half_made, first_properties
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, digest
@@ -220,31 +222,22 @@ def _create(
 ) -> None:
     """Create each table in one commit: schema, properties and rows."""
     spec = table.spec
-    keep = f"interval {spec.keep} days"
-    properties = {
-        "delta.enableDeletionVectors": "true",
-        # The log's must not be shorter than the files': time travel reads both.
-        "delta.logRetentionDuration": keep,
-        "delta.deletedFileRetentionDuration": keep,
-        state.TABLE_PROPERTY: spec.table,
-        state.SLOTS_PROPERTY: str(spec.slots),
-        MADE_PROPERTY: made,
-        REGISTRY_PROPERTY: table.registry.url,
-    }
     meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}
     for name in names:
         say(f"{name}: writing")
-        columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
+        properties = {**first_properties(table, name), MADE_PROPERTY: made}
         with reading(spec), commits.commit_session(spark, None, None, meta) as own:
             written = in_session(own, of_table(rows, spec, name))
             writer = written.writeTo(state.sql_name(spec.state[name].path))
             writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))
-            for key, value in {**properties, **columns}.items():
+            for key, value in properties.items():
                 writer = writer.tableProperty(key, value)
             writer.create()
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    if run_evolve(spark, table, options):
+        return
     if options.end is not None:
         need_time(table.spec)
     if bootstrap(spark, table, options.end):
@@ -262,6 +255,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=date.fromisoformat,
         help="build state from the events before this day; without it, tables begin empty",
     )
+    add_options(arguments)
     return run_job(arguments, _body, argv)
 
 

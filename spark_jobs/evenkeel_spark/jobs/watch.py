@@ -58,13 +58,19 @@ def watch(
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     if options.stream:
         if options.checkpoint is None:
-            raise InputError("a stream needs a checkpoint folder, got none", "--checkpoint")
+            raise InputError(
+                "a stream needs a checkpoint folder, got none",
+                "--checkpoint",
+                "Give it a folder that no other stream uses",
+            )
         spec = str(find_spec(options.spec))
         now, files = options.available_now, options.files
         stream(spark, table, spec, options.checkpoint, available_now=now, files=files)
     elif options.run is None:
         raise InputError(
-            "expected the name of the run that carries out a decision, got none", "--run"
+            "expected the name of the run that carries out a decision, got none",
+            "--run",
+            "Give --run, or --stream for a stream",
         )
     else:
         until = options.until or datetime.now(UTC)

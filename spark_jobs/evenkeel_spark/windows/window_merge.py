@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import joined
+from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
@@ -15,6 +16,7 @@ from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_los
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
@@ -50,7 +52,8 @@ def merge_window(
     Raises
     ------
     SeveralRowsError : a key has several rows on one channel: the window would be added to each
-    FenceError : the table admits another function by now, or a migration is under way
+    FenceError : the table admits another function by now, or a migration is under way; or it has
+        lost a column
     """
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
@@ -93,18 +96,45 @@ def merge_window(
     # A later change is a conflict, unless it comes before Delta reads the table.
     constraints.check_unchanged(spark, table.path, function)
     where = f"{name} ({table.path})"
+    _check_declared(spark, table, where)
     with exact(where), constraints.refusing(table.path, function.epoch):
         try:
             merge.execute()
         except SPARK_ERRORS as error:
-            if _SEVERAL not in str(error):
-                raise
-            raise SeveralRowsError(
-                "a key of the window has several rows on one channel: the window would be added "
-                "to each",
-                where,
-                "Run it again; or pause the writer that appends rows of keys that are there",
-            ) from error
+            _raise_known(spark, table, where, error)
+            raise
+
+
+def _check_declared(spark: SparkSession, table: StateTable, where: str) -> None:
+    """Refuse a table whose columns were changed since the window began, to those of another spec.
+
+    The window would count as applied, and a column that is new would lack it for ever.
+    """
+    made = state.properties(spark, table.path).get(COLUMNS_PROPERTY)
+    if table.columns and made not in (None, declared(table)):
+        raise FenceError(
+            "its columns are those of another spec by now: the table was changed meanwhile",
+            where,
+            "Run it again by the spec of now: it counts nothing twice",
+        )
+
+
+def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exception) -> None:
+    """Raise what the failure of a MERGE means, in our words, if it is known."""
+    there = state.schema(spark, table.path).fieldNames()
+    if gone := [c for c in table.columns if c not in there]:
+        raise FenceError(
+            f"there is no column {gone[0]!r} any more: the table was changed meanwhile",
+            where,
+            "Run it again by the spec of now: it counts nothing twice",
+        ) from error
+    if _SEVERAL in str(error):
+        raise SeveralRowsError(
+            "a key of the window has several rows on one channel: the window would be added to "
+            "each",
+            where,
+            "Run it again; or pause the writer that appends rows of keys that are there",
+        ) from error
 
 
 def gather(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> None:

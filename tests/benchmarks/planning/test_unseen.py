@@ -103,6 +103,18 @@ def test_the_rule(less, error, rule):
     assert f"{less:+.4f} ±{error:.4f}" in shown and shown.split()[-2] == rule
 
 
+def test_a_row_of_the_page_shows_the_hardest_rivals():
+    ours = np.array([[1.1, 0.01, 0.0], [1.1, 0.01, 0.0]])
+    found = {"frontier": ours}
+    for rival, less in (("reference", -0.02), ("last window", -0.01), ("decay 0.2", 0.01),
+                        ("decay 0.5", 0.03)):  # fmt: skip
+        found[rival] = ours - [[less + 0.001, 0, 0], [less - 0.001, 0, 0]]
+    assert unseen.page_row("set, N = 5, choice", found) == (
+        "| set, N = 5, choice | 1.1000, 1.00% | -0.0200 ±0.0010, 1.00% | -0.0100 ±0.0010 "
+        "| +0.0300 ±0.0010 | decay 0.2, decay 0.5 |"
+    )
+
+
 def test_the_tables_show_every_planner_with_errors(capsys, monkeypatch):
     monkeypatch.setattr(unseen, "SETS", (small(),))
     unseen.main(["--hashes", "2", "--channels", "3"])
@@ -113,6 +125,14 @@ def test_the_tables_show_every_planner_with_errors(capsys, monkeypatch):
     judged = [line for line in said.splitlines() if "below" in line and "FAILS" in line]
     assert len(judged) == len(RIVALS)
     assert all(sum(map(int, re.findall("(?:below|level|FAILS) ([0-9]+)", j))) == 1 for j in judged)
+
+
+def test_a_set_of_fewer_keys_than_channels_is_left_out(capsys, monkeypatch):
+    few = DataSet("few", lambda: counted(np.ones((5, 4))), choice=True)
+    monkeypatch.setattr(unseen, "SETS", (few, small()))
+    unseen.main(["--hashes", "2", "--channels", "5", "--players", "frontier,reference"])
+    said = capsys.readouterr().out
+    assert "few: left out, 5 channels for 4 keys" in said and "small, N = 5" in said
 
 
 def test_several_processes_give_the_same(capsys, monkeypatch):

@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from evenkeel.runs.planning import aim_of
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.streams.zipf_stream import zipf_profile
+from partitioning.function.function import numbered_channels
+from partitioning.strategies.hashing import uniform
+from partitioning.streams.zipf_stream import KEY, zipf_profile
+from partitioning.workload.profile import profile_of_keys
 
 SPEC = {
     "table": "words",
@@ -32,5 +36,27 @@ SPEC = {
 )
 def test_the_aim(spec, asked, chance, aim):
     profile = replace(zipf_profile(100, 1.0, slots=16), chance=chance)
-    found = aim_of(TableSpec.model_validate(SPEC | spec), Params(max_imbalance=asked), profile)
-    assert found == pytest.approx(aim)
+    assert aim_found(spec, profile, asked) == pytest.approx(aim)
+
+
+def aim_found(spec, profile, asked=None) -> float:
+    channels = numbered_channels(2)
+    made, before = TableSpec.model_validate(SPEC | spec), uniform(profile, None, channels)
+    return aim_of(made, Params(max_imbalance=asked), profile, before, channels)
+
+
+@pytest.mark.parametrize(
+    ("spec", "aim"),
+    [
+        ({}, 1.055),
+        ({"max_imbalance": None}, 1.055),
+        ({"max_imbalance": 1.05}, 1.05),
+        ({"split": {"by": "line"}}, 1.05),
+        ({"options": {"seconds": 1}}, 1.05),
+    ],
+)
+def test_the_default_leaves_what_is_not_worth_its_bytes(spec, aim):
+    """Two keys would change places, half of the state, to gain 0.025."""
+    load = np.array([57.0, 48.5, 48.5, 46.0])
+    profile = profile_of_keys(KEY, np.arange(4), load, 4)
+    assert aim_found(spec, profile) == pytest.approx(aim)

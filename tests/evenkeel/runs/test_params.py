@@ -85,13 +85,14 @@ def test_without_an_aim_a_plan_leaves_what_chance_explains(shop: Shop) -> None:
     shop.respec(max_imbalance=None, trigger=1)
     shop.plan()
     sure = steps.read_plan(shop.registry.run("r"))
-    assert sure.max_imbalance == 1.005
+    # The last of it is not worth its bytes.
+    assert 1.005 <= sure.max_imbalance < 1.00525
     shop.learn("r", replace(shop.profile, chance=0.2))
     decided = steps.decide(shop.spec, "r", Params())
     steps.plan(shop.spec, "r", Params())
     banded = steps.read_plan(shop.registry.run("r"))
     assert banded.max_imbalance == pytest.approx(1.045)
-    assert sure.imbalance_after <= 1.005 < banded.imbalance_after <= 1.045
+    assert sure.imbalance_after <= sure.max_imbalance < banded.imbalance_after <= 1.045
     assert banded.bytes < sure.bytes and decided.reachable <= 1.045
     steps.validate_plan(shop.spec, "r")
     shop.verified()

@@ -24,8 +24,8 @@ RUN = (
     "late-rows",
     "schedule",
 )
-RUN += ("stream", "write", "operate/alerts", "operate/approve", "operate/forget")
-RUN += ("operate/recover", "operate/upgrade")
+RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
+RUN += ("operate/forget", "operate/recover", "operate/upgrade")
 #: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
 #: state that another program keeps, which its page does not have.
 NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}

@@ -31,7 +31,8 @@ COLUMNS_PROPERTY = "evenkeel.columns"
 #: Property of each adopted table: rows a key, as in the spec.
 ROWS_PROPERTY = "evenkeel.rows"
 _FIX = (
-    "State columns are fixed at bootstrap: set it back, or bootstrap into another path and registry"
+    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
+    "would do)"
 )
 
 
@@ -51,25 +52,9 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
     found = {}
     for name, state in spec.state.items():
         if table_version(spark, state.path) < 0:
-            _refuse_new(spec, name)
+            refuse_new(spec, name)
         found[name] = check_ours(spark, spec, name)
-    slots = {
-        f"{name} ({state.path})": found[name].get(SLOTS_PROPERTY, "none")
-        for name, state in spec.state.items()
-    }
-    if len(set(slots.values())) > 1:
-        said = ", ".join(f"{place} {count}" for place, count in slots.items())
-        raise InputError(
-            f"state tables disagree on the number of slots: {said}",
-            f"state of {spec.table}",
-            "Tables of one spec share S for ever: bootstrap the odd one again from its input",
-        )
-    if slots and (made := next(iter(slots.values()))) != str(spec.slots):
-        raise InputError(
-            f"state was made with slots = {made}, the spec says {spec.slots}",
-            next(iter(slots)),
-            "The number of slots never changes: set it back",
-        )
+    check_slot_count(spec, found)
     check_comparable(spark, spec)
     for name, state in spec.state.items():
         stored = snapshot(spark, state.path).metadata().schema().fieldNames()
@@ -84,6 +69,36 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
                 f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
                 f"('{VECTORS_PROPERTY}' = 'true')",
             )
+
+
+def check_slot_count(spec: TableSpec, found: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse state tables that were not all made with the spec's number of slots.
+
+    Parameters
+    ----------
+    found : properties of each state table, by its name in the spec
+
+    Raises
+    ------
+    InputError : names the folder, or all folders if tables disagree
+    """
+    slots = {
+        f"{name} ({spec.state[name].path})": those.get(SLOTS_PROPERTY, "none")
+        for name, those in found.items()
+    }
+    if len(set(slots.values())) > 1:
+        said = ", ".join(f"{place} {count}" for place, count in slots.items())
+        raise InputError(
+            f"state tables disagree on the number of slots: {said}",
+            f"state of {spec.table}",
+            "Tables of one spec share S for ever: bootstrap the odd one again from its input",
+        )
+    if slots and (made := next(iter(slots.values()))) != str(spec.slots):
+        raise InputError(
+            f"state was made with slots = {made}, the spec says {spec.slots}",
+            next(iter(slots)),
+            "The number of slots never changes: set it back",
+        )
 
 
 def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str]:
@@ -152,7 +167,7 @@ def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
                 )
 
 
-def _refuse_new(spec: TableSpec, name: str) -> None:
+def refuse_new(spec: TableSpec, name: str) -> None:
     """Refuse a missing state table once there are epochs: bootstrap makes tables only before."""
     registry, path = Registry(spec.registry), spec.state[name].path
     if not registry.numbers():

@@ -1,4 +1,4 @@
-"""The check that tells the remains of an interrupted bootstrap from a table that is in use."""
+"""The properties of a new state table, and the check of one whose bootstrap was interrupted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,32 @@ from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 
 #: Table property with the registry at the time of bootstrap, for errors. It may have moved since.
 REGISTRY_PROPERTY = "evenkeel.registry"
+
+
+def first_properties(table: Table, name: str) -> dict[str, str]:
+    """Return the properties with which a state table is made.
+
+    Parameters
+    ----------
+    table : its spec and registry
+    name : of the state table, in the spec
+    """
+    spec = table.spec
+    return {
+        state.VECTORS_PROPERTY: "true",
+        # The log's must not be shorter than the files': time travel reads both.
+        **dict.fromkeys(state.RETENTION, f"interval {spec.keep} days"),
+        state.TABLE_PROPERTY: spec.table,
+        state.SLOTS_PROPERTY: str(spec.slots),
+        REGISTRY_PROPERTY: table.registry.url,
+        COLUMNS_PROPERTY: declared(spec.state[name]),
+    }
 
 
 def check_half_made(

@@ -72,7 +72,7 @@ def test_state_columns_are_those_of_bootstrap(spark, ready: World, columns, mess
     with pytest.raises(InputError, match=message) as error:
         apply_window(spark, ready.table, day(8), day(10))
     assert f"totals ({path})" in str(error.value)
-    assert "State columns are fixed at bootstrap" in str(error.value)
+    assert "run `evenkeel evolve`, which changes the tables" in str(error.value)
     assert versions(spark, ready) == before
     ready.respec(state=with_columns(**COLUMNS))
     apply_window(spark, ready.table, day(8), day(10))

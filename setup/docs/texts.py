@@ -1,0 +1,126 @@
+"""Texts that an expression of the code can become, read from its syntax tree.
+
+A value that is known only at run time is a name in braces. An expression with branches, or a call
+of a function that returns texts, has a text for each branch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from setup.docs.reference.markdown import sources
+
+#: Functions around a value in a message, which do not name it.
+_AROUND = {"join", "sorted", "len", "str", "map", "strip", "isoformat", "items", "format"}
+_AROUND |= {"max", "min"}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the names of an expression stand for.
+
+    Parameters
+    ----------
+    names : of a module's or function's assignments; the last one counts
+    functions : name -> a function that returns texts, and the scope of its module
+    """
+
+    names: Mapping[str, ast.expr]
+    functions: Mapping[str, tuple[ast.FunctionDef, Mapping[str, ast.expr]]]
+
+    def within(self, function: ast.FunctionDef | None, before: int | None = None) -> Scope:
+        """Return the scope in a function, at a line of it."""
+        nodes = ast.walk(function) if function else ()
+        return replace(self, names={**self.names, **_assigned(nodes, before)})
+
+    def cases(self, node: ast.AST | None) -> list[str]:
+        """Return each text that the expression can become, once; none: it is no text."""
+        match node:
+            case ast.Constant(value=str(text)):
+                found = [text]
+            case ast.JoinedStr(values=parts):
+                found = ["".join(self._part(part) for part in parts)]
+            case ast.IfExp(body=one, orelse=other):
+                found = self.cases(one) + self.cases(other)
+            case ast.BoolOp(values=parts):
+                found = [text for part in parts for text in self.cases(part)]
+            case ast.BinOp(left=left, right=right):
+                after = self.cases(right)[:1]
+                found = [one + other for one in self.cases(left) for other in after]
+            case ast.Name(id=name) if name in self.names:
+                rest = {n: value for n, value in self.names.items() if n != name}
+                found = replace(self, names=rest).cases(self.names[name])
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                found = self._returned(name)
+            case _:
+                found = []
+        return [*dict.fromkeys(filter(None, found))]
+
+    def _returned(self, name: str) -> list[str]:
+        if name not in self.functions:
+            return []
+        function, names = self.functions[name]
+        rest = {n: value for n, value in self.functions.items() if n != name}
+        scope = Scope(names, rest).within(function)
+        returns = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+        return [text for value in returns for text in scope.cases(value)]
+
+    def _part(self, part: ast.expr) -> str:
+        """Return a part of an f-string: its text, or a value as `{name}`."""
+        if not isinstance(part, ast.FormattedValue):
+            return "".join(self.cases(part))
+        constant = isinstance(part.value, ast.Name) and part.value.id.isupper()
+        if (constant or isinstance(part.value, ast.Call)) and (known := self.cases(part.value)):
+            return known[0]
+        names = [
+            n.attr if isinstance(n, ast.Attribute) else n.id
+            for n in ast.walk(part.value)
+            if isinstance(n, ast.Attribute | ast.Name)
+        ]
+        plain = [n.strip("_") for n in names if n not in _AROUND]
+        return f"{{{plain[0] if plain else 'value'}}}"
+
+
+@cache
+def scopes() -> dict[str, Scope]:
+    """Return the scope of each module of the product, by its path."""
+    trees = {path: tree for path, tree, _ in sources()}
+    own = {_module(path): _assigned(tree.body) for path, tree in trees.items()}
+    names = {path: _imported(tree, own) | own[_module(path)] for path, tree in trees.items()}
+    functions = {
+        node.name: (node, names[path])
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        if isinstance(node.returns, ast.Name) and node.returns.id == "str"
+    }
+    return {path: Scope(names[path], functions) for path in trees}
+
+
+def _module(path: str) -> str:
+    inner = re.sub(r"^(spark_jobs|dags|plugins)/|(/__init__)?\.py$", "", path)
+    return inner.replace("/", ".")
+
+
+def _assigned(nodes: Iterable[ast.AST], before: int | None = None) -> dict[str, ast.expr]:
+    return {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign) and (before is None or node.lineno < before)
+        if isinstance(target := node.targets[0], ast.Name)
+    }
+
+
+def _imported(tree: ast.Module, own: Mapping[str, dict[str, ast.expr]]) -> dict[str, ast.expr]:
+    """Return what a module imports from others of ours by name."""
+    return {
+        alias.name: own[node.module][alias.name]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in own
+        for alias in node.names
+        if alias.name in own[node.module]
+    }

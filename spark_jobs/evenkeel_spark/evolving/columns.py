@@ -1,0 +1,286 @@
+"""How the columns of one state table differ from its spec, and the statements that mend it.
+
+The table's property with the merges is set last. So a change that was broken off is still one:
+column by column, the table says how far it has come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, StructType
+
+from evenkeel.registry.state_view import kinds
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
+from evenkeel_spark.tables.delta.state import comparable, properties, schema
+from partitioning.errors import InputError
+from partitioning.function.sql import quoted
+
+#: Delta's properties with which a column can be renamed or dropped, and widened, without a rewrite.
+_MAPPING, _MAPPED = "delta.columnMapping.mode", ("name", "id")
+_WIDENING = "delta.enableTypeWidening"
+_OTHER_NAME = "Give the new column another name in the spec, and drop the old one with --drop"
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumns:
+    """The columns of a state table, as they are and as the spec has them.
+
+    Parameters
+    ----------
+    name : of the state table, in the spec
+    wanted : columns that events make by now
+    """
+
+    spark: SparkSession
+    spec: TableSpec
+    name: str
+    wanted: StructType
+    intent: Intent
+    properties: Mapping[str, str]
+    stored: StructType
+
+    @property
+    def where(self) -> str:
+        """The table, for errors."""
+        return f"{self.name} ({self.spec.state[self.name].path})"
+
+    @property
+    def made(self) -> dict[str, str | None]:
+        """The merge of each column that the table was made with; None: it is not known."""
+        kept = self.properties.get(COLUMNS_PROPERTY)
+        if kept is not None:
+            return dict(json.loads(kept))
+        # A table of an early version is known by the names of its columns alone.
+        named = {*self.spec.state[self.name].columns}
+        named |= {old for table, old in self.intent.renames if table == self.name}
+        named |= {d.partition(".")[2] for d in self.intent.drops if d.startswith(f"{self.name}.")}
+        return {c: None for c in self.stored.fieldNames() if c in named}
+
+    def changes(self) -> list[TableChange]:
+        """List what is left to change, in the order in which it can be done.
+
+        Raises
+        ------
+        InputError : something cannot be done, or nothing says what became of a column
+        """
+        made = self.made
+        renames = self._renames(made)
+        found = [*self._renamed(renames, made), *self._dropped(renames, made)]
+        before = {new: old for old, new in renames.items()}
+        for column in self.spec.state[self.name].columns:
+            old = before.get(column, column)
+            if old in made:
+                self._check_merge(column, made[old])
+                found += self._widened(column, old)
+            else:
+                found += self._added(column)
+        return found
+
+    def statements(self) -> list[str]:
+        """List the rest of the statements `ALTER TABLE ...` that are left to be made, in order."""
+        changes = self.changes()
+        wanted = [sql for change in changes for sql in change.sql]
+        found = list(self._enabling(wanted)) + wanted
+        kept, now = self.properties.get(COLUMNS_PROPERTY), declared(self.spec.state[self.name])
+        if changes and kept != now:
+            found.append(f"SET TBLPROPERTIES ('{COLUMNS_PROPERTY}' = '{now}')")
+        return found
+
+    def _enabling(self, wanted: list[str]) -> Iterator[str]:
+        moved = any(sql.startswith(("RENAME", "DROP")) for sql in wanted)
+        if moved and self.properties.get(_MAPPING) not in _MAPPED:
+            yield f"SET TBLPROPERTIES ('{_MAPPING}' = 'name')"
+        widened = any(sql.startswith("ALTER COLUMN") for sql in wanted)
+        if widened and self.properties.get(_WIDENING) != "true":
+            yield f"SET TBLPROPERTIES ('{_WIDENING}' = 'true')"
+
+    def _renames(self, made: Mapping[str, str | None]) -> dict[str, str]:
+        """Return the renames that are not done yet, new name by old one."""
+        columns, found = self.spec.state[self.name].columns, {}
+        for (table, old), new in self.intent.renames.items():
+            if table != self.name or (old not in made and new in made):
+                continue
+            if old not in made:
+                wrong = f"there is no state column {old!r}; there are {', '.join(made)}"
+            elif old in columns:
+                wrong = f"the spec still has column {old!r}"
+            elif new not in columns:
+                wrong = f"the spec has no column {new!r}"
+            elif new in made or (self._has(old) and self._has(new)):
+                wrong = f"there is a column {new!r} already"
+            else:
+                found[old] = new
+                continue
+            raise InputError(
+                f"cannot rename {old!r} to {new!r}: {wrong}",
+                self.where,
+                "Give the old name that the table has, and the new one that the spec has",
+            )
+        return found
+
+    def _renamed(
+        self, renames: Mapping[str, str], made: Mapping[str, str | None]
+    ) -> Iterator[TableChange]:
+        for old, new in renames.items():
+            self._check_merge(new, made[old])
+            sql = (f"RENAME COLUMN {quoted(old)} TO {quoted(new)}",) if self._has(old) else ()
+            meaning = f"from {old}; its values stay, and no file is rewritten"
+            yield TableChange(Kind.rename_column, self.name, new, meaning, sql)
+
+    def _dropped(
+        self, renames: Mapping[str, str], made: Mapping[str, str | None]
+    ) -> Iterator[TableChange]:
+        columns = self.spec.state[self.name].columns
+        for column in columns:
+            if f"{self.name}.{column}" in self.intent.drops:
+                raise InputError(
+                    f"cannot drop column {column!r}: the spec still has it",
+                    self.where,
+                    "Take it out of the spec, or leave out --drop",
+                )
+        for column, merge in made.items():
+            if column in columns or column in renames:
+                continue
+            if f"{self.name}.{column}" not in self.intent.drops:
+                by = "" if merge is None else f", made by merge {merge},"
+                raise InputError(
+                    f"column {column!r}{by} is not in the spec, and nothing says what became of it",
+                    self.where,
+                    f"Put it back into the spec; or give --drop {self.name}.{column}, or "
+                    f"--rename {self.name}.{column}=NEW",
+                )
+            there = column in self.stored.fieldNames()
+            sql = (f"DROP COLUMN {quoted(column)}",) if there else ()
+            meaning = "its values can be read no more; files lose them when they are next rewritten"
+            yield TableChange(Kind.drop_column, self.name, column, meaning, sql)
+
+    def _added(self, column: str) -> Iterator[TableChange]:
+        merge = self.spec.state[self.name].columns[column]
+        of = "" if merge.of is None else f" of {merge.of}"
+        kind = kinds(self.wanted)[column]
+        made = f"{kind}, {merge.merge}{of}"
+        if not comparable(self.wanted[column].dataType):
+            raise InputError(
+                f"column {column!r} would be {kind}: rows with a map or a variant cannot be "
+                "compared before and after they move",
+                self.where,
+                "Keep it in another table",
+            )
+        if column in self.stored.fieldNames():
+            meaning = f"{made}: it is there already, and windows fill it from now on"
+            yield TableChange(Kind.add_column, self.name, column, meaning)
+            yield from self._widened(column, column)
+            return
+        if self._has(column):
+            raise InputError(
+                f"cannot add column {column!r}: there is one of this name in other letters",
+                self.where,
+                "Give it another name in the spec",
+            )
+        meaning = f"{made}: null in all rows that are there; windows fill it from now on"
+        sql = (f"ADD COLUMNS ({quoted(column)} {kind})",)
+        yield TableChange(Kind.add_column, self.name, column, meaning, sql)
+
+    def _widened(self, column: str, old: str) -> Iterator[TableChange]:
+        """Yield the change of a column's type that its events need by now, if any.
+
+        Parameters
+        ----------
+        column, old : its name in the spec, and in the table
+        """
+        there = self.stored.fieldNames()
+        now = column if column in there else old
+        if now not in there:
+            raise InputError(
+                f"expected column {now!r}, found {', '.join(there)}",
+                self.where,
+                "If evolve was broken off, run it again with the spec and the options that it had. "
+                "Else find in DESCRIBE HISTORY who took the column away, and bring it back",
+            )
+        is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
+        wider = widenings(self.spark, is_now, will_be, quoted(column))
+        names = f"{is_now.simpleString()}", f"{will_be.simpleString()}"
+        if wider is None:
+            raise InputError(
+                f"column {column!r} is {names[0]} in the table, and events make {names[1]} by "
+                "now: Delta cannot widen the one to the other",
+                self.where,
+                f"Set the spec or the input back. {_OTHER_NAME}",
+            )
+        if wider:
+            meaning = f"from {names[0]} to {names[1]}; no file is rewritten"
+            yield TableChange(Kind.widen_column, self.name, column, meaning, tuple(wider))
+
+    def _check_merge(self, column: str, merge: str | None) -> None:
+        intent = self.spec.state[self.name].columns[column].merge
+        if merge not in (None, intent):
+            raise InputError(
+                f"column {column!r} was made by merge {merge}, the spec says {intent}: its values "
+                "would be merged with ones of another meaning",
+                self.where,
+                _OTHER_NAME,
+            )
+
+    def _has(self, column: str) -> bool:
+        """Return whether the table has a column, as Spark compares names: in any letters."""
+        return column.lower() in {c.lower() for c in self.stored.fieldNames()}
+
+
+def table_columns(
+    spark: SparkSession, spec: TableSpec, name: str, wanted: StructType, intent: Intent
+) -> TableColumns:
+    """Read the columns of a state table as they are now.
+
+    Raises
+    ------
+    InputError : the table is not this spec's
+    """
+    check_ours(spark, spec, name)
+    path = spec.state[name].path
+    return TableColumns(
+        spark, spec, name, wanted, intent, properties(spark, path), schema(spark, path)
+    )
+
+
+def widenings(spark: SparkSession, stored: DataType, wanted: DataType, at: str) -> list[str] | None:
+    """Return the rest of the statements `ALTER TABLE ...` that make a column's type wide enough.
+
+    Parameters
+    ----------
+    stored, wanted : type in the table, and the one that events make by now
+    at : SQL of the column, or of a part of it
+
+    Returns
+    -------
+    Empty: the stored type holds every value of the wanted one. None: Delta cannot widen it.
+    """
+    if stored.simpleString() == wanted.simpleString():
+        return []
+    if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
+        return widenings(spark, stored.elementType, wanted.elementType, f"{at}.element")
+    if isinstance(stored, StructType) and isinstance(wanted, StructType):
+        if stored.fieldNames() != wanted.fieldNames():
+            return None
+        parts = [
+            widenings(spark, one.dataType, other.dataType, f"{at}.{quoted(one.name)}")
+            for one, other in zip(stored, wanted, strict=True)
+        ]
+        return None if None in parts else [sql for part in parts for sql in part or ()]
+    if _supported(spark, stored, wanted):
+        return [f"ALTER COLUMN {at} TYPE {wanted.simpleString()}"]
+    return [] if _supported(spark, wanted, stored) else None
+
+
+def _supported(spark: SparkSession, narrow: DataType, wide: DataType) -> bool:
+    """Return whether Delta can widen a type to another one."""
+    jvm: Any = spark._jvm
+    types = jvm.org.apache.spark.sql.types.DataType
+    one, other = (types.fromJson(kind.json()) for kind in (narrow, wide))
+    return bool(jvm.org.apache.spark.sql.delta.TypeWidening.isTypeChangeSupported(one, other))

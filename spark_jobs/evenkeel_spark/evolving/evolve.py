@@ -1,0 +1,190 @@
+"""Evolve: bring the columns of state tables to what their spec says, while epochs go on.
+
+No row is rewritten, and no history is built: a new column has what windows bring from now on. Each
+step is one commit and looks first, so a call that is killed anywhere is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.pruning import may_move
+from evenkeel.registry.verdict import withdraw
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.events.aggregate import fold, of_table
+from evenkeel_spark.events.reader import check_key, read_events
+from evenkeel_spark.evolving.changes import Intent, TableChange
+from evenkeel_spark.evolving.columns import TableColumns, table_columns
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.retry import retry_on_conflict
+from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.preflight import check_ours, check_slot_count, refuse_new
+from evenkeel_spark.tables.delta.write_session import own_session
+from partitioning.errors import FenceError, InputError
+from partitioning.function.function import PartitioningFunction
+
+_AGAIN = "Let it end, or roll it back, with the spec as it was; then run this again"
+
+
+@dataclass(frozen=True, eq=False)
+class Evolution:
+    """Changes that are to be made, and the state of things that they were found in.
+
+    Parameters
+    ----------
+    function : of the current epoch
+    wanted : columns that events make by now, by state table
+    changes : what is to be done, in order
+    """
+
+    spark: SparkSession
+    table: Table
+    intent: Intent
+    function: PartitioningFunction
+    wanted: dict[str, StructType]
+    changes: list[TableChange]
+
+    def columns(self, name: str) -> TableColumns:
+        """Read the columns of a state table as they are now."""
+        return table_columns(self.spark, self.table.spec, name, self.wanted[name], self.intent)
+
+    def path(self, name: str) -> str:
+        """Return the folder of a state table of the spec."""
+        return self.table.spec.state[name].path
+
+
+def evolve(
+    spark: SparkSession, table: Table, intent: Intent, dry_run: bool = False
+) -> list[TableChange]:
+    """Change the state tables to what the spec says. A second call finds nothing to do.
+
+    Plans that wait to be carried out are withdrawn, because they were made for other tables.
+
+    Parameters
+    ----------
+    intent : what the spec cannot say
+    dry_run : find what is to change, and change nothing
+
+    Returns
+    -------
+    The changes that were made, or would be.
+
+    Raises
+    ------
+    InputError : something cannot be done, or nothing says what became of a column. No table was
+        changed then
+    FenceError : a run moves state, or another epoch was published meanwhile
+    """
+    found = survey(own_session(spark), table, intent)
+    waiting = list(_waiting(table.registry))
+    if dry_run or not found.changes:
+        return found.changes
+    for run, digest in waiting:
+        if not withdraw(run, digest):
+            raise _moving(run)
+        say(f"run {run.name}: its plan is withdrawn, because it was made for other tables")
+    for name in table.spec.state:
+        while retry_on_conflict(spark, partial(_step, found, name), name):
+            pass
+    now = table.epoch().function
+    if now.digest != found.function.digest:
+        raise FenceError(
+            f"epoch {now.epoch} was published meanwhile; this began under {found.function.epoch}",
+            table.registry.url,
+            constraints.mend(table.spec.table),
+        )
+    constraints.check_admits(spark, table.spec, now)
+    return found.changes
+
+
+def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
+    """Find what is to change. Everything that can be refused is refused here.
+
+    Raises
+    ------
+    InputError, FenceError : as for `evolve`
+    """
+    spec = table.spec
+    if spec.plain:
+        raise InputError(
+            "its state tables are the team's own (`rows`): their columns are not in the spec",
+            f"spec of {spec.table}",
+            "Change them by ALTER TABLE as you like, but for slot, channel and the key",
+        )
+    function = table.epoch().function
+    check_slot_count(spec, _check_same_tables(spark, table))
+    constraints.check_admits(spark, spec, function)
+    found = Evolution(spark, table, intent, function, _wanted(spark, spec, function), [])
+    for name in spec.state:
+        found.changes.extend(found.columns(name).changes())
+    return found
+
+
+def _check_same_tables(spark: SparkSession, table: Table) -> dict[str, dict[str, str]]:
+    """Return the properties of the spec's state tables. They must be those of the epoch."""
+    spec, epoch, found = table.spec, table.epoch(), {}
+    for name, part in spec.state.items():
+        if state.table_version(spark, part.path) < 0:
+            refuse_new(spec, name)
+        found[name] = check_ours(spark, spec, name)
+    if gone := [name for name in epoch.tables if name not in spec.state]:
+        raise InputError(
+            f"epoch {epoch.number} has state table {gone[0]!r}, and the spec has not",
+            f"state of {spec.table}",
+            "Put it back into the spec: which state tables there are is fixed at bootstrap",
+        )
+    return found
+
+
+def _step(found: Evolution, name: str) -> bool:
+    """Make the first commit that is left for a state table; return False if none is left."""
+    path = found.path(name)
+    constraints.check_unchanged(found.spark, path, found.function)
+    left = found.columns(name).statements()
+    if not left:
+        return False
+    with commits.commit_session(found.spark, None, None, {"step": "evolve"}) as own:
+        own.sql(f"ALTER TABLE {state.sql_name(path)} {left[0]}")
+    say(f"{name}: {left[0]}")
+    return True
+
+
+def _wanted(
+    spark: SparkSession, spec: TableSpec, function: PartitioningFunction
+) -> dict[str, StructType]:
+    """Return the columns that events make by now, by state table."""
+    events = read_events(spark, spec, function.row if len(function.split) else None)
+    check_key(events, spec, function.key)
+    folded = fold(events.limit(0), spec, function).withColumn(state.CHANNEL, F.lit(0))
+    return {name: of_table(folded, spec, name).schema for name in spec.state}
+
+
+def _waiting(registry: Registry) -> Iterator[tuple[RunFiles, str]]:
+    """Yield the runs whose plan may still be carried out, and the plan's digest.
+
+    Raises
+    ------
+    FenceError : one moves state
+    """
+    current = registry.current().number
+    for name in registry.store.names("runs"):
+        if not may_move(registry, name, current):
+            continue
+        run = registry.run(name)
+        if run.migration.exists():
+            raise _moving(run)
+        if (plan := run.plan.find()) is not None:
+            yield run, plan.digest
+
+
+def _moving(run: RunFiles) -> FenceError:
+    return FenceError("it has begun to move state", run.url, _AGAIN)

@@ -1,0 +1,81 @@
+"""A change that is stopped at any point goes on when it is run again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.evolving.changes import Intent
+from evenkeel_spark.evolving.evolve import evolve
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.tables.delta import constraints, state
+from tests.chaos.home import copied, task
+from tests.chaos.points import stopped
+from tests.conftest import SPEC, World
+from tests.support.worlds.windows import day, rows
+
+pytestmark = pytest.mark.spark
+
+INTENT = Intent.of(["totals.miles=flown"], ["totals.first"])
+COLUMNS = {
+    "trips": {"merge": "count"},
+    "flown": {"merge": "sum", "of": "miles"},
+    "last": {"merge": "max", "of": "at"},
+    "least": {"merge": "min", "of": "miles"},
+}
+STATE = {"totals": {**SPEC["state"]["totals"], "columns": COLUMNS}}
+
+
+@pytest.fixture(scope="module")
+def before(
+    spark: SparkSession, _bootstrapped: Path, tmp_path_factory: pytest.TempPathFactory
+) -> World:
+    """A plan that waits, and a spec that was changed since."""
+    folder = tmp_path_factory.mktemp("before")
+    shutil.copytree(_bootstrapped, folder, dirs_exist_ok=True)
+    world = World(folder)
+    for name in ("learn", "decide", "plan", "validate_plan"):
+        task(spark, world, name)
+    return world.respec(state=STATE)
+
+
+def points_of(spark: SparkSession, world: World, at: int | None = None) -> list[str]:
+    return stopped(partial(evolve, spark, world.table, INTENT), at)
+
+
+def test_a_change_that_is_stopped_at_any_point_goes_on(
+    spark: SparkSession, before: World, tmp_path: Path
+) -> None:
+    points = points_of(spark, copied(before, tmp_path / "whole"))
+    assert "after ALTER on totals" in points, points
+    # Before a statement all is as it was after the one before it. Files of verdicts have tests of
+    # their own.
+    passed = re.compile("before ALTER|.*verdict")
+    tables = [at for at, label in enumerate(points) if not passed.match(label)]
+    assert len(tables) > 4, points
+    for at in tables:
+        world = copied(before, tmp_path / str(at))
+        assert points_of(spark, world, at) == points[: at + 1]
+        evolve(spark, world.table, INTENT)
+        check_done(spark, world, at == tables[-1])
+        shutil.rmtree(world.folder)
+
+
+def check_done(spark: SparkSession, world: World, apply: bool) -> None:
+    paths = {name: part.path for name, part in world.table.spec.state.items()}
+    assert evolve(spark, world.table, INTENT) == []
+    for path in paths.values():
+        assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}
+    names = state.schema(spark, paths["totals"]).fieldNames()
+    assert names == ["channel", "slot", "dest", "trips", "flown", "last", "least"]
+    totals = rows(spark, world, "totals")
+    counted = world.events[world.events["at"] < "2013-01-08"].groupby("dest")
+    assert totals["flown"].to_dict() == counted["miles"].sum().to_dict()
+    assert totals["trips"].to_dict() == counted.size().to_dict()
+    if apply:
+        apply_window(spark, world.table, day(8), day(9))

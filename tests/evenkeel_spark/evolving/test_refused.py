@@ -1,0 +1,160 @@
+"""What cannot be done: one clear error, and no table was touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
+from evenkeel_spark.evolving.changes import Intent
+from evenkeel_spark.evolving.evolve import evolve
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from partitioning.errors import FenceError, InputError
+from tests.chaos.home import RUN, task
+from tests.conftest import SPEC, World
+from tests.support.worlds.windows import day, versions
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = SPEC["state"]["totals"]["columns"]
+LESS = {name: c for name, c in COLUMNS.items() if name != "miles"}
+FLOWN = {**LESS, "flown": {"merge": "sum", "of": "miles"}}
+
+
+def columns(found: dict[str, Any]) -> Callable[[World], World]:
+    state = {"totals": {**SPEC["state"]["totals"], "columns": found}}
+    return lambda world: world.respec(state=state)
+
+
+def without_miles(world: World) -> World:
+    return world.write_events(world.events.drop(columns="miles"))
+
+
+def whole_keys(world: World) -> World:
+    events = world.events
+    return world.write_events(events.assign(dest=events["dest"].str[1:].astype("int64")))
+
+
+def same(world: World) -> World:
+    return world
+
+
+def moved(world: World) -> World:
+    return world.respec(state={"totals": {**SPEC["state"]["totals"], "path": "state/elsewhere"}})
+
+
+def with_another(world: World) -> World:
+    return world.with_seen()
+
+
+def lost(world: World) -> World:
+    (world.folder / "state/totals").rename(world.folder / "elsewhere")
+    return world
+
+
+def add(**more: Any) -> Callable[[World], World]:
+    return columns({**COLUMNS, **more})
+
+
+REFUSED = {
+    "no name": (columns(LESS), [], [], "'miles', made by merge sum, is not in the spec"),
+    "both": (columns(FLOWN), [], [], "give --drop totals.miles, or --rename totals.miles=NEW"),
+    "merge": (
+        add(miles={"merge": "max", "of": "miles"}),
+        [],
+        [],
+        "by merge sum, the spec says max",
+    ),
+    "renamed merge": (
+        columns({**LESS, "flown": {"merge": "max", "of": "miles"}}),
+        ["totals.miles=flown"],
+        [],
+        "'flown' was made by merge sum, the spec says max",
+    ),
+    "no old": (columns(FLOWN), ["totals.miels=flown"], [], "there is no state column 'miels'"),
+    "no new": (columns(FLOWN), ["totals.miles=fly"], [], "the spec has no column 'fly'"),
+    "still old": (add(), ["totals.miles=trips"], [], "the spec still has column 'miles'"),
+    "two": (columns(LESS), ["totals.miles=trips"], [], "there is a column 'trips' already"),
+    "form": (same, ["miles=flown"], [], "expected TABLE.OLD=NEW, found 'miles=flown'"),
+    "drop form": (same, [], ["totals"], "expected TABLE.COLUMN, found 'totals'"),
+    "letters": (
+        columns({**LESS, "Miles": {"merge": "sum", "of": "miles"}}),
+        ["totals.miles=Miles"],
+        [],
+        "there is a column 'Miles' already",
+    ),
+    "kept column": (same, [], ["totals.miles"], "cannot drop column 'miles': the spec still"),
+    "type": (
+        add(last={"merge": "max", "of": "dest"}),
+        [],
+        [],
+        "'last' is timestamp in the table, and events make string by now",
+    ),
+    "input": (without_miles, [], [], "there is no column 'miles'"),
+    "key": (whole_keys, [], [], "its key is .*bigint.*, the current epoch's is .*string"),
+    "slots": (lambda w: w.respec(slots=96), [], [], "made with slots = 64, the spec says 96"),
+    "path": (moved, [], [], "holds no state table, and epoch 0 has 'totals' at"),
+    "another": (with_another, [], [], "epoch 0 knows no state table 'seen'"),
+    "lost": (lost, [], [], "holds no state table, and epoch 0 has 'totals' at"),
+    "theirs": (
+        lambda w: w.respec(state={"totals": {"path": "state/totals", "rows": "one"}}),
+        [],
+        [],
+        "the team's own",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_change_that_cannot_be_made_is_refused_before_anything(
+    spark: SparkSession, ready: World, case: str
+) -> None:
+    change, renames, drops, message = REFUSED[case]
+    before = versions(spark, ready)
+    change(ready)
+    with pytest.raises(InputError, match=message):
+        evolve(spark, ready.table, Intent.of(renames, drops))
+    ready.respec(state=SPEC["state"])
+    if case == "lost":
+        assert not (ready.folder / "state/totals").exists()
+        (ready.folder / "elsewhere").rename(ready.folder / "state/totals")
+    assert versions(spark, ready) == before
+
+
+def test_a_state_table_that_has_left_the_spec_is_not_let_go(
+    spark: SparkSession, world: World
+) -> None:
+    bootstrap(spark, world.with_seen().table, day(8))
+    world.respec(state=SPEC["state"])
+    with pytest.raises(InputError, match="epoch 0 has state table 'seen', and the spec has not"):
+        evolve(spark, world.table, Intent.of())
+
+
+def test_state_that_moves_is_left_alone_and_a_plan_that_waits_is_withdrawn(
+    spark: SparkSession, ready: World
+) -> None:
+    for name in ("learn", "decide", "plan", "validate_plan"):
+        task(spark, ready, name)
+    run = ready.table.registry.run(RUN)
+    digest = run.plan.read().digest
+    before = versions(spark, ready)
+    add(least={"merge": "min", "of": "miles"})(ready)
+    evolve(spark, ready.table, Intent.of(), dry_run=True)
+    assert newest_attempt(run, digest).verdict is None and versions(spark, ready) == before
+    evolve(spark, ready.table, Intent.of())
+    assert newest_attempt(run, digest).verdict == ROLL_BACK
+    after = versions(spark, ready)
+    with pytest.raises(FenceError, match="Plan again"):
+        task(spark, ready, "migrate")
+    assert versions(spark, ready) == after
+
+    for name in ("learn", "decide", "plan", "validate_plan", "migrate"):
+        task(spark, ready, name, "r2")
+    before = versions(spark, ready)
+    add()(ready)
+    with pytest.raises(FenceError, match="state|evenkeel_moving"):
+        evolve(spark, ready.table, Intent.of((), ["totals.least"]))
+    assert versions(spark, ready) == before
