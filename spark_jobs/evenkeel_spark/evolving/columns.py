@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, DataType, StructType
+from pyspark.sql.types import StructType
 
 from evenkeel.registry.state_view import kinds
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
+from evenkeel_spark.evolving.widening import widenings
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
 from evenkeel_spark.tables.delta.state import comparable, properties, schema
 from partitioning.errors import InputError
@@ -38,7 +38,6 @@ class TableColumns:
     wanted : columns that events make by now
     """
 
-    spark: SparkSession
     spec: TableSpec
     name: str
     wanted: StructType
@@ -205,7 +204,7 @@ class TableColumns:
                 "Else find in DESCRIBE HISTORY who took the column away, and bring it back",
             )
         is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
-        wider = widenings(self.spark, is_now, will_be, quoted(column))
+        wider = widenings(is_now, will_be, quoted(column))
         names = f"{is_now.simpleString()}", f"{will_be.simpleString()}"
         if wider is None:
             raise InputError(
@@ -244,43 +243,4 @@ def table_columns(
     """
     check_ours(spark, spec, name)
     path = spec.state[name].path
-    return TableColumns(
-        spark, spec, name, wanted, intent, properties(spark, path), schema(spark, path)
-    )
-
-
-def widenings(spark: SparkSession, stored: DataType, wanted: DataType, at: str) -> list[str] | None:
-    """Return the rest of the statements `ALTER TABLE ...` that make a column's type wide enough.
-
-    Parameters
-    ----------
-    stored, wanted : type in the table, and the one that events make by now
-    at : SQL of the column, or of a part of it
-
-    Returns
-    -------
-    Empty: the stored type holds every value of the wanted one. None: Delta cannot widen it.
-    """
-    if stored.simpleString() == wanted.simpleString():
-        return []
-    if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
-        return widenings(spark, stored.elementType, wanted.elementType, f"{at}.element")
-    if isinstance(stored, StructType) and isinstance(wanted, StructType):
-        if stored.fieldNames() != wanted.fieldNames():
-            return None
-        parts = [
-            widenings(spark, one.dataType, other.dataType, f"{at}.{quoted(one.name)}")
-            for one, other in zip(stored, wanted, strict=True)
-        ]
-        return None if None in parts else [sql for part in parts for sql in part or ()]
-    if _supported(spark, stored, wanted):
-        return [f"ALTER COLUMN {at} TYPE {wanted.simpleString()}"]
-    return [] if _supported(spark, wanted, stored) else None
-
-
-def _supported(spark: SparkSession, narrow: DataType, wide: DataType) -> bool:
-    """Return whether Delta can widen a type to another one."""
-    jvm: Any = spark._jvm
-    types = jvm.org.apache.spark.sql.types.DataType
-    one, other = (types.fromJson(kind.json()) for kind in (narrow, wide))
-    return bool(jvm.org.apache.spark.sql.delta.TypeWidening.isTypeChangeSupported(one, other))
+    return TableColumns(spec, name, wanted, intent, properties(spark, path), schema(spark, path))
