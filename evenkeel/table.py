@@ -82,9 +82,9 @@ class Table:
         if number is not None:
             if (at := epoch.tables.get(name)) is None:
                 raise InputError(
-                    f"epoch {number} has no state table {name!r}: it came later",
+                    f"epoch {number} has no state table {name!r}: it has {', '.join(epoch.tables)}",
                     f"{name} ({part.path})",
-                    "Read a later epoch, or the newest rows",
+                    "Read one of these, or the newest rows",
                 )
             source += f" VERSION AS OF {at.version}"
         every = number is None and self._may_be_newer(spark, part, epoch)

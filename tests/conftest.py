@@ -87,6 +87,10 @@ class World:
         Path(self.spec_path).write_text(yaml.safe_dump({**spec, **changes}, sort_keys=False))
         return self
 
+    def with_columns(self, columns: dict[str, Any]) -> World:
+        """Give the first state table other columns."""
+        return self.respec(state={"totals": {**SPEC["state"]["totals"], "columns": columns}})
+
     def with_seen(self) -> World:
         """Add the second state table."""
         return self.respec(state={**SPEC["state"], "seen": SEEN})

@@ -116,7 +116,7 @@ HEADER = (
 def page_row(name: str, found: Found, ours: str = OURS) -> str:
     """Return the row of docs/benchmarks/unseen.md of one set and number of channels.
 
-    Of the decays it shows the one that ours is least below. The last cell names each player that
+    It shows the decay that ours is least below. The last cell names each player that
     ours is higher than by more than one standard error.
     """
     own = found[ours]

@@ -147,9 +147,8 @@ def aim_of(
     """
     if params.max_imbalance is not None:
         return params.max_imbalance
+    if spec.max_imbalance is not None and "max_imbalance" in spec.model_fields_set:
+        return spec.max_imbalance
     plain = spec.split is None and not spec.options
     least = aim_for(profile, function, channels) if plain else aim_by_chance(profile)
-    if spec.max_imbalance is None:
-        return least
-    chosen = "max_imbalance" in spec.model_fields_set
-    return spec.max_imbalance if chosen else max(spec.max_imbalance, least)
+    return max(spec.max_imbalance or 1.0, least)

@@ -52,10 +52,10 @@ def test_evolve_hands_what_the_spec_cannot_say_to_the_job(
 ) -> None:
     asked: list[list[str]] = []
     monkeypatch.setattr(spark_commands, "submit", lambda job, args, env: asked.append(args) or 2)
-    given = ["--rename", "t.a=b", "--drop", "t.c", "--drop", "u", "--dry-run", "--format", "json"]
+    given = ["--rename", "t.a=b", "--drop", "t.c", "--drop", "t.d", "--dry-run", "--format", "json"]
     monkeypatch.setattr(sys, "argv", ["evenkeel", "evolve", spec_path, *given])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    passed = ["--rename=t.a=b", "--drop=t.c", "--drop=u", "--dry-run"]
+    passed = ["--rename=t.a=b", "--drop=t.c", "--drop=t.d", "--dry-run"]
     assert asked == [["--spec", spec_path, "--evolve", "--format=json", *passed]]

@@ -1,1 +1,1 @@
-"""Changes of state tables to what their spec says by now."""
+"""Changes of columns of state tables to what their spec says by now."""

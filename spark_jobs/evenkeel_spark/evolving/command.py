@@ -78,16 +78,13 @@ def run_evolve(spark: SparkSession, table: Table, options: argparse.Namespace) -
         sys.stdout.write(_as_json(table, changes, options.dry_run) + "\n")
         sys.stdout.flush()
         return True
-    planned = evolve(spark, table, intent, dry_run=True)
-    if not planned:
+    changes = evolve(spark, table, intent, options.dry_run, _show)
+    if not changes:
         say("every state table is as the spec says: nothing to do")
-        return True
-    _show(planned)
-    if options.dry_run:
-        say(f"{len(planned)} changes would be made; nothing was changed")
+    elif options.dry_run:
+        say(f"{len(changes)} changes would be made; nothing was changed")
     else:
-        evolve(spark, table, intent)
-        say(f"{len(planned)} changes made")
+        say(f"{len(changes)} changes made")
     return True
 
 

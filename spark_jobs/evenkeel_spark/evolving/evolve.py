@@ -6,7 +6,7 @@ step is one commit and looks first, so a call that is killed anywhere is run aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -63,7 +63,11 @@ class Evolution:
 
 
 def evolve(
-    spark: SparkSession, table: Table, intent: Intent, dry_run: bool = False
+    spark: SparkSession,
+    table: Table,
+    intent: Intent,
+    dry_run: bool = False,
+    show: Callable[[list[TableChange]], None] = lambda _: None,
 ) -> list[TableChange]:
     """Change the state tables to what the spec says. A second call finds nothing to do.
 
@@ -73,6 +77,7 @@ def evolve(
     ----------
     intent : what the spec cannot say
     dry_run : find what is to change, and change nothing
+    show : is given the changes before the first is made, if there are any
 
     Returns
     -------
@@ -86,6 +91,8 @@ def evolve(
     """
     found = survey(own_session(spark), table, intent)
     waiting = list(_waiting(table.registry))
+    if found.changes:
+        show(found.changes)
     if dry_run or not found.changes:
         return found.changes
     for run, digest in waiting:

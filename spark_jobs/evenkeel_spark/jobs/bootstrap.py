@@ -1,8 +1,7 @@
 """Bootstrap: make the state tables and publish epoch 0, by consistent hashing.
 
-With --evolve, change tables that are there to what the spec says by now. The epoch is published
-last. A crash anywhere leaves tables that a second run recognizes as its own
-and completes.
+The epoch is published last. A crash anywhere leaves tables that a second run recognizes as its own
+and completes. With --evolve it changes the columns of tables that are there, and makes no epoch.
 """
 
 from __future__ import annotations

@@ -121,19 +121,19 @@ def _check_declared(spark: SparkSession, table: StateTable, where: str) -> None:
 
 def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exception) -> None:
     """Raise what the failure of a MERGE means, in our words, if it is known."""
-    there = state.schema(spark, table.path).fieldNames()
-    if gone := [c for c in table.columns if c not in there]:
-        raise FenceError(
-            f"there is no column {gone[0]!r} any more: the table was changed meanwhile",
-            where,
-            "Run it again by the spec of now: it counts nothing twice",
-        ) from error
     if _SEVERAL in str(error):
         raise SeveralRowsError(
             "a key of the window has several rows on one channel: the window would be added to "
             "each",
             where,
             "Run it again; or pause the writer that appends rows of keys that are there",
+        ) from error
+    there = state.schema(spark, table.path).fieldNames()
+    if gone := [c for c in table.columns if c not in there]:
+        raise FenceError(
+            f"there is no column {gone[0]!r} any more: the table was changed meanwhile",
+            where,
+            "Run it again by the spec of now: it counts nothing twice",
         ) from error
 
 

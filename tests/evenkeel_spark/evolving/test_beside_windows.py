@@ -23,17 +23,13 @@ COLUMNS = SPEC["state"]["totals"]["columns"]
 RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}
 
 
-def respec(world: World, columns: dict) -> World:
-    return world.respec(state={"totals": {**SPEC["state"]["totals"], "columns": columns}})
-
-
 def test_a_window_whose_column_has_another_name_by_now_writes_nothing(
     spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, table = rows(spark, ready, "totals"), ready.table
 
     def change() -> None:
-        evolve(spark, respec(ready, RENAMED).table, Intent.of(["totals.miles=flown"]))
+        evolve(spark, ready.with_columns(RENAMED).table, Intent.of(["totals.miles=flown"]))
 
     # It comes after the last look at the columns, and before the MERGE.
     real = window_merge._check_declared
@@ -63,7 +59,7 @@ def test_a_window_without_a_column_that_is_there_by_now_writes_nothing(
     before, table = rows(spark, ready, "totals"), ready.table
     more = {**COLUMNS, "least": {"merge": "min", "of": "miles"}}
     with monkeypatch.context() as patch:
-        change = partial(evolve, spark, respec(ready, more).table, Intent.of())
+        change = partial(evolve, spark, ready.with_columns(more).table, Intent.of())
         hooked(patch, "before the check", 0, change)
         with pytest.raises(FenceError, match="its columns are those of another spec by now"):
             apply_window(spark, table, day(8), day(9))
@@ -84,7 +80,7 @@ def test_a_column_of_a_split_key_is_merged_like_any_other(
     split(spark, ready, {"D000": 3})
     more = {**RENAMED, "least": {"merge": "min", "of": "miles"}}
     intent = Intent.of(["totals.miles=flown"])
-    assert len(evolve(spark, respec(ready, more).table, intent)) == 2
+    assert len(evolve(spark, ready.with_columns(more).table, intent)) == 2
     apply_window(spark, ready.table, day(8), day(10))
     assert len(rows(spark, ready, "totals").loc["D000"]) == 3
     # The key becomes whole again, with its new column.

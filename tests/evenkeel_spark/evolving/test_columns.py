@@ -34,10 +34,6 @@ OTHERS = {
 INTENT = Intent.of(["totals.miles=flown"], ["totals.first"])
 
 
-def respec(world: World, columns: dict) -> World:
-    return world.respec(state={"totals": {**SPEC["state"]["totals"], "columns": columns}})
-
-
 def types(spark: SparkSession, world: World) -> dict[str, str]:
     path = world.table.spec.state["totals"].path
     return {c.name: c.dataType.simpleString() for c in state.schema(spark, path)}
@@ -45,7 +41,7 @@ def types(spark: SparkSession, world: World) -> dict[str, str]:
 
 def test_columns_change_while_windows_and_epochs_go_on(spark, ready: World):
     before, old = versions(spark, ready), rows(spark, ready, "totals")
-    respec(ready, OTHERS)
+    ready.with_columns(OTHERS)
     planned = evolve(spark, ready.table, INTENT, dry_run=True)
     assert versions(spark, ready) == before
     assert [(c.kind, c.column) for c in planned] == [
@@ -98,13 +94,15 @@ def test_columns_change_while_windows_and_epochs_go_on(spark, ready: World):
     assert ready.table.state("totals", 1, spark).count() == then
     with pytest.raises(InputError, match="epoch 0 has no column 'flown': it came, or got its name"):
         ready.table.state("totals", 0, spark)
+    with pytest.raises(InputError, match="epoch 0 has no state table 'seen': it has totals"):
+        ready.with_seen().table.state("seen", 0, spark)
 
 
 def test_a_column_that_somebody_has_added_by_hand_is_taken_up(spark, ready: World):
     path = ready.table.spec.state["totals"].path
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (least SMALLINT)")
     spark.sql(f"UPDATE delta.`{path}` SET least = 0 WHERE dest = 'D000'")
-    respec(ready, {**COLUMNS, "least": {"merge": "min", "of": "miles"}})
+    ready.with_columns({**COLUMNS, "least": {"merge": "min", "of": "miles"}})
     found = evolve(spark, ready.table, Intent.of())
     assert [c.kind for c in found] == [Kind.add_column, Kind.widen_column]
     assert "there already" in found[0].meaning and types(spark, ready)["least"] == "int"
@@ -117,7 +115,7 @@ def test_a_column_in_other_letters_is_in_the_way(spark, ready: World):
     path = ready.table.spec.state["totals"].path
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (Least INT)")
     before = versions(spark, ready)
-    respec(ready, {**COLUMNS, "least": {"merge": "min", "of": "miles"}})
+    ready.with_columns({**COLUMNS, "least": {"merge": "min", "of": "miles"}})
     with pytest.raises(InputError, match="cannot add column 'least': there is one of this name"):
         evolve(spark, ready.table, Intent.of())
     assert versions(spark, ready) == before
@@ -126,7 +124,7 @@ def test_a_column_in_other_letters_is_in_the_way(spark, ready: World):
 def test_a_table_of_an_early_version_is_told_by_its_columns(spark, ready: World):
     path = ready.table.spec.state["totals"].path
     spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
-    respec(ready, OTHERS)
+    ready.with_columns(OTHERS)
     assert len(evolve(spark, ready.table, INTENT)) == 5
     check_tables(spark, ready.table.spec)
     assert evolve(spark, ready.table, INTENT) == []
@@ -136,13 +134,13 @@ def test_a_table_of_an_early_version_is_told_by_its_columns(spark, ready: World)
 def test_a_type_that_holds_all_that_events_make_stays(spark, ready: World):
     events = ready.events
     ready.write_events(events.assign(miles=events["miles"].astype("int16")))
-    ready.respec(state={"totals": {**SPEC["state"]["totals"], "columns": COLUMNS}})
+    ready.with_columns(COLUMNS)
     assert evolve(spark, ready.table, Intent.of()) == []
 
 
 def test_the_job_says_what_it_does(spark: SparkSession, ready: World, capsys):
     more = {**COLUMNS, "least": {"merge": "min", "of": "miles"}}
-    given = ["--spec", respec(ready, more).spec_path, "--evolve"]
+    given = ["--spec", ready.with_columns(more).spec_path, "--evolve"]
     before = versions(spark, ready)
     assert job.main([*given, "--dry-run", "--format=json"]) == 0
     told = json.loads(capsys.readouterr().out)

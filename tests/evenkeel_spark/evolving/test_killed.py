@@ -16,7 +16,7 @@ from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import constraints, state
 from tests.chaos.home import copied, task
 from tests.chaos.points import stopped
-from tests.conftest import SPEC, World
+from tests.conftest import World
 from tests.support.worlds.windows import day, rows
 
 pytestmark = pytest.mark.spark
@@ -28,7 +28,6 @@ COLUMNS = {
     "last": {"merge": "max", "of": "at"},
     "least": {"merge": "min", "of": "miles"},
 }
-STATE = {"totals": {**SPEC["state"]["totals"], "columns": COLUMNS}}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def before(
     world = World(folder)
     for name in ("learn", "decide", "plan", "validate_plan"):
         task(spark, world, name)
-    return world.respec(state=STATE)
+    return world.with_columns(COLUMNS)
 
 
 def points_of(spark: SparkSession, world: World, at: int | None = None) -> list[str]:

@@ -25,8 +25,7 @@ FLOWN = {**LESS, "flown": {"merge": "sum", "of": "miles"}}
 
 
 def columns(found: dict[str, Any]) -> Callable[[World], World]:
-    state = {"totals": {**SPEC["state"]["totals"], "columns": found}}
-    return lambda world: world.respec(state=state)
+    return lambda world: world.with_columns(found)
 
 
 def without_miles(world: World) -> World:

@@ -135,6 +135,11 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     edited = [specs[0].model_copy(update={"trigger": 7.0}), *specs[1:]]
     assert kept.rows(edited, 0, 0)[0].spec.trigger == 7.0 and read[4] == specs[0].table
     assert len(kept.rows(specs, seconds=60)) == 3 and len(read) == 8
+    # Those that were never read have a time of their own; the others then go on as before.
+    kept, count = statuses.Statuses(), len(read)
+    assert all(row.read for row in kept.rows(specs, 0, 60)) and len(read) == count + 3
+    kept.rows(specs, 0, 60)
+    assert len(read) == count + 4
 
 
 def test_a_table_that_nobody_has_read_is_not_called_unmeasured(
