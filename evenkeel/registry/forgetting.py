@@ -14,9 +14,9 @@ import numpy as np
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import SKETCHES, EpochFiles, KeptFiles, RunFiles
-from evenkeel.registry.pruning import may_move
+from evenkeel.registry.pruning import may_move, readable_plan
 from evenkeel.registry.verdict import withdraw
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
 
@@ -31,7 +31,6 @@ def check_at_rest(registry: Registry, keys: Hashes) -> None:
     Raises
     ------
     FenceError : names the run
-    DamagedError : a file is torn, so nobody knows which keys it names
     """
     current = registry.current().number
     for run in _naming(registry, keys):
@@ -42,8 +41,8 @@ def check_at_rest(registry: Registry, keys: Hashes) -> None:
 def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> dict[str, int]:
     """Remove the names of keys from all files; return how many files or folders of each kind.
 
-    A run whose plan is not carried out yet is withdrawn, as if it were rolled back. Another call
-    goes on where one was killed.
+    A run whose plan is not carried out yet is withdrawn, as if it were rolled back. A run with a
+    file that is torn goes. Another call goes on where one was killed.
 
     Parameters
     ----------
@@ -53,13 +52,13 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
     Raises
     ------
     FenceError : a run has begun to move state meanwhile
-    DamagedError : a file is torn, so nobody knows which keys it names
+    DamagedError : a file of an epoch is torn, so nobody knows which keys it names
     """
     gone = Counter[str]()
     gone["sketches"] = _forget_in_sketches(registry, keys)
     current = registry.current().number
     for run in list(_naming(registry, keys)):
-        plan = run.plan.find()
+        plan = readable_plan(run)
         if plan is not None and plan.parent_epoch >= current:
             _withdraw(run, plan.digest)
             gone["withdrawn plans"] += 1
@@ -73,10 +72,14 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
 
 
 def _naming(registry: Registry, keys: Hashes) -> Iterator[RunFiles]:
-    """Yield the runs that name one of the keys."""
+    """Yield the runs that name one of the keys, or may do so in a file that is torn."""
     for name in registry.store.names("runs"):
         run = registry.run(name)
-        if _profile_lists(run, keys) or _plan_names(run, keys):
+        try:
+            names = _profile_lists(run, keys) or _plan_names(run, keys)
+        except DamagedError:
+            names = True
+        if names:
             yield run
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS
+from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.store import Store
 from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
-from partitioning.errors import EvenkeelError
+from partitioning.errors import DamagedError, EvenkeelError
+from partitioning.planning.plan import Plan
 
 #: Runs that stay however old they are: status pages and forecasts of time ask the newest ones.
 NEWEST_RUNS = 20
@@ -65,8 +67,8 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
 def may_move(registry: Registry, name: str, current: int) -> bool:
     """Return whether a run may still move state.
 
-    It has a plan from the current epoch that was neither refused nor rolled back to the end, or one
-    that cannot be read.
+    It has a plan from the current epoch that was neither refused nor rolled back to the end. A plan
+    that nobody can read is carried out by no job: `repair` brings back what has moved of it.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
     """
     run = registry.run(name)
     try:
-        plan = run.plan.find()
+        plan = readable_plan(run)
         if plan is None or plan.parent_epoch < current:
             return False
         # Its migrate leaves this file before it changes the first table.
@@ -86,6 +88,13 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
     except EvenkeelError:
         return True
     return answer is None or answer.approved or answer.digest != plan.digest
+
+
+def readable_plan(run: RunFiles) -> Plan | None:
+    """Return the plan of a run; None: it has none, or one that is torn."""
+    with suppress(DamagedError):
+        return run.plan.find()
+    return None
 
 
 def _prune_days(store: Store, folder: str, since: datetime, days: int) -> int:

@@ -7,9 +7,15 @@ never go backwards, however late a job wakes.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from evenkeel.registry.files.migration_records import AttemptNumber, RolledBack, Verdict
+from evenkeel.registry.files.migration_records import (
+    AttemptNumber,
+    RolledBack,
+    Verdict,
+    Withdrawal,
+)
 from evenkeel.registry.files.run_files import RunFiles
 
 PUBLISH, ROLL_BACK = "publish", "roll_back"
@@ -24,11 +30,13 @@ class Attempt:
     number : from 1
     verdict : PUBLISH, ROLL_BACK, or None if neither is decided
     ended : whether the rollback has ended
+    withdrawn : whether no later attempt may begin
     """
 
     number: int
     verdict: str | None
     ended: bool
+    withdrawn: bool = False
 
 
 def newest_attempt(run: RunFiles, digest: str) -> Attempt:
@@ -45,7 +53,8 @@ def newest_attempt(run: RunFiles, digest: str) -> Attempt:
     if decided is None and back is not None:
         # Earlier versions of Evenkeel wrote only the mark, no verdict.
         verdict = ROLL_BACK
-    return Attempt(number, verdict, back is not None and back.done)
+    withdrawn = run.withdrawn(digest).exists()
+    return Attempt(number, verdict, back is not None and back.done, withdrawn)
 
 
 def settle(run: RunFiles, digest: str, number: int, verdict: str) -> str:
@@ -64,7 +73,7 @@ def mark(run: RunFiles, digest: str, number: int, *, done: bool) -> None:
 
 
 def withdraw(run: RunFiles, digest: str) -> bool:
-    """Roll back a plan that has not begun to move state, so that it never does.
+    """Roll back a plan that has not begun to move state, so that no attempt ever does.
 
     Its verdict stays, so that a job of the run that still sleeps stops at its next fence. migrate
     leaves its file first and then looks at the verdict. Here the verdict comes first. So one of two
@@ -84,7 +93,10 @@ def withdraw(run: RunFiles, digest: str) -> bool:
         if verdict == PUBLISH or run.migration.exists():
             return False
         mark(run, digest, attempt.number, done=True)
-    return True
+    with suppress(FileExistsError):
+        run.withdrawn(digest).create(Withdrawal(digest=digest))
+    # A later attempt may have begun before it could see that.
+    return newest_attempt(run, digest).number == attempt.number
 
 
 def begin_attempt(run: RunFiles, digest: str, number: int) -> bool:

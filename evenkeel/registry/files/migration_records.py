@@ -202,6 +202,12 @@ class Verdict(FileModel):
     verdict: str
 
 
+class Withdrawal(FileModel):
+    """Mark of a plan that no attempt may carry out any more."""
+
+    digest: str
+
+
 class RolledBack(FileModel):
     """Progress of a rollback.
 

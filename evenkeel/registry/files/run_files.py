@@ -17,6 +17,7 @@ from evenkeel.registry.files.migration_records import (
     RolledBack,
     Verdict,
     VerifyRecord,
+    Withdrawal,
 )
 from evenkeel.registry.files.plan_record import PlanRecord
 from evenkeel.registry.files.records import (
@@ -103,6 +104,10 @@ class RunFiles(KeptFiles):
     def verdict(self, digest: str, attempt: int) -> StoredFile[Verdict]:
         """Return the file that decides an attempt at the plan of that digest."""
         return StoredFile(self, f"verdict_{digest[:12]}_{attempt}.json", Verdict)
+
+    def withdrawn(self, digest: str) -> StoredFile[Withdrawal]:
+        """Return the file that withdraws the plan of that digest for good."""
+        return StoredFile(self, f"withdrawn_{digest[:12]}.json", Withdrawal)
 
 
 class EpochFiles(KeptFiles):

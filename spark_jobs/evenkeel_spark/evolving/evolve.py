@@ -27,7 +27,7 @@ from evenkeel_spark.evolving.columns import TableColumns, table_columns
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import check_ours, check_slot_count, refuse_new
+from evenkeel_spark.tables.delta.preflight import check_same_tables, check_slot_count
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -128,27 +128,11 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
             "Change them by ALTER TABLE as you like, but for slot, channel and the key",
         )
     function = table.epoch().function
-    check_slot_count(spec, _check_same_tables(spark, table))
+    check_slot_count(spec, check_same_tables(spark, spec))
     constraints.check_admits(spark, spec, function)
     found = Evolution(spark, table, intent, function, _wanted(spark, spec, function), [])
     for name in spec.state:
         found.changes.extend(found.columns(name).changes())
-    return found
-
-
-def _check_same_tables(spark: SparkSession, table: Table) -> dict[str, dict[str, str]]:
-    """Return the properties of the spec's state tables. They must be those of the epoch."""
-    spec, epoch, found = table.spec, table.epoch(), {}
-    for name, part in spec.state.items():
-        if state.table_version(spark, part.path) < 0:
-            refuse_new(spec, name)
-        found[name] = check_ours(spark, spec, name)
-    if gone := [name for name in epoch.tables if name not in spec.state]:
-        raise InputError(
-            f"epoch {epoch.number} has state table {gone[0]!r}, and the spec has not",
-            f"state of {spec.table}",
-            "Put it back into the spec: which state tables there are is fixed at bootstrap",
-        )
     return found
 
 

@@ -41,7 +41,8 @@ _HARMLESS = (
     "delta.targetFileSize",
     "delta.tuneFileSizesForRewrites",
 )
-_AGAIN = "Plan again: start a new run"
+#: Advice where a plan cannot be carried out any more.
+AGAIN = "Plan again: start a new run"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,21 +111,21 @@ def approved_migration(table: Table, run: str, digest: str) -> Migration:
     plan, where = folder.plan.read(), folder.plan.path
     if plan.digest != digest:
         raise FenceError(
-            f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, _AGAIN
+            f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, AGAIN
         )
     if plan.run not in ("", folder.name):
-        raise FenceError(f"is the plan of run {plan.run}", where, _AGAIN)
+        raise FenceError(f"is the plan of run {plan.run}", where, AGAIN)
     if plan.table != table.spec.table or set(plan.tables) != set(table.spec.state):
         raise FenceError(
             f"is a plan for {plan.table!r} ({', '.join(sorted(plan.tables))}), the spec has "
             f"{table.spec.table!r} ({', '.join(sorted(table.spec.state))})",
             where,
-            _AGAIN,
+            AGAIN,
         )
     before = table.epoch(plan.parent_epoch).function
     if plan.function.parent != plan.parent_digest or before.digest != plan.parent_digest:
         raise FenceError(
-            f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, _AGAIN
+            f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, AGAIN
         )
     number = newest_attempt(folder, plan.digest).number
     return Migration(table, folder, plan, before, plan.function, number)
@@ -212,15 +213,17 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     # between the two fails by the constraint of the epoch before, or by a spent transaction id. At
     # worst a moving constraint stays behind, which roll_back or repair drops.
     attempt = newest_attempt(migration.run, plan.digest)
+    if attempt.withdrawn:
+        raise FenceError("its plan was withdrawn", migration.run.url, AGAIN)
     if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
-        raise FenceError("this run was rolled back", migration.run.url, _AGAIN)
+        raise FenceError("this run was rolled back", migration.run.url, AGAIN)
     existing = existing_constraints(spark, migration, name)
     current = migration.table.registry.current()
     if current.function.digest != plan.parent_digest:
         raise FenceError(
             f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
             migration.table.registry.url,
-            _AGAIN,
+            AGAIN,
         )
     weighed = plan.tables[name]
     since = migration.in_order.get(name, weighed)
@@ -230,7 +233,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
             + (f", and we have seen {since}" if since > weighed else "")
             + ": the table was made again",
             f"{name} ({path})",
-            _AGAIN,
+            AGAIN,
         )
     for commit in commits.history_since(spark, path, since):
         if (wrong := _foreign(commit, plan)) is not None:
@@ -239,7 +242,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
                 f"version {commit.version} ({when}) is {wrong}, since the plan saw version "
                 f"{weighed}",
                 f"{name} ({path})",
-                _AGAIN,
+                AGAIN,
             )
         since = commit.version
     migration.in_order[name] = since

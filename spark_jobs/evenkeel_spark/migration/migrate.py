@@ -13,7 +13,14 @@ from pyspark.sql import SparkSession
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
 from evenkeel.registry.verdict import ROLL_BACK, begin_attempt, newest_attempt
-from evenkeel_spark.migration.fence import Migration, crash_point, fence, our_commits, published
+from evenkeel_spark.migration.fence import (
+    AGAIN,
+    Migration,
+    crash_point,
+    fence,
+    our_commits,
+    published,
+)
 from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
@@ -21,7 +28,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.commits import Commit
-from evenkeel_spark.tables.delta.preflight import check_comparable
+from evenkeel_spark.tables.delta.preflight import check_none_left_out
 from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import shared_keys
@@ -34,17 +41,18 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
 
     Raises
     ------
-    InputError : keys are split, and a state table has a column without a merge; or a column
-        cannot be compared
+    InputError : keys are split, and a state table has a column without a merge; a column cannot be
+        compared; or the spec lacks a state table of the epoch
     FenceError : something has changed since the plan; what moves has outgrown the budget (nothing
         was changed then); a rollback has not ended; or other writers never let us commit
     DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
     if not published(migration):
+        check_none_left_out(spark, migration.table.spec)
         migration = clear_rolled_back(migration)
         existing = {name: fence(spark, migration, name)[1] for name in names}
-        check_comparable(spark, migration.table.spec)
+        state.check_comparable(spark, migration.table.spec)
         if len(shared_keys(migration.before, migration.after)):
             check_mergeable(spark, migration.table.spec)
         throttle = Throttle(spark, migration)
@@ -84,10 +92,13 @@ def clear_rolled_back(migration: Migration) -> Migration:
 
     Raises
     ------
-    FenceError : the rollback has not ended
+    FenceError : the rollback has not ended, or the plan is withdrawn
     """
     run, digest = migration.run, migration.plan.digest
     newest = newest_attempt(run, digest)
+    if newest.withdrawn:
+        # Write nothing: a record of this migration would say that it has begun to move state.
+        raise FenceError("its plan was withdrawn", run.url, AGAIN)
     if newest.verdict != ROLL_BACK:
         return replace(migration, attempt=newest.number)
     if not newest.ended:

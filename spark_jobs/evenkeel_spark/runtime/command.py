@@ -17,8 +17,7 @@ from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.commits import CONFLICTS
-from evenkeel_spark.tables.delta.filesystem import denied
-from evenkeel_spark.tables.delta.preflight import check_log_store
+from evenkeel_spark.tables.delta.filesystem import check_log_store, denied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError
 

@@ -17,7 +17,16 @@ from evenkeel.registry.files.records import JobError
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import newest_profile
 from evenkeel.registry.store import Store
-from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, Attempt, newest_attempt, settle
+from evenkeel.registry.verdict import (
+    PUBLISH,
+    ROLL_BACK,
+    Attempt,
+    begin_attempt,
+    mark,
+    newest_attempt,
+    settle,
+    withdraw,
+)
 from evenkeel.table import Table
 from partitioning.errors import FenceError
 from partitioning.function.hashing import Hashes
@@ -117,8 +126,52 @@ def test_a_waiting_plan_is_withdrawn(waiting: Table) -> None:
     run = waiting.registry.run("fourth")
     digest = run.plan.read().digest
     forget_names(waiting.registry, key, [name])
-    assert newest_attempt(run, digest) == Attempt(1, ROLL_BACK, ended=True)
+    assert newest_attempt(run, digest) == Attempt(1, ROLL_BACK, ended=True, withdrawn=True)
     assert not run.plan.exists()
+
+
+def test_a_plan_that_was_rolled_back_is_withdrawn_for_good(waiting: Table) -> None:
+    run = waiting.registry.run("fourth")
+    digest = run.plan.read().digest
+    settle(run, digest, 1, ROLL_BACK)
+    mark(run, digest, 1, done=True)
+    assert not newest_attempt(run, digest).withdrawn
+    assert withdraw(run, digest) and withdraw(run, digest)
+    assert newest_attempt(run, digest).withdrawn
+
+
+def test_an_attempt_that_begins_meanwhile_is_seen(
+    waiting: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = waiting.registry.run("fourth")
+    digest = run.plan.read().digest
+    settle(run, digest, 1, ROLL_BACK)
+    mark(run, digest, 1, done=True)
+
+    def begin() -> None:
+        monkeypatch.undo()
+        assert begin_attempt(run, digest, 2)
+
+    before_each(monkeypatch, "create", begin)
+    assert not withdraw(run, digest)
+    assert newest_attempt(run, digest) == Attempt(2, None, ended=False, withdrawn=True)
+
+
+@pytest.mark.parametrize("file", ["plan.json", "profile.npz"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_with_a_torn_file_may_name_the_key_and_goes(
+    waiting: Table, file: str, begun: bool
+) -> None:
+    name, key = moved_key(waiting)
+    run = waiting.registry.run("second" if file == "profile.npz" else "fourth")
+    if begun:
+        digest = run.plan.read().digest
+        run.migration.write(MigrationRecord(digest=digest, epoch=2, tables={}))
+    run.write(file, run.read(file)[:-40])
+    check_at_rest(waiting.registry, key)
+    forget_names(waiting.registry, key, [name])
+    assert run.name not in waiting.registry.store.names("runs")
+    assert forget_names(waiting.registry, key, [name]) == {}
 
 
 @pytest.mark.parametrize("decided", [False, True])

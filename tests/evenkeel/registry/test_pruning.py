@@ -85,12 +85,14 @@ def test_a_refused_run_that_has_touched_a_table_stays(aged: Table, touched: bool
     assert ("fourth" in aged.registry.store.names("runs")) is touched
 
 
-def test_a_run_whose_plan_cannot_be_read_stays(aged: Table) -> None:
-    plan = Path(aged.registry.url, "runs/first/plan.json")
+def test_a_run_whose_plan_cannot_be_read_has_ended(aged: Table) -> None:
+    plan = Path(aged.registry.url, "runs/fourth/plan.json")
+    prune(aged.registry, SINCE, 0)
+    assert "fourth" in aged.registry.store.names("runs")
     plan.write_text("{")
     age(plan.parent)
     prune(aged.registry, SINCE, 0)
-    assert "first" in aged.registry.store.names("runs")
+    assert "fourth" not in aged.registry.store.names("runs")
 
 
 def test_the_newest_runs_stay(aged: Table, monkeypatch: pytest.MonkeyPatch) -> None:

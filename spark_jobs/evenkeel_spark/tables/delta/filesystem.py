@@ -6,12 +6,16 @@ import re
 import time
 import uuid
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.store_errors import DeniedError, StoreError
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.submit import ONE_DRIVER, commits_exclude
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
+from partitioning.errors import SetupError
 
 #: Files of a first write that has not committed: Parquet parts, and a log without a version.
 _UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
@@ -159,3 +163,21 @@ def _store_error(cannot: str, path: str, error: Exception) -> StoreError:
     if denied(error) is not None:
         return DeniedError(cannot, why, path)
     return StoreError(f"cannot be {cannot} ({why})", path, _LOOK_AND_REPEAT)
+
+
+def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse state tables on S3 if nothing coordinates the commits of two drivers.
+
+    Raises
+    ------
+    SetupError : Delta's default log store for S3 would be used, which coordinates one driver only
+    """
+    for part in spec.state.values():
+        scheme = urlsplit(part.path).scheme
+        if commits_exclude(scheme, lambda name: spark.conf.get(name, None)) is None:
+            raise SetupError(
+                "on S3 Delta lets one driver overwrite another's commit",
+                part.path,
+                f"Set spark.delta.logStore.{scheme}.impl to a log store that does not, or "
+                f"{ONE_DRIVER}=true where no two programs ever write at once",
+            )

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
-from evenkeel.submit import ONE_DRIVER, commits_exclude
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
     VECTORS_PROPERTY,
+    check_comparable,
     check_owner,
-    comparable,
     properties,
     schema,
     snapshot,
     sql_name,
     table_version,
 )
-from partitioning.errors import InputError, SetupError
+from partitioning.errors import InputError
 
 #: Table property with the merge of each state column, as JSON.
 COLUMNS_PROPERTY = "evenkeel.columns"
@@ -39,7 +37,8 @@ _FIX = (
 def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> None:
     """Refuse state tables that are missing, not this spec's, or do not fit it.
 
-    They must have the spec's columns, and all must have the same number of slots.
+    They must have the spec's columns, and all must have the same number of slots. None that the
+    current epoch has may be left out of the spec.
 
     Parameters
     ----------
@@ -49,11 +48,7 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
     ------
     InputError : names the folder, or both folders if two tables disagree
     """
-    found = {}
-    for name, state in spec.state.items():
-        if table_version(spark, state.path) < 0:
-            refuse_new(spec, name)
-        found[name] = check_ours(spark, spec, name)
+    found = check_same_tables(spark, spec)
     check_slot_count(spec, found)
     check_comparable(spark, spec)
     for name, state in spec.state.items():
@@ -68,6 +63,46 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
                 f"{name} ({state.path})",
                 f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
                 f"('{VECTORS_PROPERTY}' = 'true')",
+            )
+
+
+def check_same_tables(spark: SparkSession, spec: TableSpec) -> dict[str, dict[str, str]]:
+    """Return the properties of the spec's state tables, which must be those of the current epoch.
+
+    Raises
+    ------
+    InputError : one is missing, or is not this spec's; or the epoch has one more
+    """
+    check_none_left_out(spark, spec)
+    found = {}
+    for name, state in spec.state.items():
+        if table_version(spark, state.path) < 0:
+            refuse_new(spec, name)
+        found[name] = check_ours(spark, spec, name)
+    return found
+
+
+def check_none_left_out(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse a spec without a state table of the current epoch that is still this spec's.
+
+    A move would leave its rows where they are, and no later epoch would know it.
+
+    Raises
+    ------
+    InputError : names it and its folder
+    """
+    registry = Registry(spec.registry)
+    if not registry.numbers():
+        return
+    epoch, paths = registry.current(), {state.path for state in spec.state.values()}
+    for name, known in epoch.tables.items():
+        if name in spec.state or known.path in paths or table_version(spark, known.path) < 0:
+            continue
+        if properties(spark, known.path).get(TABLE_PROPERTY) == spec.table:
+            raise InputError(
+                f"epoch {epoch.number} has state table {name!r}, and the spec has not",
+                known.path,
+                "Put it back into the spec: its rows have to move with the others",
             )
 
 
@@ -146,25 +181,6 @@ def _take_again(spec: TableSpec, name: str, columns: Collection[str]) -> str:
         "Find in DESCRIBE HISTORY who took its columns away, RESTORE the table to the version "
         f"before, then run `evenkeel repair {spec.table}`"
     )
-
-
-def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables with a column whose values cannot be compared before and after a move.
-
-    Raises
-    ------
-    InputError : names the table, the column and its type
-    """
-    for name, state in spec.state.items():
-        for column in schema(spark, state.path):
-            if not comparable(column.dataType):
-                raise InputError(
-                    f"column {column.name!r} is {column.dataType.simpleString()}: rows with a map "
-                    "or a variant cannot be compared before and after they move",
-                    f"{name} ({state.path})",
-                    "Keep it in another table; or copy it into an array of structs, or a string, "
-                    "and drop the column",
-                )
 
 
 def refuse_new(spec: TableSpec, name: str) -> None:
@@ -272,21 +288,3 @@ def _check_adopted(
             where,
             "Find in DESCRIBE HISTORY who took it away, and bring it back",
         )
-
-
-def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables on S3 if nothing coordinates the commits of two drivers.
-
-    Raises
-    ------
-    SetupError : Delta's default log store for S3 would be used, which coordinates one driver only
-    """
-    for part in spec.state.values():
-        scheme = urlsplit(part.path).scheme
-        if commits_exclude(scheme, lambda name: spark.conf.get(name, None)) is None:
-            raise SetupError(
-                "on S3 Delta lets one driver overwrite another's commit",
-                part.path,
-                f"Set spark.delta.logStore.{scheme}.impl to a log store that does not, or "
-                f"{ONE_DRIVER}=true where no two programs ever write at once",
-            )

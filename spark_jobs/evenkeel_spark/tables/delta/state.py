@@ -17,6 +17,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from evenkeel.registry.state_view import sql_name as sql_name
 from evenkeel.spec.table_spec import CHANNEL as CHANNEL
 from evenkeel.spec.table_spec import SLOT as SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
@@ -112,6 +113,25 @@ def comparable(kind: DataType) -> bool:
     if isinstance(kind, StructType):
         return all(comparable(f.dataType) for f in kind)
     return not isinstance(kind, MapType | VariantType)
+
+
+def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse state tables with a column whose values cannot be compared before and after a move.
+
+    Raises
+    ------
+    InputError : names the table, the column and its type
+    """
+    for name, state in spec.state.items():
+        for column in schema(spark, state.path):
+            if not comparable(column.dataType):
+                raise InputError(
+                    f"column {column.name!r} is {column.dataType.simpleString()}: rows with a map "
+                    "or a variant cannot be compared before and after they move",
+                    f"{name} ({state.path})",
+                    "Keep it in another table; or copy it into an array of structs, or a string, "
+                    "and drop the column",
+                )
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str]:
