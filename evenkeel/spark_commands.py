@@ -109,8 +109,9 @@ def evolve(
     drop: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TABLE.COLUMN",
-            help="drop this state column; may be given several times",
+            metavar="TABLE[.COLUMN]",
+            help="drop this state column, or let this whole state table go; may be given several "
+            "times",
         ),
     ] = None,
     dry_run: Annotated[
@@ -118,7 +119,7 @@ def evolve(
     ] = False,
     format: As = Format.table,
 ) -> None:
-    """Change the columns of state tables, and their types, to what the spec says by now.
+    """Change state tables and their columns to what the spec says by now.
 
     Epochs go on, no row is rewritten, and no history is built. Starts Spark; with --dry-run changes
     nothing.

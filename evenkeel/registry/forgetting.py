@@ -15,7 +15,7 @@ import numpy as np
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import SKETCHES, EpochFiles, KeptFiles, RunFiles
 from evenkeel.registry.pruning import may_move, readable_plan
-from evenkeel.registry.verdict import withdraw
+from evenkeel.registry.verdict import has_started, withdraw
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
@@ -34,7 +34,8 @@ def check_at_rest(registry: Registry, keys: Hashes) -> None:
     """
     current = registry.current().number
     for run in _naming(registry, keys):
-        if may_move(registry, run.name, current) and run.migration.exists():
+        plan = readable_plan(run)
+        if plan and may_move(registry, run.name, current) and has_started(run, plan.digest):
             raise _moving(run)
 
 

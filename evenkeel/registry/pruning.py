@@ -15,7 +15,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.store import Store
-from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
+from evenkeel.registry.verdict import ROLL_BACK, has_started, newest_attempt
 from partitioning.errors import DamagedError, EvenkeelError
 from partitioning.planning.plan import Plan
 
@@ -67,8 +67,8 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
 def may_move(registry: Registry, name: str, current: int) -> bool:
     """Return whether a run may still move state.
 
-    It has a plan from the current epoch that was neither refused nor rolled back to the end. A plan
-    that nobody can read is carried out by no job: `repair` brings back what has moved of it.
+    It has a plan from the current epoch that was not refused, withdrawn, or rolled back to the end.
+    A plan that nobody can read is carried out by no job: `repair` brings back what has moved of it.
 
     Parameters
     ----------
@@ -80,10 +80,11 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
         plan = readable_plan(run)
         if plan is None or plan.parent_epoch < current:
             return False
-        # Its migrate leaves this file before it changes the first table.
-        if run.migration.exists():
+        if has_started(run, plan.digest):
             newest = newest_attempt(run, plan.digest)
             return not (newest.verdict == ROLL_BACK and newest.ended)
+        if run.withdrawn(plan.digest).exists():
+            return False
         answer = run.approval.find()
     except EvenkeelError:
         return True

@@ -89,14 +89,26 @@ def withdraw(run: RunFiles, digest: str) -> bool:
     """
     attempt = newest_attempt(run, digest)
     if not (attempt.verdict == ROLL_BACK and attempt.ended):
+        if has_started(run, digest):
+            return False
         verdict = settle(run, digest, attempt.number, ROLL_BACK)
-        if verdict == PUBLISH or run.migration.exists():
+        if verdict == PUBLISH or has_started(run, digest):
             return False
         mark(run, digest, attempt.number, done=True)
     with suppress(FileExistsError):
         run.withdrawn(digest).create(Withdrawal(digest=digest))
     # A later attempt may have begun before it could see that.
     return newest_attempt(run, digest).number == attempt.number
+
+
+def has_started(run: RunFiles, digest: str) -> bool:
+    """Return whether migrate has begun to carry out the plan of that digest.
+
+    It leaves its file before it changes the first table. A plan that was made again in the same run
+    still has the file of the one before.
+    """
+    begun = run.migration.find()
+    return begun is not None and begun.digest == digest
 
 
 def begin_attempt(run: RunFiles, digest: str, number: int) -> bool:

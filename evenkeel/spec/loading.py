@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,7 @@ def load_spec(path: str | Path) -> TableSpec:
                 str(path),
                 "Give each state table, and the registry, a folder of its own",
             )
+    _check_apart({f"state.{n}.path": t.path for n, t in state.items()}, registry, str(path))
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
     named = {f"state.{n}.path": t.path for n, t in state.items()}
     check_inside({"input.path": source.path, "registry": registry, **named}, str(path))
@@ -106,6 +109,21 @@ def find_spec(table: str) -> Path:
 
 def _absolute(path: str, folder: Path) -> str:
     return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
+
+
+def _check_apart(tables: Mapping[str, str], registry: str, file: str) -> None:
+    """Refuse a place inside a state table's: its vacuum would remove what it does not know."""
+    inner = {**tables, "registry": registry}
+    for field, path in inner.items():
+        for own, outer in tables.items():
+            inside = _place(path).removeprefix(f"{_place(outer)}/")
+            # Vacuum passes over hidden folders.
+            if field != own and inside != _place(path) and not re.match(r"[._]|.*/[._]", inside):
+                raise InputError(
+                    f"{field}: is inside of {own} (got {path!r})",
+                    file,
+                    "Give each state table, and the registry, a folder of its own",
+                )
 
 
 def _place(path: str) -> str:

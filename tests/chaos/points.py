@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.store import Store
 from evenkeel_spark.adoption import adopt, release
+from evenkeel_spark.evolving import joining
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta import constraints
 
@@ -115,6 +116,7 @@ def watched(point: Point) -> Iterator[None]:
         around(learn, "read_events", True, None)
         around(adopt, "change", True, "after")
         around(release, "change", True, "after")
+        around(joining, "change", True, "after")
         for module in NAMED:
             patch.setattr(
                 f"evenkeel_spark.{module}.crash_point", lambda name: point(f"named {name}")
@@ -134,7 +136,7 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"
     if owner is learn:
         return "reading the input"
-    if owner in (adopt, release):
+    if owner in (adopt, release, joining):
         return f"REWRITE of {Path(args[0]).name}"
     # `_temporary` is given the path as its first argument, a Path is the file itself.
     label = f"{name} {args[0]}" if owner is Store and name != "_temporary" else Path(of).name

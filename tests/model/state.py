@@ -129,6 +129,7 @@ class Plan(NamedTuple):
     attempt : the newest, from 1
     verdicts : of each attempt: 0, or one of `attempts`
     mark, marked : how far rolling back has come (0: not begun, 1, 2: ended), of which attempt
+    withdrawn : 1: no attempt may carry it out any more
     """
 
     parent: int
@@ -138,6 +139,7 @@ class Plan(NamedTuple):
     verdicts: tuple[int, ...] = (0,)
     mark: int = 0
     marked: int = 0
+    withdrawn: int = 0
 
 
 class Proc(NamedTuple):

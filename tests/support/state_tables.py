@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.files.records import Membership
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.delta.state import python_dict, snapshot, sql_name
 from partitioning.function.function import PartitioningFunction
+from tests.conftest import World
 from tests.support.placed import KEYS, Placed
 
 
@@ -48,3 +50,18 @@ def assert_under(
     assert rows.keys() >= {f"k{i}" for i in range(KEYS)}
     assert [c for c, _ in rows.values()] == function.lookup(list(rows)).tolist()
     return rows
+
+
+def put_members(world: World, *names: str) -> None:
+    """Have a copied registry know the copies of these tables in state/, not their originals."""
+    table = world.table
+    for name in names:
+        table.registry.files.member(name).write(
+            Membership(
+                epoch=table.epoch().number,
+                function=table.epoch().function.digest,
+                path=str(world.folder / "state" / name),
+                left=False,
+                guarded=True,
+            )
+        )

@@ -243,14 +243,19 @@ class BootstrapRecord(FileModel):
 
 
 class ReleaseRecord(FileModel):
-    """The release of adopted tables, until they are adopted again.
-
-    Parameters
-    ----------
-    time : when the last of them was released
-    """
+    """Time at which the last adopted table was released, until they are adopted again."""
 
     time: str
+
+
+class Membership(FileModel):
+    """A state table that joined or left under that function; guarded: its constraint has to go."""
+
+    epoch: int
+    function: str
+    path: str
+    left: bool
+    guarded: bool
 
 
 class ChannelRecord(FileModel):

@@ -30,6 +30,7 @@ from evenkeel.registry.files.records import (
     JobError,
     LearningMark,
     Manifest,
+    Membership,
     MovingMark,
     ParamsRecord,
     ProfileRecord,
@@ -48,9 +49,10 @@ from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 
 #: Folders of the registry beside those of runs and epochs. A file is named by its day, the digest
-#: of its plan, its job or its run; sketches are in a folder for each way of making them.
+#: of its plan, its job, its run or its state table. Sketches are in a folder for each way of making
+#: them.
 SKETCHES, WINDOWS, SPEC_CHANNELS = "sketches", "windows", "spec_channels"
-JOB_ERRORS, MOVING = "errors", "moving"
+JOB_ERRORS, MOVING, MEMBER_RECORDS = "errors", "moving", "members"
 
 
 class KeptFiles(Folder):
@@ -193,6 +195,14 @@ class RegistryFiles(Folder):
         """List the ends of the windows that have a record, ascending."""
         names = self._listed(WINDOWS)
         return [date.fromisoformat(n) for n in names if re.fullmatch(r"\d{4}-\d{2}-\d{2}", n)]
+
+    def member(self, name: str) -> StoredFile[Membership]:
+        """Return the record of a state table that joined or left since the epoch."""
+        return StoredFile(self, f"{MEMBER_RECORDS}/{name}.json", Membership)
+
+    def members(self) -> list[str]:
+        """List the names of the state tables that have such a record, also from earlier epochs."""
+        return self._listed(MEMBER_RECORDS)
 
     def moving(self, run: str) -> StoredFile[MovingMark]:
         """Return the mark of a run that began to move rows."""

@@ -30,6 +30,7 @@ _NAMES: dict[str, Any] = {
     "attempt": "NUMBER",
     "end": "DAY",
     "job": "JOB",
+    "name": "NAME",
     "run": "RUN",
 }
 #: How docstrings of functions begin that name a file.

@@ -25,7 +25,7 @@ from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY, check_tables
-from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
+from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.before import find_before
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
-from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
+from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import KeyColumn
 

@@ -22,8 +22,8 @@ from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.unfinished_table import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's.
@@ -99,7 +99,7 @@ def _may_release(
         return drop_columns and left
     if owner != table.spec.table:
         raise InputError(f"belongs to table {owner!r}", f"{name} ({path})", "Correct the path")
-    _check_registry(spark, table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
+    _check_registry(spark, table, name, properties.get(state.REGISTRY_PROPERTY), registry_lost)
     return True
 
 
@@ -115,7 +115,7 @@ def _check_registry(
     """
     ours, path = table.registry, table.spec.state[name].path
     where, numbers = f"{name} ({path})", table.registry.numbers()
-    if known is not None and known != ours.url and _keeps(known, path, where):
+    if known is not None and known != ours.url and keeps(known, path, where):
         raise InputError(
             f"was adopted with registry {known}, which keeps it; the spec has {ours.url}",
             where,
@@ -144,13 +144,11 @@ def _check_registry(
         )
 
 
-def _keeps(url: str, path: str, where: str) -> bool:
+def keeps(url: str, path: str, where: str) -> bool:
     """Return whether the registry that a table names has this very table, and not a copy of it."""
-    check_inside({REGISTRY_PROPERTY: url}, where)
+    check_inside({state.REGISTRY_PROPERTY: url}, where)
     registry = Registry(url)
-    return bool(registry.numbers()) and path in {
-        table.path for table in registry.current().tables.values()
-    }
+    return path in known_tables(registry).values()
 
 
 def _names(spark: SparkSession, path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Options of a person beside the spec, and changes of columns."""
+"""Options of a person beside the spec, and changes of state tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from enum import StrEnum
 from partitioning.errors import InputError
 
 _RENAME_FORM = re.compile(r"(\w+)\.(\w+)=(\w+)")
-_DROP_FORM = re.compile(r"\w+\.\w+")
+_DROP_FORM = re.compile(r"\w+(\.\w+)?")
 
 
 class Kind(StrEnum):
     """Kinds of changes."""
 
+    add_table = "add table"
+    drop_table = "drop table"
     add_column = "add column"
     drop_column = "drop column"
     rename_column = "rename column"
@@ -29,7 +31,7 @@ class TableChange:
     Parameters
     ----------
     table : name of the state table, in the spec
-    column : name of the state column
+    column : name of the state column; empty: the whole table
     meaning : what it does, for a person
     sql : what is left to be done of it, as the rest of statements that begin `ALTER TABLE ...`
     """
@@ -52,12 +54,12 @@ class TableChange:
 
 @dataclass(frozen=True)
 class Intent:
-    """Options for which the spec has no words: new names of columns, and columns that go.
+    """Options for which the spec has no words: new names of columns, and what goes.
 
     Parameters
     ----------
     renames : new name of a column, by its state table and its old name
-    drops : TABLE.COLUMN
+    drops : TABLE.COLUMN, or TABLE
     """
 
     renames: Mapping[tuple[str, str], str]
@@ -70,7 +72,7 @@ class Intent:
         Parameters
         ----------
         renames : each TABLE.OLD=NEW
-        drops : each TABLE.COLUMN
+        drops : each TABLE.COLUMN, or TABLE
 
         Raises
         ------
@@ -95,8 +97,8 @@ class Intent:
         for text in (gone := frozenset(drops)):
             if _DROP_FORM.fullmatch(text) is None:
                 raise InputError(
-                    f"expected TABLE.COLUMN, found {text!r}",
+                    f"expected TABLE.COLUMN or TABLE, found {text!r}",
                     "--drop",
-                    "Name a column of a state table",
+                    "Name a column of a state table, or a whole state table",
                 )
         return cls(found, gone)

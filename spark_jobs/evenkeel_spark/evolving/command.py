@@ -45,8 +45,9 @@ def add_options(arguments: argparse.ArgumentParser) -> None:
         "--drop",
         action="append",
         default=[],
-        metavar="TABLE.COLUMN",
-        help="with --evolve: drop this state column; may be given several times",
+        metavar="TABLE[.COLUMN]",
+        help="with --evolve: drop this state column, or let this whole state table go; may be "
+        "given several times",
     )
     arguments.add_argument(
         "--format",
@@ -99,7 +100,10 @@ def _as_json(table: Table, changes: Sequence[TableChange], dry_run: bool) -> str
 
 
 def _show(changes: Sequence[TableChange]) -> None:
-    grid = Grid(*_COLUMNS)
+    grid = Grid()
+    for name in _COLUMNS:
+        # A path must not be cut.
+        grid.add_column(name, overflow="fold")
     for change in changes:
         facts = change.to_dict()
         # Names come from data: text in brackets must not be read as markup.

@@ -1,6 +1,6 @@
-"""Evolve: bring the columns of state tables to what their spec says, while epochs go on.
+"""Evolve: bring state tables and their columns to what their spec says, while epochs go on.
 
-No row is rewritten, and no history is built: a new column has what windows bring from now on. Each
+No row is rewritten, and no history is built: what is new has what windows bring from now on. Each
 step is one commit and looks first, so a call that is killed anywhere is run again.
 """
 
@@ -16,18 +16,20 @@ from pyspark.sql.types import StructType
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.pruning import may_move
-from evenkeel.registry.verdict import withdraw
+from evenkeel.registry.pruning import may_move, readable_plan
+from evenkeel.registry.verdict import has_started, newest_attempt, withdraw
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import fold, of_table
 from evenkeel_spark.events.reader import check_key, read_events
 from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.columns import TableColumns, table_columns
+from evenkeel_spark.evolving.joining import create, let_go, record_members, restore_members
+from evenkeel_spark.evolving.state_tables import StateTables, find_tables
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import check_same_tables, check_slot_count
+from evenkeel_spark.tables.delta.preflight import check_slot_count
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -43,6 +45,7 @@ class Evolution:
     ----------
     function : of the current epoch
     wanted : columns that events make by now, by state table
+    tables : which are there, are new, or are to go
     changes : what is to be done, in order
     """
 
@@ -51,6 +54,7 @@ class Evolution:
     intent: Intent
     function: PartitioningFunction
     wanted: dict[str, StructType]
+    tables: StateTables
     changes: list[TableChange]
 
     def columns(self, name: str) -> TableColumns:
@@ -90,24 +94,35 @@ def evolve(
     FenceError : a run moves state, or another epoch was published meanwhile
     """
     found = survey(own_session(spark), table, intent)
-    waiting = list(_waiting(table.registry))
+    _check_resting(table.registry)
     if found.changes:
         show(found.changes)
     if dry_run or not found.changes:
         return found.changes
-    for run, digest in waiting:
-        if not withdraw(run, digest):
-            raise _moving(run)
-        say(f"run {run.name}: its plan is withdrawn, because it was made for other tables")
-    for name in table.spec.state:
+    _withdraw_plans(table.registry)
+    for name in found.tables.kept:
         while retry_on_conflict(spark, partial(_step, found, name), name):
             pass
+    for name in found.tables.new:
+        step = partial(create, found.spark, table, name, found.wanted[name], found.tables.until)
+        retry_on_conflict(spark, partial(step, found.function), name)
+        say(f"{name}: made, under epoch {found.function.epoch}")
+    before = record_members(table, found.tables, found.function)
+    try:
+        # A run that has started since may not know yet that tables have joined or left.
+        _withdraw_plans(table.registry)
+    except FenceError:
+        restore_members(table, before)
+        raise
+    for name, gone in found.tables.guarded.items():
+        retry_on_conflict(spark, partial(let_go, found.spark, table, name, gone), name)
+        say(f"{name}: let go")
     now = table.epoch().function
     if now.digest != found.function.digest:
         raise FenceError(
             f"epoch {now.epoch} was published meanwhile; this began under {found.function.epoch}",
             table.registry.url,
-            constraints.mend(table.spec.table),
+            "Run this again: it goes by the new epoch",
         )
     constraints.check_admits(spark, table.spec, now)
     return found.changes
@@ -128,10 +143,13 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
             "Change them by ALTER TABLE as you like, but for slot, channel and the key",
         )
     function = table.epoch().function
-    check_slot_count(spec, check_same_tables(spark, spec))
-    constraints.check_admits(spark, spec, function)
-    found = Evolution(spark, table, intent, function, _wanted(spark, spec, function), [])
-    for name in spec.state:
+    tables = find_tables(spark, table, intent, function)
+    kept = spec.model_copy(update={"state": {name: spec.state[name] for name in tables.kept}})
+    check_slot_count(kept, tables.kept)
+    constraints.check_admits(spark, kept, function)
+    wanted = _wanted(spark, spec, function)
+    found = Evolution(spark, table, intent, function, wanted, tables, tables.changes(function))
+    for name in tables.kept:
         found.changes.extend(found.columns(name).changes())
     return found
 
@@ -159,21 +177,40 @@ def _wanted(
     return {name: of_table(folded, spec, name).schema for name in spec.state}
 
 
-def _waiting(registry: Registry) -> Iterator[tuple[RunFiles, str]]:
-    """Yield the runs whose plan may still be carried out, and the plan's digest.
+def _check_resting(registry: Registry) -> None:
+    """Refuse to go on while a run moves state.
+
+    Raises
+    ------
+    FenceError : names the run
+    """
+    current = registry.current().number
+    for run, digest in _planned(registry):
+        if has_started(run, digest) and may_move(registry, run.name, current):
+            raise _moving(run)
+
+
+def _withdraw_plans(registry: Registry) -> None:
+    """Withdraw all plans from the current epoch, also those that were rolled back or refused.
 
     Raises
     ------
     FenceError : one moves state
     """
+    for run, digest in _planned(registry):
+        if not newest_attempt(run, digest).withdrawn:
+            if not withdraw(run, digest):
+                raise _moving(run)
+            say(f"run {run.name}: its plan is withdrawn, because it was made for other tables")
+
+
+def _planned(registry: Registry) -> Iterator[tuple[RunFiles, str]]:
+    """Yield the runs with a plan from the current epoch, and the plan's digest."""
     current = registry.current().number
     for name in registry.store.names("runs"):
-        if not may_move(registry, name, current):
-            continue
         run = registry.run(name)
-        if run.migration.exists():
-            raise _moving(run)
-        if (plan := run.plan.find()) is not None:
+        plan = readable_plan(run)
+        if plan is not None and plan.parent_epoch >= current:
             yield run, plan.digest
 
 

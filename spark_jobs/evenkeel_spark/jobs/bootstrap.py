@@ -39,15 +39,17 @@ from evenkeel_spark.evolving.command import add_options, run_evolve
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.unfinished_table import check_half_made, first_properties
+from evenkeel_spark.tables.delta.unfinished_table import (
+    MADE_PROPERTY,
+    check_half_made,
+    first_properties,
+)
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, digest
 from partitioning.function.sql import channel_sql
 from partitioning.strategies.hashing import first_function
 
-#: Table property with the digest of a bootstrap's input. Another bootstrap must not complete it.
-MADE_PROPERTY = "evenkeel.bootstrap"
 #: Delta's errors, beside its conflicts, for the second of two bootstraps at once.
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
 #: Tries of a bootstrap that another one overtakes. The waits between them grow by 0.2 s each.

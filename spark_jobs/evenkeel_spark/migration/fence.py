@@ -120,7 +120,8 @@ def approved_migration(table: Table, run: str, digest: str) -> Migration:
             f"is a plan for {plan.table!r} ({', '.join(sorted(plan.tables))}), the spec has "
             f"{table.spec.table!r} ({', '.join(sorted(table.spec.state))})",
             where,
-            AGAIN,
+            "Set the state tables of the spec back until this run has ended, or is rolled back; if "
+            "it has not begun to move state, start a new run",
         )
     before = table.epoch(plan.parent_epoch).function
     if plan.function.parent != plan.parent_digest or before.digest != plan.parent_digest:

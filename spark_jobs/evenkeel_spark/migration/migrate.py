@@ -28,7 +28,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.commits import Commit
-from evenkeel_spark.tables.delta.preflight import check_none_left_out
+from evenkeel_spark.tables.membership import check_members
 from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import shared_keys
@@ -42,14 +42,14 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     Raises
     ------
     InputError : keys are split, and a state table has a column without a merge; a column cannot be
-        compared; or the spec lacks a state table of the epoch
+        compared; or the spec has other state tables than the registry
     FenceError : something has changed since the plan; what moves has outgrown the budget (nothing
         was changed then); a rollback has not ended; or other writers never let us commit
     DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
     if not published(migration):
-        check_none_left_out(spark, migration.table.spec)
+        check_members(spark, migration.table.spec)
         migration = clear_rolled_back(migration)
         existing = {name: fence(spark, migration, name)[1] for name in names}
         state.check_comparable(spark, migration.table.spec)
@@ -64,6 +64,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
             filesystem.check_writable(spark, migration.path(name))
         crash_point("weighed")
         mark_started(migration)
+        # Again: evolve lists the runs that have started after a table has joined or left.
+        check_members(spark, migration.table.spec)
         stops = batch_stops(spark, migration)
         for name in names:
             if migration.new not in existing[name]:

@@ -15,6 +15,7 @@ from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import newest_attempt
 from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.membership import check_members
 from partitioning.errors import FenceError
 
 
@@ -57,8 +58,10 @@ def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:
     Raises
     ------
     FenceError : a table has another constraint, or somebody has done more to it than write
+    InputError : the registry has other state tables by now
     """
     versions = {}
+    check_members(spark, migration.table.spec)
     for name in migration.table.spec.state:
         versions[name], existing = fence(spark, migration, name)
         if existing != {migration.new}:

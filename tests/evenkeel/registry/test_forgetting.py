@@ -190,6 +190,14 @@ def test_a_plan_that_moves_state_is_left_alone(waiting: Table, decided: bool) ->
     assert run.plan.read().digest == digest and "runs/fourth/profile.npz" in naming(waiting, name)
 
 
+def test_what_an_earlier_plan_of_the_run_moved_does_not_count(waiting: Table) -> None:
+    name, key = moved_key(waiting)
+    run = waiting.registry.run("fourth")
+    run.migration.write(MigrationRecord(digest="0" * 64, epoch=3, tables={}))
+    check_at_rest(waiting.registry, key)
+    assert forget_names(waiting.registry, key, [name])["withdrawn plans"] >= 1
+
+
 def test_a_process_that_is_stopped_anywhere_leaves_what_reads_and_goes_on(
     waiting: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,10 +44,6 @@ def moved(world: World) -> World:
     return world.respec(state={"totals": {**SPEC["state"]["totals"], "path": "state/elsewhere"}})
 
 
-def with_another(world: World) -> World:
-    return world.with_seen()
-
-
 def lost(world: World) -> World:
     (world.folder / "state/totals").rename(world.folder / "elsewhere")
     return world
@@ -77,7 +73,8 @@ REFUSED = {
     "still old": (add(), ["totals.miles=trips"], [], "the spec still has column 'miles'"),
     "two": (columns(LESS), ["totals.miles=trips"], [], "there is a column 'trips' already"),
     "form": (same, ["miles=flown"], [], "expected TABLE.OLD=NEW, found 'miles=flown'"),
-    "drop form": (same, [], ["totals"], "expected TABLE.COLUMN, found 'totals'"),
+    "drop form": (same, [], ["totals."], "expected TABLE.COLUMN or TABLE, found 'totals.'"),
+    "kept table": (same, [], ["totals"], "cannot drop state table 'totals': the spec still has it"),
     "letters": (
         columns({**LESS, "Miles": {"merge": "sum", "of": "miles"}}),
         ["totals.miles=Miles"],
@@ -94,9 +91,8 @@ REFUSED = {
     "input": (without_miles, [], [], "there is no column 'miles'"),
     "key": (whole_keys, [], [], "its key is .*bigint.*, the current epoch's is .*string"),
     "slots": (lambda w: w.respec(slots=96), [], [], "made with slots = 64, the spec says 96"),
-    "path": (moved, [], [], "holds no state table, and epoch 0 has 'totals' at"),
-    "another": (with_another, [], [], "epoch 0 knows no state table 'seen'"),
-    "lost": (lost, [], [], "holds no state table, and epoch 0 has 'totals' at"),
+    "path": (moved, [], [], "holds no state table, and 'totals' is known at"),
+    "lost": (lost, [], [], "holds no state table, and 'totals' is known at"),
     "theirs": (
         lambda w: w.respec(state={"totals": {"path": "state/totals", "rows": "one"}}),
         [],

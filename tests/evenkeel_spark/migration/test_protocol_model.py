@@ -59,6 +59,8 @@ MORE_VISITED = {
     "two tables": 81536,
     "RESTORE and a window": 101254,
     "moving dropped and late": 64390,
+    "evolve": 12644,
+    "forget and a window": 69614,
     "third epoch": 22346,
 }
 
@@ -118,6 +120,15 @@ def test_a_verify_that_sleeps_breaks_nothing_and_always_leads_to_rest():
 def test_a_repair_that_sleeps_breaks_nothing_near_by():
     found = explore(NOW, LARGE["late repair"], 600_000)
     assert (len(found.states), found.findings) == (600_000, {})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "states"), [("evolve", 2634503), ("forget", 3200124)])
+def test_a_job_that_withdraws_plans_beside_a_run_breaks_nothing(name, states):
+    found = explore(NOW, LARGE[f"{name} beside a run"])
+    assert (len(found.states), found.stuck, found.findings) == (states, 0, {})
+    assert found.complete
 
 
 @pytest.mark.slow

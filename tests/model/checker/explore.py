@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tests.model.checker.canonical import in_order
 from tests.model.checker.invariants import WAY_OUT, at_rest, broken_by, under, violated
+from tests.model.protocols.changes import CHANGES
 from tests.model.protocols.protocol import Scenario, Variant
 from tests.model.protocols.windows import DAYS
 from tests.model.state import Proc, State
@@ -15,7 +16,7 @@ from tests.model.state import Proc, State
 #: Who takes a step: a job under way (its name and run), a job that starts, a kill, or hands.
 HAND = "by hand"
 #: Jobs that belong to no run.
-ALONE = {*DAYS, "maintain", "holds", "undo", "repair"}
+ALONE = {*DAYS, *CHANGES, "maintain", "holds", "undo", "repair"}
 #: Of these, jobs that may be under way beside any other.
 BESIDE = ALONE - {"repair"}
 

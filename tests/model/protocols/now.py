@@ -16,6 +16,7 @@ from tests.model.protocols.attempts import (
     with_plan,
 )
 from tests.model.protocols.before import gate, published, record
+from tests.model.protocols.changes import CHANGES, CHANGING, start_change
 from tests.model.protocols.hands import by_hand
 from tests.model.protocols.now_moves import MOVES, fence
 from tests.model.protocols.protocol import Outcome, Scenario, Step, Variant, on, plan_of, with_run
@@ -28,6 +29,8 @@ def start(scenario: Scenario, state: State, job: str, run: int) -> Iterable[Outc
     """Start a job; a plan is made in one step, and is its run's alone."""
     if job in (*DAYS, "maintain", "holds", "undo"):
         return start_alone(scenario, state, job)
+    if job in CHANGES:
+        return start_change(scenario, state, job)
     if job == "repair":
         return start_repair(scenario, state)
     if job == "plan":
@@ -61,6 +64,8 @@ def _ended(plan: Plan) -> bool:
 def migrate_start(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if published(state, proc.plan):
         return [("finds its epoch published", on(state, proc, "record"))]
+    if plan_of(state, proc).withdrawn:
+        return [("stops: its plan was withdrawn", state)]
     number = newest(state, proc)
     if verdict(state, proc, number) != ROLL_BACK:
         return [("looks: not rolled back", on(state, proc, "fences", attempt=number))]
@@ -276,6 +281,7 @@ JOBS: dict[str, dict[str, Step]] = {
     },
     "repair": REPAIR,
     **WINDOWS,
+    **CHANGING,
 }
 STEPS = {(job, name): step for job, its in JOBS.items() for name, step in its.items()}
 NOW = Variant("now", STEPS, start, by_hand)

@@ -41,6 +41,8 @@ def constraint_problem(state: State, proc: Proc) -> str | None:
 def fence(state: State, proc: Proc) -> str | None:
     """Say why a job that goes forward must stop; None: it may go on."""
     plan, number = plan_of(state, proc), newest(state, proc)
+    if plan.withdrawn:
+        return "stops: its plan was withdrawn"
     if number != proc.attempt or verdict(state, proc, number) == ROLL_BACK:
         return "stops: this attempt was rolled back"
     if (why := constraint_problem(state, proc)) is not None:

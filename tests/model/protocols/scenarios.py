@@ -122,6 +122,9 @@ CASES = {
 _WINDOWS = ("window", "wide window", "next window")
 #: Two windows at once: red where the day of a window's end is its transaction id.
 OVERLAPPING = JOINING._replace(jobs=_WINDOWS, at_once=2)
+#: Jobs that change tables by no plan.
+EVOLVING = JOINING._replace(jobs=(*JOINING.jobs, "evolve"))
+FORGETTING = JOINING._replace(jobs=(*JOINING.jobs, "forget"))
 #: Small searches of what cases leave out.
 MORE = {
     "overlapping windows": OVERLAPPING,
@@ -144,6 +147,8 @@ MORE = {
         hands=("restore",), jobs=(*JOINING.jobs, "window", "undo")
     ),
     "moving dropped and late": JOINING._replace(hands=("drop moving", "late")),
+    "evolve": EVOLVING,
+    "forget and a window": FORGETTING._replace(jobs=(*FORGETTING.jobs, "window")),
     "third epoch": JOINING._replace(functions=(SPLIT, WHOLE, SPLIT)),
 }
 
@@ -152,6 +157,8 @@ LARGE = {
     "two runs": JOINING._replace(
         runs=2, jobs=("plan", "migrate", "verify", "publish", "roll_back", "window")
     ),
+    "evolve beside a run": EVOLVING._replace(at_once=2),
+    "forget beside a run": FORGETTING._replace(at_once=2),
     # A repair may sleep while any other job goes on, also another repair.
     "late repair": JOINING._replace(at_once=2, sleepers=("repair",)),
 }

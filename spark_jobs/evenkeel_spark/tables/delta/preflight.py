@@ -22,6 +22,7 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
     table_version,
 )
+from evenkeel_spark.tables.membership import check_members, known_tables, refuse_missing
 from partitioning.errors import InputError
 
 #: Table property with the merge of each state column, as JSON.
@@ -67,43 +68,19 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
 
 
 def check_same_tables(spark: SparkSession, spec: TableSpec) -> dict[str, dict[str, str]]:
-    """Return the properties of the spec's state tables, which must be those of the current epoch.
+    """Return the properties of the spec's state tables, which must be those of the registry.
 
     Raises
     ------
-    InputError : one is missing, or is not this spec's; or the epoch has one more
+    InputError : one is missing, is not this spec's, or is not known; or the registry has one more
     """
-    check_none_left_out(spark, spec)
+    check_members(spark, spec)
     found = {}
     for name, state in spec.state.items():
         if table_version(spark, state.path) < 0:
-            refuse_new(spec, name)
+            refuse_missing(spec, name)
         found[name] = check_ours(spark, spec, name)
     return found
-
-
-def check_none_left_out(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse a spec without a state table of the current epoch that is still this spec's.
-
-    A move would leave its rows where they are, and no later epoch would know it.
-
-    Raises
-    ------
-    InputError : names it and its folder
-    """
-    registry = Registry(spec.registry)
-    if not registry.numbers():
-        return
-    epoch, paths = registry.current(), {state.path for state in spec.state.values()}
-    for name, known in epoch.tables.items():
-        if name in spec.state or known.path in paths or table_version(spark, known.path) < 0:
-            continue
-        if properties(spark, known.path).get(TABLE_PROPERTY) == spec.table:
-            raise InputError(
-                f"epoch {epoch.number} has state table {name!r}, and the spec has not",
-                known.path,
-                "Put it back into the spec: its rows have to move with the others",
-            )
 
 
 def check_slot_count(spec: TableSpec, found: Mapping[str, Mapping[str, str]]) -> None:
@@ -152,8 +129,7 @@ def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str
                 f"{name} ({path})",
                 f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
             )
-        known = registry.current().tables.get(name) if registry.numbers() else None
-        if known is not None and known.path == path:
+        if known_tables(registry).get(name) == path:
             raise InputError(
                 f"has lost the properties of Evenkeel: it was released, or was brought back to "
                 f"before Evenkeel took it (epoch {registry.current().number} knows it)",
@@ -183,29 +159,30 @@ def _take_again(spec: TableSpec, name: str, columns: Collection[str]) -> str:
     )
 
 
-def refuse_new(spec: TableSpec, name: str) -> None:
-    """Refuse a missing state table once there are epochs: bootstrap makes tables only before."""
-    registry, path = Registry(spec.registry), spec.state[name].path
-    if not registry.numbers():
-        return
-    epoch = registry.current()
-    if (known := epoch.tables.get(name)) is None:
-        raise InputError(
-            f"epoch {epoch.number} knows no state table {name!r}: they are fixed at bootstrap",
-            path,
-            "Take it out of the spec; or bootstrap under another `table`, with a registry and "
-            "paths of its own",
-        )
-    raise InputError(
-        f"holds no state table, and epoch {epoch.number} has {name!r} at {known.path}",
-        path,
-        "Correct the path in the spec, or bring the folder back",
-    )
-
-
 def declared(state: StateTable) -> str:
     """Return the value of `COLUMNS_PROPERTY` for a table of the spec."""
     return json.dumps({n: c.merge for n, c in state.columns.items()}, sort_keys=True)
+
+
+def check_made_from_events(properties: Mapping[str, str], where: str) -> None:
+    """Refuse a table that was adopted, where the spec has columns that Evenkeel makes.
+
+    Parameters
+    ----------
+    properties : of the Delta table
+    where : the table, for errors
+
+    Raises
+    ------
+    InputError : advises what the spec has to say
+    """
+    if ROWS_PROPERTY in properties:
+        raise InputError(
+            f"expected state that Evenkeel made from events, found a table adopted with "
+            f"rows: {properties[ROWS_PROPERTY]}",
+            where,
+            f"Set rows: {properties[ROWS_PROPERTY]} in place of columns in the spec",
+        )
 
 
 def check_columns(
@@ -233,13 +210,7 @@ def check_columns(
     InputError : names the first column that differs, what it was, and what it is
     """
     where = f"{name} ({state.path})"
-    if ROWS_PROPERTY in properties:
-        raise InputError(
-            f"expected state that Evenkeel made from events, found a table adopted with "
-            f"rows: {properties[ROWS_PROPERTY]}",
-            where,
-            f"Set rows: {properties[ROWS_PROPERTY]} in place of columns in the spec",
-        )
+    check_made_from_events(properties, where)
     kept = properties.get(COLUMNS_PROPERTY)
     made: dict[str, str | None] = dict.fromkeys(stored) if kept is None else json.loads(kept)
     for column, asked in state.columns.items():

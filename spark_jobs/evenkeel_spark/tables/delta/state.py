@@ -24,6 +24,8 @@ from partitioning.errors import DamagedError, InputError
 
 #: Table property with the name of the spec.
 TABLE_PROPERTY = "evenkeel.table"
+#: Table property with the registry at the time when the table was made. It may have moved since.
+REGISTRY_PROPERTY = "evenkeel.registry"
 #: Table property with the number of slots, which never changes.
 SLOTS_PROPERTY = "evenkeel.slots"
 #: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.

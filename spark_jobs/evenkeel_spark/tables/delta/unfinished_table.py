@@ -12,8 +12,8 @@ from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 
-#: Table property with the registry at the time of bootstrap, for errors. It may have moved since.
-REGISTRY_PROPERTY = "evenkeel.registry"
+#: Table property with the digest of a bootstrap's input. Another bootstrap must not complete it.
+MADE_PROPERTY = "evenkeel.bootstrap"
 
 
 def first_properties(table: Table, name: str) -> dict[str, str]:
@@ -31,7 +31,7 @@ def first_properties(table: Table, name: str) -> dict[str, str]:
         **dict.fromkeys(state.RETENTION, f"interval {spec.keep} days"),
         state.TABLE_PROPERTY: spec.table,
         state.SLOTS_PROPERTY: str(spec.slots),
-        REGISTRY_PROPERTY: table.registry.url,
+        state.REGISTRY_PROPERTY: table.registry.url,
         COLUMNS_PROPERTY: declared(spec.state[name]),
     }
 
@@ -74,7 +74,7 @@ def check_half_made(
         wrong = "a bootstrap of another registry made it"
     else:
         return
-    made_by = found.get(REGISTRY_PROPERTY)
+    made_by = found.get(state.REGISTRY_PROPERTY)
     raise DamagedError(
         f"is in use: {wrong}, and no epoch is published in {table.registry.url}",
         f"{name} ({path})",

@@ -24,7 +24,7 @@ from tests.support.worlds.windows import day, versions
 
 pytestmark = pytest.mark.spark
 
-MESSAGE = "epoch 0 has state table 'seen', and the spec has not"
+MESSAGE = "state table 'seen'(, and the spec has not| is not in the spec, and nothing says)"
 
 JOBS: dict[str, Callable[[SparkSession, Table], object]] = {
     "learn": lambda spark, table: learn(spark, table, day(8)),
@@ -53,7 +53,7 @@ def test_a_plan_that_lacks_the_table_moves_nothing(
     bootstrap(spark, world.with_seen().table, day(8))
     world.respec(state=SPEC["state"])
     with monkeypatch.context() as patch:
-        patch.setattr(preflight, "check_none_left_out", lambda *_: None)
+        patch.setattr(preflight, "check_members", lambda *_: None)
         for name in ("learn", "decide", "plan", "validate_plan"):
             task(spark, world, name)
     before = versions(spark, world.with_seen())
@@ -64,13 +64,13 @@ def test_a_plan_that_lacks_the_table_moves_nothing(
     assert not world.table.registry.run("r1").migration.exists()
 
 
-def test_a_table_that_is_gone_or_no_more_ours_is_not_asked_for(
+def test_a_table_that_is_lost_is_asked_for_until_a_person_says_that_it_has_left(
     spark: SparkSession, world: World
 ) -> None:
     bootstrap(spark, world.with_seen().table, day(8))
-    path = world.table.spec.state["seen"].path
+    shutil.rmtree(world.table.spec.state["seen"].path)
     world.respec(state=SPEC["state"])
-    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('evenkeel.table')")
-    learn(spark, world.table, day(8))
-    shutil.rmtree(path)
+    with pytest.raises(InputError, match=MESSAGE):
+        learn(spark, world.table, day(8))
+    evolve(spark, world.table, Intent.of((), ["seen"]))
     learn(spark, world.table, day(8))

@@ -1,0 +1,127 @@
+"""The steps by which state tables join a spec whose epochs go on, and leave it again.
+
+A new table is there, empty and guarded, before the registry's record; other jobs refuse it until
+then. A table that leaves has its record before its constraint goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from evenkeel.registry.files.records import Membership
+from evenkeel.table import Table
+from evenkeel_spark.adoption.rewrite import Layout, change
+from evenkeel_spark.evolving.state_tables import StateTables, is_moving
+from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.unfinished_table import first_properties
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+
+#: Beginnings of the table properties that are Evenkeel's.
+_PREFIXES = ("evenkeel.", constraints.property_name(constraints.OURS))
+
+
+def create(
+    spark: SparkSession,
+    table: Table,
+    name: str,
+    columns: StructType,
+    until: date | None,
+    function: PartitioningFunction,
+) -> None:
+    """Make a new state table, empty, under the current epoch. A second call goes on.
+
+    Its first commit says that all windows up to `until` are in, so that the next one follows.
+
+    Parameters
+    ----------
+    columns : that events make
+    function : of the current epoch
+    """
+    path = table.spec.state[name].path
+    if state.table_version(spark, path) < 0:
+        end = None if until is None else until.isoformat()
+        meta = {"step": "bootstrap", "end": end, "epoch": function.epoch}
+        with commits.commit_session(spark, None, None, meta) as own:
+            nullable = StructType([StructField(c.name, c.dataType) for c in columns])
+            made = DeltaTable.createIfNotExists(own).location(path).addColumns(nullable)
+            for key, value in first_properties(table, name).items():
+                made = made.property(key, value)
+            made.partitionedBy(state.CHANNEL).execute()
+    if not constraints.our_constraints(spark, path):
+        with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
+            rule = constraints.rule(function)
+            constraints.add(own, path, constraints.epoch_name(function.epoch), rule)
+
+
+def record_members(
+    table: Table, tables: StateTables, function: PartitioningFunction
+) -> dict[str, Membership | None]:
+    """Have the registry know the tables that join, and no more those that leave.
+
+    Returns
+    -------
+    The record that each of them had before.
+
+    Raises
+    ------
+    FenceError : another epoch was published meanwhile; nothing was recorded
+    """
+    now = table.epoch().function
+    if now.digest != function.digest:
+        raise FenceError(
+            f"epoch {now.epoch} was published meanwhile; this began under {function.epoch}",
+            table.registry.url,
+            "Run this again: it goes by the new epoch",
+        )
+    joined = {
+        name: Membership(
+            epoch=function.epoch,
+            function=function.digest,
+            path=table.spec.state[name].path,
+            left=False,
+            guarded=True,
+        )
+        for name in tables.new
+    }
+    changed, files = joined | tables.left, table.registry.files
+    before = {name: files.member(name).find() for name in changed}
+    for name, one in changed.items():
+        files.member(name).write(one)
+    return before
+
+
+def restore_members(table: Table, before: Mapping[str, Membership | None]) -> None:
+    """Undo `record_members`."""
+    for name, one in before.items():
+        file = table.registry.files.member(name)
+        if one is None:
+            file.remove()
+        else:
+            file.write(one)
+
+
+def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> None:
+    """Take Evenkeel's constraint and properties out of a table, in one commit. Its rows stay.
+
+    Raises
+    ------
+    FenceError : its state moves
+    MetadataChangedException : somebody has changed the table since it was looked at
+    """
+    version, known = state.table_version(spark, gone.path), table.registry.files.member(name)
+    # Another call may have let it go, and a table of this name may have joined again.
+    if known.find() != gone:
+        return
+    ours = [n for n in state.properties(spark, gone.path) if n.startswith(_PREFIXES)]
+    if ours:
+        if is_moving(spark, gone):
+            raise FenceError("its state moves", f"{name} ({gone.path})", "Run this again later")
+        with commits.commit_session(spark, None, None, {"step": "release"}) as own:
+            change(own, gone.path, version, Layout(removed=ours))
+    known.write(gone.model_copy(update={"guarded": False}))

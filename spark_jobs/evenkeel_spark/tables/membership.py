@@ -1,0 +1,114 @@
+"""Which state tables a spec must have: those of the current epoch, but for what changed since.
+
+A table joins or leaves by a record in the registry, which names the epoch. The next epoch has just
+the tables that there are then, so a record counts no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.records import Membership
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.tables.delta.state import TABLE_PROPERTY, properties, table_version
+from partitioning.errors import InputError
+
+
+def changed_members(registry: Registry) -> dict[str, Membership]:
+    """Return what joined or left since the current epoch, by name."""
+    now, files, found = registry.current().function.digest, registry.files, {}
+    for name in files.members():
+        record = files.member(name).find()
+        if record is not None and record.function == now:
+            found[name] = record
+    return found
+
+
+def known_tables(registry: Registry) -> dict[str, str]:
+    """Return the folders of the state tables that there are, by name; none: no epoch."""
+    if not registry.numbers():
+        return {}
+    found = {name: at.path for name, at in registry.current().tables.items()}
+    for name, record in changed_members(registry).items():
+        if record.left:
+            found.pop(name, None)
+        else:
+            found[name] = record.path
+    return found
+
+
+def differing(spec: TableSpec, known: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the state tables that only the spec has, and those that only the registry has.
+
+    One that has another name by now, in the same folder, is in neither.
+
+    Parameters
+    ----------
+    known : folders by name, as from `known_tables`
+    """
+    unknown = [name for name in spec.state if name not in known]
+    missing = [name for name in known if name not in spec.state]
+    before, now = {known[n] for n in missing}, {spec.state[n].path for n in unknown}
+    return (
+        [name for name in unknown if spec.state[name].path not in before],
+        [name for name in missing if known[name] not in now],
+    )
+
+
+def owning_spec(spark: SparkSession, path: str) -> str | None:
+    """Return the table to whose spec a folder's state table belongs; None: to none."""
+    if table_version(spark, path) < 0:
+        return None
+    return properties(spark, path).get(TABLE_PROPERTY)
+
+
+def check_members(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse a spec with other state tables than the registry knows.
+
+    A move would leave the rows of a missing one where they are, and no later epoch would know it.
+
+    Raises
+    ------
+    InputError : names the table and its folder
+    """
+    registry = Registry(spec.registry)
+    known = known_tables(registry)
+    unknown, missing = differing(spec, known)
+    if unknown and known:
+        raise InputError(
+            f"epoch {registry.current().number} knows no state table {unknown[0]!r}",
+            f"{unknown[0]} ({spec.state[unknown[0]].path})",
+            f"Take it out of the spec; or run `evenkeel evolve {spec.table}`, which makes it if "
+            "Evenkeel has made the others (--dry-run: says what it would do). If it has left while "
+            "a run was under way, roll that run back",
+        )
+    for name in missing:
+        path = known[name]
+        # One that a team has adopted leaves by its release, of which the registry knows nothing.
+        if not spec.plain or owning_spec(spark, path) == spec.table:
+            raise InputError(
+                f"epoch {registry.current().number} has state table {name!r}, and the spec has not",
+                f"{name} ({path})",
+                f"Put it back into the spec: its rows have to move with the others. To let it go: "
+                f"`evenkeel evolve {spec.table} --drop {name}`, or for a table that was adopted "
+                "`evenkeel release` with a spec of that table alone",
+            )
+
+
+def refuse_missing(spec: TableSpec, name: str) -> None:
+    """Refuse a state table that the registry knows and whose folder has none.
+
+    Raises
+    ------
+    InputError : names both folders, if they differ
+    """
+    path, known = spec.state[name].path, known_tables(Registry(spec.registry))
+    if known:
+        raise InputError(
+            f"holds no state table, and {name!r} is known at {known.get(name, path)}",
+            path,
+            "Correct the path in the spec, or bring the folder back",
+        )
