@@ -3,7 +3,7 @@
 `python -m benchmarks.spark.constraint` appends the same rows to Delta tables that differ only in
 their
 constraint. One has none, one has the epoch's, and one has that of a migration, which admits two
-functions. They run in turn.
+functions. Two more have the same with `fence: slot`. They run in turn.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benchmarks.spark.routing import CHANNELS, SLOTS, function
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.function.function import PartitioningFunction
+from partitioning.function.slot_fence import slot_fence_sql
 from partitioning.function.sql import channel_sql, slot_sql
 
 EXPLICIT = 500
@@ -53,12 +54,18 @@ def main() -> None:
                 f"{folder}/{name}"
             )
 
-        rules = {"none": (), "epoch": (now,), "moving": (then, now)}
-        for name, functions in rules.items():
+        rules = {
+            "none": None,
+            "epoch": constraints.rule(now),
+            "moving": constraints.rule(then, now),
+            "epoch_by_slot": slot_fence_sql(now),
+            "moving_by_slot": slot_fence_sql(then, now),
+        }
+        for name, rule in rules.items():
             rows.limit(0).write.format("delta").partitionBy(state.CHANNEL).save(f"{folder}/{name}")
-            if functions:
-                constraints.add(spark, f"{folder}/{name}", name, constraints.rule(*functions))
-        for name in ("epoch", "moving"):
+            if rule is not None:
+                constraints.add(spark, f"{folder}/{name}", name, rule)
+        for name in [name for name, rule in rules.items() if rule is not None]:
             compare(
                 f"append of {options.rows:,} rows under the constraint {name}",
                 lambda name=name: append(name),

@@ -27,6 +27,7 @@ from evenkeel.registry.run_folder import safe_name
 from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction, digest
+from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.sql import among_sql, channel_sql, hash_sql, slot_sql
 
 if TYPE_CHECKING:
@@ -103,6 +104,16 @@ class Epoch:
         row : the same for the column `row`, which is needed if keys are split
         """
         return self.function.lookup(*columns, row=row)
+
+    def lookup_slot(self, *columns: Any) -> npt.NDArray[np.int32]:
+        """Return the slot of each row, int32 (n,), for writers without Spark.
+
+        Parameters
+        ----------
+        columns : as in `lookup`
+        """
+        key = self.function.key
+        return slot_of(key_hash(columns, [c.type for c in key]), len(self.function.slots))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, without the digest over them."""

@@ -85,6 +85,12 @@ class TableSpec(Strict):
         Discriminator(_kind),
     ] = Field(description="number of channels, or a list of names and capacities")
     slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="fixed for ever at bootstrap")
+    fence: Literal["key", "slot"] = Field(
+        "key",
+        description="what the tables' CHECK constraint compares: key, slot and channel, in Spark "
+        "SQL; or slot and channel alone, so that delta-rs and Polars can write. A row with another "
+        "key's slot or channel then gets through. After a change, run repair",
+    )
     split: Splitting | None = Field(
         None,
         description="allow keys too heavy for one channel to be shared by several; none: every "

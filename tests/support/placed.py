@@ -125,6 +125,7 @@ def placed(
     folder: Path,
     names: tuple[str, ...] = ("visits",),
     copied: tuple[str, ...] = (),
+    fence: str = "key",
 ) -> Placed:
     """Make the state tables, some `copied` to every owner, and publish epoch 0."""
     counted, copy = {"merge": "count"}, {"merge": "copy", "of": "visits"}
@@ -139,6 +140,7 @@ def placed(
         "registry": "registry",
         "channels": CHANNELS,
         "slots": SLOTS,
+        "fence": fence,
     }
     folder.mkdir(parents=True, exist_ok=True)
     spec_path = folder / "people.yaml"
@@ -157,7 +159,8 @@ def placed(
         }.items():
             writer = writer.tableProperty(key, value)
         writer.partitionedBy(F.col(state.CHANNEL)).create()
-        constraints.add(spark, path, constraints.epoch_name(0), constraints.rule(function))
+        rule = constraints.fence_rule(table.spec, function)
+        constraints.add(spark, path, constraints.epoch_name(0), rule)
         versions[name] = TableVersion(path, state.table_version(spark, path))
     table.registry.publish(function, versions)
     return Placed(table, spec_path, names)

@@ -131,7 +131,7 @@ def _adopted(spark: SparkSession, table: Table, name: str, function: Partitionin
     if found.get(state.TABLE_PROPERTY) != table.spec.table:
         return False
     known = found.get(REGISTRY_PROPERTY) == table.registry.url
-    sealed = constraints.is_sealed(spark, path, function)
+    sealed = constraints.is_sealed(spark, table.spec, path, function)
     return (known or sealed) if table.registry.numbers() else (known and sealed)
 
 
@@ -192,7 +192,9 @@ def _commit(
             REGISTRY_PROPERTY: table.registry.url,
             ROWS_PROPERTY: str(part.rows),
             BEFORE_PROPERTY: survey.before.text(),
-            constraints.property_name(constraints.epoch_name(epoch)): constraints.rule(function),
+            constraints.property_name(constraints.epoch_name(epoch)): constraints.fence_rule(
+                spec, function
+            ),
         },
     )
     meta = {"step": "adopt", "epoch": epoch}

@@ -157,7 +157,7 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
 def _step(found: Evolution, name: str) -> bool:
     """Make the first commit that is left for a state table; return False if none is left."""
     path = found.path(name)
-    constraints.check_unchanged(found.spark, path, found.function)
+    constraints.check_unchanged(found.spark, found.table.spec, path, found.function)
     left = found.columns(name).statements()
     if not left:
         return False

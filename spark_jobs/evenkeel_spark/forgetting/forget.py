@@ -18,7 +18,7 @@ from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
-from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash, slot_of
@@ -62,9 +62,11 @@ def forget(
     ddl = ", ".join(f"{quoted(c.name)} {c.type}" for c in function.key)
     values = zip(*(column.to_pylist() for column in typed), strict=True)
     wanted = spark.createDataFrame(list(values), ddl).distinct()
-    same = _same_key(function.key, sorted(set(slot_of(hashes, len(function.slots)).tolist())))
+    slots = sorted(set(slot_of(hashes, len(function.slots)).tolist()))
     deleted = {}
     for name, part in spec.state.items():
+        sure = spec.fence == "key" and _sees_keys(spark, part.path)
+        same = _same_key(function.key, slots if sure else None)
         if dry_run:
             deleted[name] = _count(spark, part.path, wanted, same)
             say(f"{name}: {deleted[name]:,} rows would be deleted")
@@ -82,11 +84,22 @@ def forget(
     return deleted
 
 
-def _same_key(key: Sequence[KeyColumn], slots: Sequence[int]) -> str:
-    """Write the condition that a row `t` has a wanted key `s`; the slots let files be skipped."""
+def _same_key(key: Sequence[KeyColumn], slots: Sequence[int] | None) -> str:
+    """Write the condition that a row `t` has a wanted key `s`.
+
+    The slots let files be skipped. None: a row may have a wrong slot.
+    """
     columns = [quoted(column.name) for column in key]
     equal = " AND ".join(f"t.{c} = s.{c}" for c in columns)
+    if slots is None:
+        return equal
     return f"t.{state.SLOT} IN ({', '.join(map(str, slots))}) AND {equal}"
+
+
+def _sees_keys(spark: SparkSession, path: str) -> bool:
+    """Return whether no constraint of ours admits a wrong slot: the spec may be newer than one."""
+    found = constraints.of(spark, path)
+    return all("xxhash64" in sql for n, sql in found.items() if n.startswith(constraints.OURS))
 
 
 def _count(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:

@@ -141,7 +141,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             _create(spark, table, rows, missing, made, end)
         finally:
             rows.unpersist()
-    rule = constraints.rule(function)
+    rule = constraints.fence_rule(spec, function)
     for name, part in spec.state.items():
         constraints.add(spark, part.path, constraints.epoch_name(0), rule)
         say(f"{name}: ready at {part.path}")

@@ -78,10 +78,11 @@ class Migration:
     @cached_property
     def rules(self) -> dict[str, list[str]]:
         """The CHECK expressions that the three constraints may have, by name; first as added."""
+        spec = self.table.spec
         return {
-            self.old: [constraints.rule(self.before)],
-            self.moving: moving_rules(self.before, self.after),
-            self.new: [constraints.rule(self.after)],
+            self.old: [constraints.fence_rule(spec, self.before)],
+            self.moving: moving_rules(spec, self.before, self.after),
+            self.new: [constraints.fence_rule(spec, self.after)],
         }
 
     def path(self, name: str) -> str:

@@ -25,8 +25,8 @@ from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta import filesystem, state
-from evenkeel_spark.tables.delta.checksums import duplicate_keys
+from evenkeel_spark.tables.delta import constraints, filesystem, state
+from evenkeel_spark.tables.delta.checksums import duplicate_keys, misplaced_rows
 from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.membership import check_members
 from partitioning.errors import FenceError, InputError
@@ -58,6 +58,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         throttle = Throttle(spark, migration)
         if all(s == {migration.old} for s in existing.values()):
             check_one_row_a_key(spark, migration)
+            check_in_place(spark, migration)
             check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
         for name in names:
@@ -191,6 +192,27 @@ def check_one_row_a_key(spark: SparkSession, migration: Migration) -> None:
                 f"Find them by SELECT {keys} FROM {state.sql_name(part.path)} GROUP BY {keys} "
                 "HAVING count(1) > 1, and remove what is too many; or release the table, and adopt "
                 "it with rows: many",
+            )
+
+
+def check_in_place(spark: SparkSession, migration: Migration) -> None:
+    """Refuse a table whose fence has let rows through: an UPDATE could not bring them anywhere.
+
+    Raises
+    ------
+    InputError : names one of them
+    """
+    spec = migration.table.spec
+    for name, part in spec.state.items():
+        if spec.fence == "key":
+            continue
+        rows, _ = state.read_newest(spark, part.path)
+        if (wrong := misplaced_rows(rows, migration.before)) is not None:
+            raise InputError(
+                f"has rows that are not where their key belongs ({wrong}); nothing was moved",
+                f"{name} ({part.path})",
+                f"{constraints.mend(spec.table)}. Then correct their writer: slot and channel must "
+                "be those of the current epoch",
             )
 
 

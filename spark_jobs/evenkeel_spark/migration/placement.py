@@ -104,10 +104,14 @@ class Placement:
         FenceError : another run has decided otherwise, or put another constraint on the table,
             since this was decided; or other writers never let us commit
         """
-        wanted, rule = constraints.epoch_name(self.function.epoch), constraints.rule(self.function)
+        wanted = constraints.epoch_name(self.function.epoch)
+        # The repair's own constraint sees the key, whatever the table's fence is.
+        rule = constraints.rule(self.function)
+        last = constraints.fence_rule(self.spec, self.function)
         crash_point("deciding to repair")
         existing = constraints.of(self.spark, self.path)
-        if wanted not in existing or not constraints.same_sql(existing[wanted], rule):
+        sealed = wanted in existing and constraints.same_sql(existing[wanted], last)
+        if not sealed or not self._kept_in_place():
             self._begin(rule)
             crash_point("repairing")
             self._drop_all_but(REPAIRING)
@@ -125,7 +129,7 @@ class Placement:
                         f"Find them by SELECT * FROM {state.sql_name(self.path)} WHERE NOT ({rule})"
                         "; delete or correct them, and run this again",
                     )
-            self._finish(wanted, rule, version)
+            self._finish(wanted, last, version)
         crash_point("repaired")
         self._drop_all_but(wanted)
 
@@ -199,6 +203,12 @@ class Placement:
             return found
 
         return retry_on_conflict(self.spark, once, self.where)
+
+    def _kept_in_place(self) -> bool:
+        """Return whether the epoch's constraint has kept every row in place."""
+        return self.spec.fence == "key" or self._in_place(
+            state.table_version(self.spark, self.path)
+        )
 
     def _in_place(self, version: int) -> bool:
         """Return whether every row of a version is where the function says."""

@@ -19,6 +19,7 @@ from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.placement import Placement
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.checksums import misplaced_rows
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -155,18 +156,25 @@ def _settle(decided: RepairTarget) -> bool:
 def _look(
     spark: SparkSession, table: Table, name: str, function: PartitioningFunction
 ) -> TableFault | None:
-    """Say what is wrong with a state table; None: the function's constraint is its only one."""
-    path = table.spec.state[name].path
+    """Say what is wrong with a state table; None: the function's constraint is its only one.
+
+    With `fence: slot` it looks at the rows, too, because the constraint lets some through.
+    """
+    spec, path = table.spec, table.spec.state[name].path
     found = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
     wanted = constraints.epoch_name(function.epoch)
-    if wanted in found and not constraints.same_sql(found[wanted], constraints.rule(function)):
+    rule = constraints.fence_rule(spec, function)
+    if wanted in found and not constraints.same_sql(found[wanted], rule):
         wrong = f"constraint {wanted} is not the one that Evenkeel wrote"
     elif set(found) != {wanted}:
         names = ", ".join(sorted(found)) or "no constraint of Evenkeel's"
         wrong = f"has the constraint {names}; expected {wanted} alone"
+    elif spec.fence == "slot":
+        found_out = misplaced_rows(state.read_newest(spark, path)[0], function)
+        wrong = f"has rows that are not where their key belongs ({found_out})" if found_out else ""
     else:
-        return None
-    return TableFault(name, frozenset(found), wrong)
+        wrong = ""
+    return TableFault(name, frozenset(found), wrong) if wrong else None
 
 
 def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migration]:

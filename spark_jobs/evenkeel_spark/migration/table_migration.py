@@ -180,8 +180,9 @@ class TableMigration(TableLock):
         except SPARK_ERRORS as error:
             if constraints.REFUSED not in str(error):
                 raise
+            what = "has got another constraint since this migration last looked"
             raise FenceError(
-                "has got another constraint since this migration last looked",
+                what + (", or a row that is out of place" if spec.fence == "slot" else ""),
                 self.where,
                 f"Run it again. If it stops again: {constraints.mend(spec.table)}",
             ) from error

@@ -94,10 +94,10 @@ def merge_window(
         .whenNotMatchedInsert(new, starts)
     )
     # A later change is a conflict, unless it comes before Delta reads the table.
-    constraints.check_unchanged(spark, table.path, function)
+    constraints.check_unchanged(spark, spec, table.path, function)
     where = f"{name} ({table.path})"
     _check_declared(spark, table, where)
-    with exact(where), constraints.refusing(table.path, function.epoch):
+    with exact(where), constraints.refusing(spec, table.path, function.epoch):
         try:
             merge.execute()
         except SPARK_ERRORS as error:
@@ -153,9 +153,9 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
         return
     shared = keys if len(keys) <= MAX_MERGED_KEYS else None
     check_nothing_lost(spark, spec, name)
-    constraints.check_unchanged(spark, path, function)
+    constraints.check_unchanged(spark, spec, path, function)
     with (
-        constraints.refusing(path, function.epoch),
+        constraints.refusing(spec, path, function.epoch),
         exact(f"{name} ({path})"),
         commits.commit_session(spark, None, None, {"step": "gather"}) as own,
     ):

@@ -47,9 +47,11 @@ JOBS = {
 _VERDICTS = {None: 0, PUBLISH: 1, ROLL_BACK: 2}
 
 
-@pytest.fixture(scope="module")
-def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
-    made = placed(spark, tmp_path_factory.mktemp("placed"))
+@pytest.fixture(scope="module", params=["key", "slot"])
+def home(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Placed:
+    made = placed(spark, tmp_path_factory.mktemp("placed"), fence=request.param)
     planned(spark, made)
     return made
 

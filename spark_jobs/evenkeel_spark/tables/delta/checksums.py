@@ -23,7 +23,7 @@ from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import INEXACT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
+from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql, rule
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import quoted, slot_sql
@@ -172,6 +172,16 @@ def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
         split = F.expr(of_keys_sql(function, function.split.keys))
         by.append(F.when(split, F.col(state.CHANNEL)))
     return rows.groupBy(*by).count().where("count > 1").count()
+
+
+def misplaced_rows(rows: DataFrame, function: PartitioningFunction) -> str | None:
+    """Count the rows that are not where the function says, and name one; None: there is none."""
+    wrong = rows.where(f"NOT coalesce({rule(function)}, false)")
+    if (one := wrong.first()) is None:
+        return None
+    key = ", ".join(f"{c.name} {one[c.name]!r}" for c in function.key)
+    place = f"in slot {one[state.SLOT]} on channel {one[state.CHANNEL]}"
+    return f"{wrong.count():,}, such as that of {key} {place}"
 
 
 def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: str) -> int:

@@ -276,7 +276,9 @@ def _commit(version: int, info: Mapping[str, Any]) -> Commit:
         meta = json.loads(info["userMetadata"])["evenkeel"]
     except (KeyError, TypeError, ValueError):
         meta = {}
-    metrics = {k: int(v) for k, v in (info.get("operationMetrics") or {}).items() if v.isdigit()}
+    # Delta writes texts; delta-rs writes numbers, too.
+    found = (info.get("operationMetrics") or {}).items()
+    metrics = {k: int(v) for k, v in found if str(v).isdigit()}
     return Commit(
         version=version,
         operation=info.get("operation", "unknown"),

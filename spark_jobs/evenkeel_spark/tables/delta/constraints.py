@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.commits import last_plan
+from evenkeel_spark.tables.delta.placement_sql import fence_rule as fence_rule
+from evenkeel_spark.tables.delta.placement_sql import rule as rule
 from evenkeel_spark.tables.delta.state import (
     CHANNEL,
-    SLOT,
     TABLE_PROPERTY,
     properties,
     sql_name,
@@ -23,7 +24,6 @@ from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
-from partitioning.function.sql import check_sql, slot_sql
 from partitioning.function.sql import epoch_name as epoch_name
 
 #: Delta's error class for a row that a constraint does not admit.
@@ -81,14 +81,6 @@ def moving_name(epoch: int, plan: str = "") -> str:
         which have no run and left the digest out
     """
     return f"{OURS}moving_{epoch}" + (f"_{plan[:OWNER_DIGITS]}" if plan else "")
-
-
-def rule(*functions: PartitioningFunction) -> str:
-    """Write the CHECK expression: the channel is one of the functions', and the slot is right."""
-    owners = ", ".join(check_sql(f, SLOT) for f in functions)
-    slot = slot_sql(functions[0].key, len(functions[0].slots))
-    one = f"{CHANNEL} = {owners}" if len(functions) == 1 else f"{CHANNEL} IN ({owners})"
-    return f"{one} AND {SLOT} = {slot}"
 
 
 def add(spark: SparkSession, path: str, name: str, sql: str) -> bool:
@@ -201,9 +193,11 @@ def put(
     return commit_constraints(spark, path, seen, added)
 
 
-def is_sealed(spark: SparkSession, path: str, function: PartitioningFunction) -> bool:
+def is_sealed(
+    spark: SparkSession, spec: TableSpec, path: str, function: PartitioningFunction
+) -> bool:
     """Return whether a table admits this function alone."""
-    return _other(spark, path, function) is None
+    return _other(spark, spec, path, function) is None
 
 
 def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFunction) -> None:
@@ -214,7 +208,7 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
     FenceError : a migration is under way, or the tables are of another epoch
     """
     for state in spec.state.values():
-        existing = _other(spark, state.path, function)
+        existing = _other(spark, spec, state.path, function)
         if existing is not None:
             raise FenceError(
                 f"has the constraint {existing}, expected that of epoch {function.epoch} alone",
@@ -248,7 +242,9 @@ def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
     )
 
 
-def check_unchanged(spark: SparkSession, path: str, function: PartitioningFunction) -> None:
+def check_unchanged(
+    spark: SparkSession, spec: TableSpec, path: str, function: PartitioningFunction
+) -> None:
     """Refuse to write rows that `function` has routed if the table now admits another one.
 
     The constraint does not always refuse them: it sees one row at a time. For a key that is split
@@ -258,7 +254,7 @@ def check_unchanged(spark: SparkSession, path: str, function: PartitioningFuncti
     ------
     FenceError : a migration has begun, or has ended, since `check_admits`
     """
-    existing = _other(spark, path, function)
+    existing = _other(spark, spec, path, function)
     if existing is not None:
         raise FenceError(
             f"has the constraint {existing} by now, expected that of epoch {function.epoch} alone",
@@ -267,9 +263,11 @@ def check_unchanged(spark: SparkSession, path: str, function: PartitioningFuncti
         )
 
 
-def _other(spark: SparkSession, path: str, function: PartitioningFunction) -> str | None:
+def _other(
+    spark: SparkSession, spec: TableSpec, path: str, function: PartitioningFunction
+) -> str | None:
     """Return the names of a table's constraints; None: `function` is the only one it admits."""
-    sql, name = rule(function), epoch_name(function.epoch)
+    sql, name = fence_rule(spec, function), epoch_name(function.epoch)
     found = {n: s for n, s in of(spark, path).items() if n.startswith(OURS)}
     if set(found) == {name} and same_sql(found[name], sql):
         return None
@@ -277,18 +275,22 @@ def _other(spark: SparkSession, path: str, function: PartitioningFunction) -> st
 
 
 @contextmanager
-def refusing(path: str, epoch: int) -> Iterator[None]:
+def refusing(spec: TableSpec, path: str, epoch: int) -> Iterator[None]:
     """Turn Delta's refusal of rows that an earlier epoch has routed into a FenceError.
 
     Raises
     ------
-    FenceError : another epoch's constraint refused the write; nothing of it was committed
+    FenceError : another epoch's constraint refused the write, or this one's did, because rows that
+        it meets are out of place (`fence: slot`); nothing of it was committed
     """
     try:
         yield
     except SPARK_ERRORS as error:
         by = re.search(rf"constraint ({OURS}\w+)", str(error))
-        if REFUSED not in str(error) or by is None or by[1] == epoch_name(epoch):
+        own = by is not None and by[1] == epoch_name(epoch)
+        if own and spec.fence == "slot":
+            raise FenceError("has rows that are out of place", path, mend(spec.table)) from error
+        if REFUSED not in str(error) or by is None or own:
             raise
         raise FenceError(
             f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from evenkeel_spark.tables.delta import constraints
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
-from partitioning.function.sql import check_sql
+from partitioning.function.slot_fence import slot_fence_sql
+from partitioning.function.sql import check_sql, slot_sql
 from partitioning.moves.partial_rows import listed_sql, settled_sql, shared_keys
 
 
@@ -20,7 +21,26 @@ def belongs_sql(function: PartitioningFunction) -> str:
     return settled_sql(function, SLOT, CHANNEL)
 
 
-def moving_rules(before: PartitioningFunction, after: PartitioningFunction) -> list[str]:
+def rule(*functions: PartitioningFunction) -> str:
+    """Write that a row is in place: the channel is one of the functions', and the slot is right."""
+    owners = ", ".join(check_sql(f, SLOT) for f in functions)
+    slot = slot_sql(functions[0].key, len(functions[0].slots))
+    one = f"{CHANNEL} = {owners}" if len(functions) == 1 else f"{CHANNEL} IN ({owners})"
+    return f"{one} AND {SLOT} = {slot}"
+
+
+def fence_rule(spec: TableSpec, *functions: PartitioningFunction) -> str:
+    """Write the CHECK expression of a table at rest, or while its rows move.
+
+    With `fence: slot` it admits more than `rule`, because it does not see the key. While no row
+    may be out of place, jobs therefore put `rule` on such a table, too: `rule` admits less.
+    """
+    return slot_fence_sql(*functions) if spec.fence == "slot" else rule(*functions)
+
+
+def moving_rules(
+    spec: TableSpec, before: PartitioningFunction, after: PartitioningFunction
+) -> list[str]:
     """List the expressions that the moving constraint of a plan may have.
 
     It admits both functions, or one alone once it is closed to the other, or only what a move
@@ -28,9 +48,9 @@ def moving_rules(before: PartitioningFunction, after: PartitioningFunction) -> l
     """
     shared = shared_keys(before, after)
     return [
-        constraints.rule(before, after),
-        constraints.rule(before),
-        constraints.rule(after),
+        fence_rule(spec, before, after),
+        rule(before),
+        rule(after),
         held_rule(before, after, shared),
         held_rule(after, before, shared),
     ]
@@ -49,4 +69,4 @@ def held_rule(source: PartitioningFunction, target: PartitioningFunction, shared
     moved = f"{CHANNEL} <> {check_sql(source.unsplit, SLOT)}"
     if len(shared):
         moved = f"({moved} OR {of_keys_sql(target, shared)})"
-    return f"{constraints.rule(target)} AND {moved}"
+    return f"{rule(target)} AND {moved}"

@@ -66,7 +66,9 @@ def check_half_made(
     day = commits.day_id(spark, path, spec.table)
     if ours:
         wrong = f"has the constraint {', '.join(sorted(ours))}"
-    elif first is not None and not constraints.same_sql(first, constraints.rule(function)):
+    elif first is not None and not constraints.same_sql(
+        first, constraints.fence_rule(spec, function)
+    ):
         wrong = f"has another constraint {constraints.epoch_name(0)}"
     elif commits.windows_count(spark, path, spec.table) or day not in (None, spent):
         wrong = "windows have been applied to it"
