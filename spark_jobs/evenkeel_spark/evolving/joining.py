@@ -55,7 +55,7 @@ def create(
             made.partitionedBy(state.CHANNEL).execute()
     if not constraints.our_constraints(spark, path):
         with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
-            rule = constraints.rule(function)
+            rule = constraints.fence_rule(table.spec, function)
             constraints.add(own, path, constraints.epoch_name(function.epoch), rule)
 
 

@@ -41,7 +41,6 @@ _HARMLESS = (
     "delta.targetFileSize",
     "delta.tuneFileSizesForRewrites",
 )
-#: Advice where a plan cannot be carried out any more.
 AGAIN = "Plan again: start a new run"
 
 
