@@ -65,7 +65,7 @@ def forget(
     slots = sorted(set(slot_of(hashes, len(function.slots)).tolist()))
     deleted = {}
     for name, part in spec.state.items():
-        sure = spec.fence == "key" and _sees_keys(spark, part.path)
+        sure = spec.fence == "key" and constraints.is_sealed(spark, spec, part.path, function)
         same = _same_key(function.key, slots if sure else None)
         if dry_run:
             deleted[name] = _count(spark, part.path, wanted, same)
@@ -94,12 +94,6 @@ def _same_key(key: Sequence[KeyColumn], slots: Sequence[int] | None) -> str:
     if slots is None:
         return equal
     return f"t.{state.SLOT} IN ({', '.join(map(str, slots))}) AND {equal}"
-
-
-def _sees_keys(spark: SparkSession, path: str) -> bool:
-    """Return whether no constraint of ours admits a wrong slot: the spec may be newer than one."""
-    found = constraints.of(spark, path)
-    return all("xxhash64" in sql for n, sql in found.items() if n.startswith(constraints.OURS))
 
 
 def _count(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:

@@ -211,8 +211,8 @@ def check_in_place(spark: SparkSession, migration: Migration) -> None:
             raise InputError(
                 f"has rows that are not where their key belongs ({wrong}); nothing was moved",
                 f"{name} ({part.path})",
-                f"{constraints.mend(spec.table)}. Then correct their writer: slot and channel must "
-                "be those of the current epoch",
+                f"{constraints.mend(spec.table)}. Then correct their writer, because slot and "
+                "channel must be those of the current epoch, and start a new run",
             )
 
 

@@ -104,14 +104,14 @@ class Placement:
         FenceError : another run has decided otherwise, or put another constraint on the table,
             since this was decided; or other writers never let us commit
         """
-        wanted = constraints.epoch_name(self.function.epoch)
         # The repair's own constraint sees the key, whatever the table's fence is.
-        rule = constraints.rule(self.function)
+        wanted, rule = constraints.epoch_name(self.function.epoch), constraints.rule(self.function)
         last = constraints.fence_rule(self.spec, self.function)
         crash_point("deciding to repair")
         existing = constraints.of(self.spark, self.path)
         sealed = wanted in existing and constraints.same_sql(existing[wanted], last)
-        if not sealed or not self._kept_in_place():
+        version = state.table_version(self.spark, self.path)
+        if not (sealed and (self.spec.fence == "key" or self._in_place(version))):
             self._begin(rule)
             crash_point("repairing")
             self._drop_all_but(REPAIRING)
@@ -192,23 +192,18 @@ class Placement:
         """Run a statement if `left` finds any row for it, and return how many it finds."""
 
         def once() -> int:
+            version = state.table_version(self.spark, self.path)
             self._existing(REPAIRING)
             found = self.spark.sql(left).count()
             if found and statement.startswith("MERGE"):
                 check_nothing_lost(self.spark, self.spec, self.name)
             if found:
-                with exact(self.where, BY_HAND), self._commit() as own:
+                with exact(self.where, BY_HAND), self._commit(version) as own:
                     own.sql(statement)
                 say(f"{self.name}: {found:,} rows placed")
             return found
 
         return retry_on_conflict(self.spark, once, self.where)
-
-    def _kept_in_place(self) -> bool:
-        """Return whether the epoch's constraint has kept every row in place."""
-        return self.spec.fence == "key" or self._in_place(
-            state.table_version(self.spark, self.path)
-        )
 
     def _in_place(self, version: int) -> bool:
         """Return whether every row of a version is where the function says."""
@@ -262,11 +257,12 @@ class Placement:
         """Drop the constraints that were seen when this was decided, and none that came since."""
 
         def once() -> bool:
+            version = state.table_version(self.spark, self.path)
             existing = self._existing(kept)
             others = sorted(existing - {kept})
             if others:
                 self.check()
-                with self._commit() as own:
+                with self._commit(version) as own:
                     constraints.drop_beside(own, self.path, others[0], kept, existing)
             return bool(others)
 
@@ -293,6 +289,12 @@ class Placement:
             )
         return existing
 
-    def _commit(self) -> AbstractContextManager[SparkSession]:
+    def _commit(self, version: int | None = None) -> AbstractContextManager[SparkSession]:
+        """Make the session of a commit, which spends an id where a fence may not refuse late rows.
+
+        `version` is that of the table when this looked.
+        """
+        spends = version is not None and self.spec.fence == "slot"
+        app = commits.app_id(self.spec.table) if spends else None
         meta = {"step": self.step, "epoch": self.function.epoch}
-        return commits.commit_session(self.spark, None, None, meta)
+        return commits.commit_session(self.spark, app, version, meta)

@@ -138,7 +138,7 @@ class TableLock:
                 self._add(opening, version, existing, lambda: self._only_rows_since(version))
             crash_point("sealing")
             if moving in existing:
-                with self._commit() as own:
+                with self._last_commit(version) as own:
                     constraints.drop_beside(own, self.path, moving, opening, {*existing, opening})
             return opening in constraints.our_constraints(self.spark, self.path)
 
@@ -213,6 +213,18 @@ class TableLock:
                     self.where,
                     "Plan again: start a new run",
                 )
+
+    def _last_commit(self, version: int) -> AbstractContextManager[SparkSession]:
+        """Make the session of the commit that ends a move.
+
+        A statement of an attempt that was given up may come after it. The epoch's constraint
+        refuses what it would write. One by slot may not, so there its transaction id is spent.
+        """
+        spec = self.migration.table.spec
+        if spec.fence == "key":
+            return self._commit()
+        app, meta = commits.app_id(spec.table), self.migration.meta(self.step)
+        return commits.commit_session(self.spark, app, version, meta)
 
     def _commit(self) -> AbstractContextManager[SparkSession]:
         # A change of constraints needs no transaction id: it checks the constraints itself.

@@ -207,13 +207,14 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
     ------
     FenceError : a migration is under way, or the tables are of another epoch
     """
+    own = epoch_name(function.epoch)
     for state in spec.state.values():
-        existing = _other(spark, spec, state.path, function)
-        if existing is not None:
+        if (existing := _other(spark, spec, state.path, function)) is not None:
             raise FenceError(
-                f"has the constraint {existing}, expected that of epoch {function.epoch} alone",
+                f"has the constraint {existing}, expected that of epoch {function.epoch} alone, "
+                f"with a fence by {spec.fence}",
                 state.path,
-                move_advice(spark, spec, state.path),
+                mend(spec.table) if existing == own else move_advice(spark, spec, state.path),
             )
 
 
@@ -254,8 +255,7 @@ def check_unchanged(
     ------
     FenceError : a migration has begun, or has ended, since `check_admits`
     """
-    existing = _other(spark, spec, path, function)
-    if existing is not None:
+    if (existing := _other(spark, spec, path, function)) is not None:
         raise FenceError(
             f"has the constraint {existing} by now, expected that of epoch {function.epoch} alone",
             path,
@@ -288,10 +288,10 @@ def refusing(spec: TableSpec, path: str, epoch: int) -> Iterator[None]:
     except SPARK_ERRORS as error:
         by = re.search(rf"constraint ({OURS}\w+)", str(error))
         own = by is not None and by[1] == epoch_name(epoch)
-        if own and spec.fence == "slot":
-            raise FenceError("has rows that are out of place", path, mend(spec.table)) from error
-        if REFUSED not in str(error) or by is None or own:
+        if REFUSED not in str(error) or by is None or (own and spec.fence == "key"):
             raise
+        if own:
+            raise FenceError("has rows that are out of place", path, mend(spec.table)) from error
         raise FenceError(
             f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed",
             path,

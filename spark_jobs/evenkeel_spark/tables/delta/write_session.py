@@ -148,7 +148,12 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
         table.createdTime(),
     )
     transaction.updateMetadata(changed, False)
-    actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
+    spent = jvm.java.util.ArrayList()
+    if (app := spark.conf.get(APP_ID, None)) is not None:
+        # A statement of before, which has the same id or a lower one, is skipped from now on.
+        action = jvm.org.apache.spark.sql.delta.actions.SetTransaction
+        spent.add(action(app, int(spark.conf.get(APP_VERSION) or 0), none()))
+    actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(spent).toSeq()
     try:
         transaction.commit(actions, operation)
     except JAVA_ERRORS as error:
