@@ -14,7 +14,7 @@ from partitioning.errors import InputError
 from partitioning.function.hashing import key_hash, slot_of
 from tests.conftest import World
 from tests.support.cases.bootstrapped import END, expected, rows
-from tests.support.state_tables import spent_transaction
+from tests.support.state_tables import put_members, spent_transaction
 
 pytestmark = pytest.mark.spark
 
@@ -129,6 +129,7 @@ def test_main_names_both_tables_that_disagree_on_slots(spark, ready: World, caps
         f"CREATE TABLE delta.`{spec.state['seen'].path}` (x INT) USING delta "
         "TBLPROPERTIES ('evenkeel.table' = 'trips', 'evenkeel.slots' = '128')"
     )
+    put_members(ready, "seen")
     before = {n: state.table_version(spark, s.path) for n, s in spec.state.items()}
     assert job.main(["--spec", ready.spec_path, "--end", "2013-01-08"]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()

@@ -14,6 +14,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import World
 from tests.support.cases.bootstrapped import END, expected, rows
+from tests.support.state_tables import put_members
 
 pytestmark = pytest.mark.spark
 
@@ -194,6 +195,7 @@ def test_tables_that_disagree_on_slots(spark, ready: World):
         f"CREATE TABLE delta.`{spec.state['seen'].path}` (x INT) USING delta "
         "TBLPROPERTIES ('evenkeel.table' = 'trips', 'evenkeel.slots' = '128')"
     )
+    put_members(ready, "seen")
     with pytest.raises(InputError) as error:
         bootstrap(spark, ready.table, END)
     assert "disagree on the number of slots" in str(error.value)

@@ -88,7 +88,7 @@ def test_a_state_table_added_after_bootstrap_is_told_what_to_do(spark, ready: Wo
         assert main(["--spec", ready.spec_path, *given]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert f"seen ({wrong}): epoch 0 knows no state table 'seen'" in line
-        assert "run `evenkeel evolve`, which makes it" in line
+        assert "run `evenkeel evolve trips`, which makes it" in line
     moved = {**SPEC["state"]["totals"], "path": "state/elsewhere"}
     with pytest.raises(InputError, match=r"elsewhere: holds no state .* 'totals' is known at"):
         check_tables(spark, ready.respec(state={"totals": moved}).table.spec)
