@@ -124,11 +124,10 @@ def test_a_repair_that_sleeps_breaks_nothing_near_by():
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("name", "states"), [("evolve", 2634503), ("forget", 3200124)])
-def test_a_job_that_withdraws_plans_beside_a_run_breaks_nothing(name, states):
-    found = explore(NOW, LARGE[f"{name} beside a run"])
-    assert (len(found.states), found.stuck, found.findings) == (states, 0, {})
-    assert found.complete
+@pytest.mark.parametrize("name", ["evolve", "forget"])
+def test_a_job_that_withdraws_plans_beside_a_run_breaks_nothing_near_by(name):
+    found = explore(NOW, LARGE[f"{name} beside a run"], 600_000)
+    assert (len(found.states) >= 600_000, found.findings) == (True, {})
 
 
 @pytest.mark.slow
