@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +60,7 @@ def load_spec(path: str | Path) -> TableSpec:
         n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
     }
     registry = _absolute(spec.registry, folder)
-    places = {_place(registry): "registry"}
-    for name, table in state.items():
-        own = f"state.{name}"
-        if (other := places.setdefault(_place(table.path), own)) != own:
-            raise InputError(
-                f"{own}.path: is that of {other} (got {table.path!r})",
-                str(path),
-                "Give each state table, and the registry, a folder of its own",
-            )
-    _check_apart({f"state.{n}.path": t.path for n, t in state.items()}, registry, str(path))
+    _check_apart({"registry": registry, **{n: t.path for n, t in state.items()}}, str(path))
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
     named = {f"state.{n}.path": t.path for n, t in state.items()}
     check_inside({"input.path": source.path, "registry": registry, **named}, str(path))
@@ -111,19 +103,30 @@ def _absolute(path: str, folder: Path) -> str:
     return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
 
 
-def _check_apart(tables: Mapping[str, str], registry: str, file: str) -> None:
-    """Refuse a place inside a state table's: its vacuum would remove what it does not know."""
-    inner = {**tables, "registry": registry}
-    for field, path in inner.items():
-        for own, outer in tables.items():
-            inside = _place(path).removeprefix(f"{_place(outer)}/")
-            # Vacuum passes over hidden folders.
-            if field != own and inside != _place(path) and not re.match(r"[._]|.*/[._]", inside):
-                raise InputError(
-                    f"{field}: is inside of {own} (got {path!r})",
-                    file,
-                    "Give each state table, and the registry, a folder of its own",
-                )
+def _check_apart(places: Mapping[str, str], file: str) -> None:
+    """Refuse two things in one place, and one inside a state table's folder.
+
+    The table's vacuum would remove what it does not know. It passes over hidden folders.
+
+    Parameters
+    ----------
+    places : of the registry, and of each state table by its name
+    """
+    for (at, (own, path)), (by, (other, outer)) in permutations(enumerate(places.items()), 2):
+        field = own if own == "registry" else f"state.{own}.path"
+        inside = _place(path).removeprefix(_place(outer))
+        nested = inside.startswith("/") and inside != _place(path) and other != "registry"
+        if not inside and at > by:
+            wrong = f"is that of {other if other == 'registry' else f'state.{other}'}"
+        elif nested and not re.match(r"(.*/)?[._]", inside):
+            wrong = f"is inside of state.{other}.path"
+        else:
+            continue
+        raise InputError(
+            f"{field}: {wrong} (got {path!r})",
+            file,
+            "Give each state table, and the registry, a folder of its own",
+        )
 
 
 def _place(path: str) -> str:

@@ -62,6 +62,5 @@ def put_members(world: World, *names: str) -> None:
                 function=table.epoch().function.digest,
                 path=str(world.folder / "state" / name),
                 left=False,
-                guarded=True,
             )
         )

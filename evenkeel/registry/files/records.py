@@ -249,13 +249,13 @@ class ReleaseRecord(FileModel):
 
 
 class Membership(FileModel):
-    """A state table that joined or left under that function; guarded: its constraint has to go."""
+    """A state table that joined or left under that function; guarded: its constraint is to go."""
 
     epoch: int
     function: str
     path: str
     left: bool
-    guarded: bool
+    guarded: bool = False
 
 
 class ChannelRecord(FileModel):

@@ -26,8 +26,8 @@ from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import FenceError, InputError
 
-#: Table properties that begin so are Evenkeel's.
-_PROPERTY_PREFIX = "evenkeel."
+#: Table properties that begin so are Evenkeel's, its constraints among them.
+OUR_PROPERTIES = ("evenkeel.", constraints.property_name(constraints.OURS))
 
 
 def release(
@@ -191,11 +191,7 @@ def _release(
     if not _may_release(spark, table, name, drop_columns, registry_lost):
         return
     properties = state.properties(spark, path)
-    ours = [
-        p
-        for p in properties
-        if p.startswith((_PROPERTY_PREFIX, constraints.property_name(constraints.OURS)))
-    ]
+    ours = [p for p in properties if p.startswith(OUR_PROPERTIES)]
     before = find_before(properties) or Before((), {})
     put, removed = before.restored(properties)
     if drop_columns:

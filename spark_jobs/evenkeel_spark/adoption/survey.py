@@ -22,7 +22,8 @@ from evenkeel_spark.adoption.obstacles import (
     table_in_errors,
 )
 from evenkeel_spark.events.reader import col, null_key
-from evenkeel_spark.tables.delta import constraints, filesystem, state
+from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.vacuum import retention
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -173,7 +174,7 @@ def _fits(rows: DataFrame, function: PartitioningFunction, partitioned: bool) ->
     """Return whether rows have slot and channel already, as the function has them."""
     if not partitioned or not {SLOT, CHANNEL} <= set(rows.columns):
         return False
-    return rows.where(f"NOT coalesce({constraints.rule(function)}, false)").isEmpty()
+    return rows.where(misplaced_sql(function)).isEmpty()
 
 
 def _size(spark: SparkSession, path: str, version: int) -> tuple[int, int]:

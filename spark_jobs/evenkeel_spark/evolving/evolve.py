@@ -24,7 +24,13 @@ from evenkeel_spark.events.aggregate import fold, of_table
 from evenkeel_spark.events.reader import check_key, read_events
 from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.columns import TableColumns, table_columns
-from evenkeel_spark.evolving.joining import create, let_go, record_members, restore_members
+from evenkeel_spark.evolving.joining import (
+    check_current,
+    create,
+    let_go,
+    record_members,
+    restore_members,
+)
 from evenkeel_spark.evolving.state_tables import StateTables, find_tables
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
@@ -117,14 +123,8 @@ def evolve(
     for name, gone in found.tables.guarded.items():
         retry_on_conflict(spark, partial(let_go, found.spark, table, name, gone), name)
         say(f"{name}: let go")
-    now = table.epoch().function
-    if now.digest != found.function.digest:
-        raise FenceError(
-            f"epoch {now.epoch} was published meanwhile; this began under {found.function.epoch}",
-            table.registry.url,
-            "Run this again: it goes by the new epoch",
-        )
-    constraints.check_admits(spark, table.spec, now)
+    check_current(table, found.function)
+    constraints.check_admits(spark, table.spec, found.function)
     return found.changes
 
 

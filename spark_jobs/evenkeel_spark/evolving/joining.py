@@ -15,15 +15,13 @@ from pyspark.sql.types import StructField, StructType
 
 from evenkeel.registry.files.records import Membership
 from evenkeel.table import Table
+from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.state_tables import StateTables, is_moving
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.unfinished_table import first_properties
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
-
-#: Beginnings of the table properties that are Evenkeel's.
-_PREFIXES = ("evenkeel.", constraints.property_name(constraints.OURS))
 
 
 def create(
@@ -72,20 +70,13 @@ def record_members(
     ------
     FenceError : another epoch was published meanwhile; nothing was recorded
     """
-    now = table.epoch().function
-    if now.digest != function.digest:
-        raise FenceError(
-            f"epoch {now.epoch} was published meanwhile; this began under {function.epoch}",
-            table.registry.url,
-            "Run this again: it goes by the new epoch",
-        )
+    check_current(table, function)
     joined = {
         name: Membership(
             epoch=function.epoch,
             function=function.digest,
             path=table.spec.state[name].path,
             left=False,
-            guarded=True,
         )
         for name in tables.new
     }
@@ -94,6 +85,22 @@ def record_members(
     for name, one in changed.items():
         files.member(name).write(one)
     return before
+
+
+def check_current(table: Table, function: PartitioningFunction) -> None:
+    """Refuse to go on under an epoch that is not the current one any more.
+
+    Raises
+    ------
+    FenceError : names both epochs
+    """
+    now = table.epoch().function
+    if now.digest != function.digest:
+        raise FenceError(
+            f"epoch {now.epoch} was published meanwhile; this began under {function.epoch}",
+            table.registry.url,
+            "Run this again: it goes by the new epoch",
+        )
 
 
 def restore_members(table: Table, before: Mapping[str, Membership | None]) -> None:
@@ -118,7 +125,7 @@ def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> No
     # Another call may have let it go, and a table of this name may have joined again.
     if known.find() != gone:
         return
-    ours = [n for n in state.properties(spark, gone.path) if n.startswith(_PREFIXES)]
+    ours = [n for n in state.properties(spark, gone.path) if n.startswith(OUR_PROPERTIES)]
     if ours:
         if is_moving(spark, gone):
             raise FenceError("its state moves", f"{name} ({gone.path})", "Run this again later")

@@ -27,7 +27,7 @@ from evenkeel_spark.migration.split_state import (
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.delta.placement_sql import misplaced_sql, of_keys_sql
 from evenkeel_spark.tables.delta.preflight import check_ours
 from partitioning.errors import EvenkeelError, FenceError
 from partitioning.function.function import PartitioningFunction
@@ -207,9 +207,8 @@ class Placement:
 
     def _in_place(self, version: int) -> bool:
         """Return whether every row of a version is where the function says."""
-        rule = constraints.rule(self.function)
         rows = state.read_version(self.spark, self.path, version)
-        return rows.where(f"NOT coalesce({rule}, false)").isEmpty()
+        return rows.where(misplaced_sql(self.function)).isEmpty()
 
     def _begin(self, rule: str) -> None:
         """Put the repair's own constraint on the table, in the state that was decided on.

@@ -13,6 +13,8 @@ from tests.support.cases.specs import GOOD, write
 
 COPY = {"merge": "copy", "of": "city"}
 #: One folder, written in two ways.
+#: One state table inside the folder of another.
+INSIDE = {"a": "/lake/state", "b": "/lake/state/more/b"}
 TWICE = {"a": "state", "b": "./x/../state/"}
 
 
@@ -108,6 +110,14 @@ def test_channels_by_name_and_capacity(tmp_path):
         (
             {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in TWICE.items()}},
             r"state.b.path: is that of state.a \(got '.*state'\)",
+        ),
+        (
+            {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in INSIDE.items()}},
+            r"state.b.path: is inside of state.a.path \(got '.*state/more/b'\)",
+        ),
+        (
+            {"registry": f"{GOOD['state']['flights']['path']}/registry"},
+            r"registry: is inside of state.flights.path \(got '.*/registry'\)",
         ),
         ({"channels": [{"name": "a"}, {"name": "a"}]}, "channel names must differ"),
         ({"key": []}, "key: must have 1 entry or more"),
@@ -232,3 +242,9 @@ def test_a_table_is_found_by_name(tmp_path, monkeypatch):
 )
 def test_the_examples_are_good(file):
     assert load_spec(file).table == file.stem
+
+
+@pytest.mark.parametrize("registry", ["{}/_registry", "{}/.kept/registry", "{}s", "."])
+def test_what_a_vacuum_passes_over_or_never_meets_may_be_there(registry, tmp_path):
+    path = GOOD["state"]["flights"]["path"]
+    assert load_spec(write(tmp_path, registry=registry.format(path))).registry

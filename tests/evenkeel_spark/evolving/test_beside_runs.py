@@ -20,7 +20,6 @@ from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import FenceError, InputError
 from tests.chaos.home import PIPELINE, RUN, task
 from tests.conftest import SPEC, World
-from tests.support.state_tables import put_members
 from tests.support.worlds.windows import day
 
 pytestmark = pytest.mark.spark
@@ -31,13 +30,6 @@ DDL = "channel int, slot int, dest string, latest timestamp"
 
 def plan_digest(world: World) -> str:
     return str(read_plan(world.table.registry.run(RUN)).digest)
-
-
-@pytest.fixture
-def home(ready: World) -> World:
-    """A table whose registry knows its own folders; that of `ready` has those of its original."""
-    put_members(ready, "totals")
-    return ready
 
 
 def test_a_run_that_has_started_since_is_seen_before_a_table_is_let_go(

@@ -75,8 +75,8 @@ def test_a_change_that_is_stopped_at_any_point_goes_on(
         "before write members/newest.json",
     }
     assert wanted <= set(points), points
-    # Before a statement all is as it was after the one before it, but for a table that is made,
-    # which is no point of its own. Files of verdicts have tests of their own.
+    # Before a statement all is as it was after the one before it, but for a table that is made:
+    # there is no point before that. Files of verdicts have tests of their own.
     passed = re.compile("before (ALTER|DROP)|.*verdict")
     tables = [at for at, label in enumerate(points) if not passed.match(label)]
     assert len(tables) > 9, points

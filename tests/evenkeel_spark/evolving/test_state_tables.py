@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -19,7 +20,7 @@ from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import InputError
 from tests.chaos.home import RIVAL, RUN, copied, dag
 from tests.conftest import SEEN, SPEC, World
-from tests.support.state_tables import drop_constraint, put_members
+from tests.support.state_tables import drop_constraint
 from tests.support.worlds.windows import day, rows
 
 pytestmark = pytest.mark.spark
@@ -30,13 +31,6 @@ DDL = "channel int, slot int, dest string, latest timestamp"
 
 def plan_digest(world: World) -> str:
     return str(read_plan(world.table.registry.run(RUN)).digest)
-
-
-@pytest.fixture
-def home(ready: World) -> World:
-    """A table whose registry knows its own folders; that of `ready` has those of its original."""
-    put_members(ready, "totals")
-    return ready
 
 
 def test_a_state_table_joins_and_leaves(spark: SparkSession, ready: World) -> None:
@@ -87,6 +81,25 @@ def test_a_state_table_joins_and_leaves(spark: SparkSession, ready: World) -> No
         evolve(spark, ready.with_seen().table, Intent.of())
     ready.respec(state={**SPEC["state"], "seen": {**SEEN, "path": "state/again"}})
     assert [c.kind for c in evolve(spark, ready.table, Intent.of())] == [Kind.add_table]
+
+
+def test_rows_of_before_are_written_as_any_writer_writes_them(
+    spark: SparkSession, ready: World
+) -> None:
+    evolve(spark, ready.with_seen().table, Intent.of())
+    path, epoch = ready.table.spec.state["seen"].path, ready.table.epoch()
+    past = ready.events[ready.events["at"] < "2013-01-08"].groupby("dest")["at"].max()
+    first = pd.DataFrame({"dest": past.index, "latest": past.to_numpy()})
+    first["slot"] = epoch.lookup_slot(first["dest"].tolist())
+    first["channel"] = epoch.lookup(first["dest"].tolist())
+    written = spark.createDataFrame(first).selectExpr(
+        "CAST(channel AS INT) channel", "CAST(slot AS INT) slot", "dest", "latest"
+    )
+    written.write.format("delta").mode("append").save(path)
+    apply_window(spark, ready.table, day(8), day(10))
+    every = ready.events[ready.events["at"] < "2013-01-10"].groupby("dest")["at"].max()
+    found = rows(spark, ready, "seen")["latest"].to_dict()
+    assert found == every.dt.tz_localize(None).to_dict()
 
 
 @pytest.mark.parametrize("known_to", ["record", "epoch"])
@@ -163,7 +176,7 @@ def test_a_table_that_somebody_took_the_guard_off_is_let_go_or_brought_back(
         drop_constraint(spark, path, "evenkeel_epoch_0")
     else:
         spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('evenkeel.table')")
-        # Another path must not make it anew: its rows would be lost.
+        # Another path must not make it again: its rows would be lost.
         home.respec(state={**SPEC["state"], "seen": {**SEEN, "path": "state/elsewhere"}})
         with pytest.raises(InputError, match="holds no state table, and 'seen' is known at"):
             evolve(spark, home.table, Intent.of())
@@ -223,6 +236,6 @@ def test_names_decide_and_not_paths(spark: SparkSession, ready: World) -> None:
     totals = {**SPEC["state"]["totals"], "path": "state/seen"}
     with pytest.raises(InputError, match="has state table 'seen', and the spec has not"):
         learn(spark, ready.respec(state={"totals": totals}).table, day(8))
-    # Another name for the same folder is no other table.
+    # Another name for the same folder is the same table.
     ready.respec(state={"totals": SPEC["state"]["totals"], "newest": SEEN})
     learn(spark, ready.table, day(8))

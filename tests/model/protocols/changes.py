@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.model.protocols.attempts import PUBLISH, ROLL_BACK, ended, newest, settled, verdict
-from tests.model.protocols.attempts import with_plan as put
+from tests.model.protocols.attempts import (
+    PUBLISH,
+    ROLL_BACK,
+    ended,
+    newest,
+    settled,
+    verdict,
+    with_plan,
+)
 from tests.model.protocols.protocol import Outcome, Scenario, Step, on, plan_of
 from tests.model.rows import MOVED
 from tests.model.state import Plan, Proc, State, alone, commit, stands
@@ -54,7 +61,7 @@ def _waiting(state: State) -> tuple[tuple[int, int], ...]:
 def _next_run(
     state: State, proc: Proc, text: str, left: tuple[tuple[int, int], ...], after: str
 ) -> Iterable[Outcome]:
-    """Go on to the next plan that waits; to `after` where none is left."""
+    """Go on to the next plan that waits; to `after` if none is left."""
     proc = proc._replace(plan=left[0][0] if left else 0, attempt=0, runs=left)
     if left:
         return [(text, on(state, proc, "settle"))]
@@ -79,12 +86,12 @@ def ask_begun(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]
 
 
 def mark(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
-    state = put(state, proc, mark=2, marked=proc.attempt)
+    state = with_plan(state, proc, mark=2, marked=proc.attempt)
     return [("marks the run as rolled back", on(state, proc, "withdraw"))]
 
 
 def withdraw(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
-    state = put(state, proc, withdrawn=1)
+    state = with_plan(state, proc, withdrawn=1)
     return [("withdraws the plan for good", on(state, proc, "ask attempt"))]
 
 

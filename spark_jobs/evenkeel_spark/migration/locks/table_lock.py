@@ -18,7 +18,7 @@ from evenkeel_spark.migration.fence import Migration, crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.placement_sql import held_rule
+from evenkeel_spark.tables.delta.placement_sql import held_rule, misplaced_sql
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -195,7 +195,7 @@ class TableLock:
         if not constraints.same_sql(moving, rule):
             return False
         rows = state.read_version(self.spark, self.path, version)
-        return rows.where(f"NOT coalesce({rule}, false)").isEmpty()
+        return rows.where(misplaced_sql(self.target)).isEmpty()
 
     def _only_rows_since(self, version: int) -> None:
         """Raise MetadataChangedException if more than rows has changed since a version."""

@@ -23,7 +23,7 @@ from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import INEXACT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql, rule
+from evenkeel_spark.tables.delta.placement_sql import belongs_sql, misplaced_sql, of_keys_sql
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import quoted, slot_sql
@@ -176,7 +176,7 @@ def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
 
 def misplaced_rows(rows: DataFrame, function: PartitioningFunction) -> str | None:
     """Count the rows that are not where the function says, and name one; None: there is none."""
-    wrong = rows.where(f"NOT coalesce({rule(function)}, false)")
+    wrong = rows.where(misplaced_sql(function))
     if (one := wrong.first()) is None:
         return None
     key = ", ".join(f"{c.name} {one[c.name]!r}" for c in function.key)

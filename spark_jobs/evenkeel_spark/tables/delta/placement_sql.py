@@ -29,6 +29,11 @@ def rule(*functions: PartitioningFunction) -> str:
     return f"{one} AND {SLOT} = {slot}"
 
 
+def misplaced_sql(*functions: PartitioningFunction) -> str:
+    """Write that a row is not in place, or has no slot or channel."""
+    return f"NOT coalesce({rule(*functions)}, false)"
+
+
 def fence_rule(spec: TableSpec, *functions: PartitioningFunction) -> str:
     """Write the CHECK expression of a table at rest, or while its rows move.
 

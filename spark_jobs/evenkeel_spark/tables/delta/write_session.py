@@ -152,7 +152,7 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     if (app := spark.conf.get(APP_ID, None)) is not None:
         # A statement of before, which has the same id or a lower one, is skipped from now on.
         action = jvm.org.apache.spark.sql.delta.actions.SetTransaction
-        spent.add(action(app, int(spark.conf.get(APP_VERSION) or 0), none()))
+        spent.add(action(app, int(str(spark.conf.get(APP_VERSION))), none()))
     actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(spent).toSeq()
     try:
         transaction.commit(actions, operation)
