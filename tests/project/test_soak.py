@@ -24,6 +24,9 @@ def test_twelve_days_have_no_difference(tmp_path: Path) -> None:
     assert "19 days of seed 0: 0 differences" in ended.stdout
     assert re.search(r"[1-9]\d* +epochs published", ended.stdout)
     assert re.search(r"[1-9][\d,]* +rows moved by migrate", ended.stdout)
+    # A column or a table has come or gone on day 10, and a key was forgotten on day 13.
+    for step in ("evolve", "forget"):
+        assert re.search(rf"[1-9]\d* +commits of {step}", ended.stdout)
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert again.stdout.startswith("19 days were played before; nothing is played now\n")
     assert ended.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]

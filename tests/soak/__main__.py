@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.chaos.faults.clock import NoCompiler, clock
 from tests.chaos.sessions import ROOT, Apart
-from tests.soak.stream import WINDOW
+from tests.soak.asked import WINDOW
 
 #: One day in so many its process is killed, at any moment of it: the days before tell how long one
 #: takes.

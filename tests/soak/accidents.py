@@ -16,7 +16,9 @@ from partitioning.errors import EvenkeelError
 from partitioning.function.hashing import key_hash
 from tests.chaos.home import STATEMENTS
 from tests.soak import calendar, size
-from tests.soak.stream import INPUT_DAYS, WINDOW, content, difference, the_day, truth
+from tests.soak.asked import WINDOW
+from tests.soak.changes import Changes
+from tests.soak.stream import INPUT_DAYS, content, difference, the_day, truth
 from tests.soak.year import Different, Year
 
 
@@ -57,13 +59,14 @@ class Accidents:
                 raise Different(f"{key} got in at channel {old[at]}; it lives on {new[at]}")
 
     def restore(self, day: int) -> None:
-        """RESTORE one state table, or both, to before the window of some days ago."""
-        table, back = self.year.world.table, self.year.draw(day, "days back").randint(1, 3)
-        names = list(table.spec.state)[: 1 + day % 2]
-        for name in names:
+        """RESTORE some state tables to before the window of some days ago."""
+        table, rng = self.year.world.table, self.year.draw(day, "RESTORE of")
+        first, known = day + 1 - rng.randint(1, 3), table.epoch().tables
+        for name in rng.sample(sorted(known), rng.randint(1, len(known))):
             path = table.spec.state[name].path
-            to = self._version_before(path, day + 1 - back, table.epoch().tables[name].version)
+            to = self._version_before(path, first, known[name].version)
             if to is not None:
+                Changes(self.year).taken_back([name], first)
                 self.year.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {to}")
 
     def _version_before(self, path: str, day: int, epoch: int) -> int | None:
@@ -97,27 +100,46 @@ class Accidents:
         if wrong is not None:
             raise Different(wrong)
 
-    def backup(self) -> None:
+    def backup(self, day: int) -> None:
         """Copy state and registry while nobody writes."""
         kept, unfinished = self.year.folder / "backup", self.year.folder / "backup.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.copytree(self.year.world.folder, unfinished)
+        (unfinished / "day").write_text(f"{day}")
         shutil.rmtree(kept, ignore_errors=True)
         unfinished.rename(kept)
 
-    def disaster(self) -> None:
-        """State and registry are lost; the backup of up to ten days ago takes their place."""
-        kept = self.year.folder / "backup"
+    def disaster(self, day: int) -> None:
+        """State and registry are lost; the backup of up to ten days ago takes their place.
+
+        Half the time the tables are clones of it, with its files in their place.
+        """
+        kept, world, spark = self.year.folder / "backup", self.year.world.folder, self.year.spark
         if not kept.exists():
             return
+        clones, names = (
+            self.year.folder / f"clones-{day}",
+            [p.name for p in (kept / "state").iterdir()],
+        )
+        Changes(self.year).taken_back(names, int((kept / "day").read_text()) + 1)
         for part in ("state", "registry"):
-            shutil.rmtree(self.year.world.folder / part, ignore_errors=True)
-            shutil.copytree(kept / part, self.year.world.folder / part)
-        self.year.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+            shutil.rmtree(world / part, ignore_errors=True)
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        shutil.copytree(kept / "registry", world / "registry")
+        if self.year.draw(day, "clones").random() < 0.5:
+            shutil.copytree(kept / "state", world / "state")
+            return
+        shutil.rmtree(clones, ignore_errors=True)
+        shutil.copytree(kept / "state", clones)
+        for name in names:
+            spark.sql(
+                f"CREATE TABLE delta.`{world / 'state' / name}` SHALLOW CLONE "
+                f"delta.`{clones / name}`"
+            )
 
     def compare(self, day: int) -> None:
         """Hold every state table against pandas."""
-        wanted = truth(self.year.seed, day + 1)
+        wanted = truth(self.year.seed, day + 1, Changes(self.year).asked)
         for name, part in self.year.world.table.spec.state.items():
             rows = self.year.spark.read.format("delta").load(part.path).collect()
             found = difference(content(rows), wanted[name])

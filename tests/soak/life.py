@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.migration.repair import repair
 from tests.soak import calendar
 from tests.soak.accidents import Accidents
+from tests.soak.asked import WINDOW
+from tests.soak.changes import Changes
 from tests.soak.effects import add_effects, too_few
 from tests.soak.runs import Runs
-from tests.soak.stream import INPUT_DAYS, SPEC, WINDOW, the_day, write_day
+from tests.soak.stream import INPUT_DAYS, the_day, write_day
 from tests.soak.year import Different, Step, Year
 
 
@@ -46,6 +45,11 @@ class Life(Year):
     def accidents(self) -> Accidents:
         """What happens to this table beside its runs."""
         return Accidents(self)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """What people ask of this table beside its runs."""
+        return Changes(self)
 
     def play(self, day: int, undo: bool) -> dict[str, Any]:
         """Do what is left of a day.
@@ -89,8 +93,20 @@ class Life(Year):
         yield "window", lambda: self._window(day)
         if chance("late writer", 8):
             yield "late writer", self.accidents.late_writer
+        if day % 12 == 10:
+            yield "another spec", lambda: self.changes.ask(day)
+            yield "evolve", self.changes.evolve
+        if day % 40 == 13:
+            yield "forget", lambda: self.changes.forget_one(day)
         if day % 3 == 0:
             yield from self.runs.rebalance(day)
+        elif chance("watch", 3):
+            yield from self.runs.watch(day)
+        yield from self._accidents(day, chance)
+        if day % 7 == 0 or self.last:
+            yield "truth", lambda: self.accidents.compare(day)
+
+    def _accidents(self, day: int, chance: Callable[[str, int], bool]) -> Iterator[Step]:
         if chance("back", 25):
             yield "back to an earlier epoch", lambda: self.runs.back(day)
         if chance("left", 20):
@@ -101,27 +117,32 @@ class Life(Year):
             yield "repair after both", self._repair
         if chance("RESTORE", 30):
             yield "RESTORE", lambda: self.accidents.restore(day)
-            yield "windows again", lambda: self.accidents.windows_again(day)
+            yield from self._as_before(day, "RESTORE")
         if day % 10 == 0:
             yield "maintain", self.accidents.maintain
-            yield "backup", self.accidents.backup
+            yield "gone", lambda: self.changes.check_gone(day)
+            yield "backup", lambda: self.accidents.backup(day)
         if chance("disaster", 50):
-            yield "disaster", self.accidents.disaster
-            yield "windows after it", lambda: self.accidents.windows_again(day)
-        if day % 7 == 0 or self.last:
-            yield "truth", lambda: self.accidents.compare(day)
+            yield "disaster", lambda: self.accidents.disaster(day)
+            yield from self._as_before(day, "disaster")
+
+    def _as_before(self, day: int, after: str) -> Iterator[Step]:
+        """What brings tables of before to today, after an accident."""
+        yield f"evolve after {after}", self.changes.evolve
+        yield f"windows after {after}", lambda: self.accidents.windows_again(day)
+        yield f"forget after {after}", lambda: self.changes.forget_again(day)
 
     def _bootstrap(self) -> None:
         folder = self.world.folder
         folder.mkdir(parents=True, exist_ok=True)
-        Path(self.world.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
+        self.changes.write_spec()
         for day in range(WINDOW):
-            write_day(folder / "events", self.seed, day)
+            write_day(folder / "events", self.seed, day, ())
         bootstrap(self.spark, self.world.table, the_day(WINDOW))
 
     def _window(self, day: int) -> None:
         events = self.world.folder / "events"
-        write_day(events, self.seed, day)
+        write_day(events, self.seed, day, self.changes.asked.gone)
         old = events / f"{the_day(max(0, day - INPUT_DAYS))}.parquet"
         if day > INPUT_DAYS:
             old.unlink(missing_ok=True)

@@ -7,12 +7,14 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, time
 from typing import Any
 
 from evenkeel.pipeline import approval, steps
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
+from evenkeel_spark.jobs.watch import watch
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from partitioning.errors import EvenkeelError
 from tests.chaos.points import stopped
@@ -52,6 +54,14 @@ class Runs:
         for task in _PIPELINE:
             yield f"{task}:{run}", lambda task=task: self.task(task, run, params, refused)
 
+    def watch(self, day: int) -> Iterator[Step]:
+        """A look within the day, and the run that meets what it finds."""
+        run, table = f"watch-{day}", self.year.world.table
+        until = datetime.combine(the_day(day + 1), time(), UTC)
+        yield f"watch:{run}", lambda: watch(self.year.spark, table, run, until)
+        for task in ("plan_watch", *_PIPELINE[_PIPELINE.index("validate_plan") :]):
+            yield f"{task}:{run}", lambda task=task: self.task(task, run, Params())
+
     def _channels(self) -> tuple[Any, ...]:
         if not self.year.folder.exists():
             return (0,) * 4
@@ -76,6 +86,8 @@ class Runs:
             decided = json.loads(folder.read("decision.json"))
             if not decided["rebalance"]:
                 folder.write("ended", b"")
+        if task == "plan_watch" and not folder.exists("plan.json"):
+            folder.write("ended", b"")
         if task == "validate_plan" and refused and folder.exists("plan.json"):
             approval.record(self.year.world.spec_path, run, False, "op", f"{the_day(0)}")
 

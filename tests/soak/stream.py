@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,14 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Row
 
+from tests.soak.asked import Asked
+
 FIRST = date(2013, 1, 1)
-#: Days that state is bootstrapped from, and the window that plans learn from.
-WINDOW = 7
 #: Days of input that stay; those of a backup and of windows that are applied again are among them.
 INPUT_DAYS = 30
 KEYS, EVENTS = 120, 400
-#: Days that versions and files of old runs stay.
-KEEP = 10
 #: A new hot key begins so often, and stays so many days with this share of all events.
 _HOT_EVERY, _HOT_DAYS, _HOT_SHARE = 40, 15, 0.4
 _SCHEMA = pa.schema(
@@ -33,44 +32,11 @@ _SCHEMA = pa.schema(
         ("plane", pa.string()),
     ]
 )
-SPEC: dict[str, Any] = {
-    "table": "year",
-    "key": ["dest"],
-    "input": {"path": "events", "time": "at"},
-    "window": WINDOW,
-    "state": {
-        "totals": {
-            "path": "state/totals",
-            "columns": {
-                "trips": {"merge": "count"},
-                "miles": {"merge": "sum", "of": "miles"},
-                "fares": {"merge": "sum", "of": "fare"},
-                "first": {"merge": "min", "of": "at"},
-            },
-        },
-        "seen": {
-            "path": "state/seen",
-            "columns": {
-                "latest": {"merge": "max", "of": "at"},
-                "planes": {"merge": "set", "of": "plane"},
-            },
-        },
-    },
-    "registry": "registry",
-    "channels": 4,
-    "slots": 64,
-    "split": {"by": "id"},
-    "trigger": 1.1,
-    "keep": KEEP,
-    "max_imbalance": 1.02,
-}
 #: How several rows of a split key become one, by hand.
 _JOINED = {
-    "trips": sum,
-    "miles": sum,
-    "fares": sum,
-    "first": min,
-    "latest": max,
+    **dict.fromkeys(("trips", "miles", "fares", "paid"), sum),
+    **dict.fromkeys(("first", "shortest"), min),
+    **dict.fromkeys(("latest", "last", "longest"), max),
     "planes": lambda many: sorted(set().union(*many)),
 }
 
@@ -114,25 +80,42 @@ def events(seed: int, day: int) -> pd.DataFrame:
     )
 
 
-def write_day(folder: Path, seed: int, day: int) -> None:
-    """Leave the day's events as a file, whole or not at all."""
+def write_day(folder: Path, seed: int, day: int, gone: Collection[str]) -> None:
+    """Leave the day's events as a file, whole or not at all, without keys that were forgotten."""
     folder.mkdir(parents=True, exist_ok=True)
     made, unfinished = folder / f"{the_day(day)}.parquet", folder / f".{day}.unfinished"
-    pq.write_table(pa.Table.from_pandas(events(seed, day), _SCHEMA), unfinished)
+    kept = events(seed, day).query("dest not in @gone")
+    pq.write_table(pa.Table.from_pandas(kept, _SCHEMA, preserve_index=False), unfinished)
     unfinished.replace(made)
 
 
-def truth(seed: int, days: int) -> dict[str, Content]:
+def truth(seed: int, days: int, asked: Asked) -> dict[str, Content]:
     """What each state table must hold after so many days: one fold of all events."""
-    every = pd.concat([events(seed, day) for day in range(days)])
+    each = [events(seed, day).assign(day=day) for day in range(days)]
+    every = pd.concat(each).query("dest not in @asked.gone")
     by = every.groupby("dest")
     totals = by.agg(
-        trips=("id", "count"), miles=("miles", "sum"), fares=("fare", "sum"), first=("at", "min")
+        **{
+            "trips": ("id", "count"),
+            "miles": ("miles", "sum"),
+            asked.fares: ("fare", "sum"),
+            "first": ("at", "min"),
+        }
     )
+    if asked.longest is not None:
+        late = every[every["day"] >= asked.longest].groupby("dest")["miles"].max()
+        totals["longest"] = (
+            late.reindex(totals.index).astype(object).where(lambda m: m.notna(), None)
+        )
     seen = by.agg(latest=("at", "max"), planes=("plane", lambda p: sorted(set(p))))
+    found = {"totals": totals, "seen": seen}
+    if asked.third is not None:
+        name, since = asked.third
+        late = every[every["day"] >= since].groupby("dest")
+        found[name] = late.agg(last=("id", "max"), shortest=("miles", "min"))
     return {
-        "totals": {str(k): _plain(row) for k, row in totals.iterrows()},
-        "seen": {str(k): _plain(row) for k, row in seen.iterrows()},
+        name: {str(key): _plain(row) for key, row in rows.iterrows()}
+        for name, rows in found.items()
     }
 
 
@@ -145,10 +128,16 @@ def content(rows: list[Row]) -> Content:
             {name: value for name, value in values.items() if name in _JOINED}
         )
     joined = {
-        key: {name: _JOINED[name]([one[name] for one in many]) for name in many[0]}
+        key: {name: _one(name, [one[name] for one in many]) for name in many[0]}
         for key, many in parts.items()
     }
     return {key: _plain(row) for key, row in joined.items()}
+
+
+def _one(name: str, values: list[Any]) -> Any:
+    """What several rows of a key have in a column, as one; None: none has a value."""
+    known = [value for value in values if value is not None]
+    return _JOINED[name](known) if known else None
 
 
 def difference(found: Content, expected: Content) -> str | None:

@@ -136,7 +136,6 @@ def test_an_operator_is_asked_again_approves_and_reads_the_report(people: People
         page.get_by_role("button", name="Approve").click()
         people.watch(page, "success")
         has(page, "flights went from epoch 0 to epoch 1")
-    picture(page, "run")
     epoch = site.registry.current()
     assert (epoch.number, epoch.plan_digest) == (1, digest)
     with site.walked("report"):
