@@ -75,6 +75,22 @@ def spark_submit() -> str | None:
     return shutil.which("spark-submit", path=os.pathsep.join(places))
 
 
+def check_own_driver() -> None:
+    """Refuse to start a job where Spark is told to use a Spark Connect server.
+
+    Raises
+    ------
+    SetupError : names the server
+    """
+    if remote := os.environ.get("SPARK_REMOTE"):
+        raise SetupError(
+            f"expected a Spark of the job's own, found the Spark Connect server {remote}",
+            "$SPARK_REMOTE",
+            "Unset SPARK_REMOTE for this command: jobs ask the JVM of their own driver, and "
+            "Spark Connect gives none",
+        )
+
+
 def submit(
     job: str, arguments: Sequence[str], variables: Mapping[str, str], options: str = ""
 ) -> int:
@@ -89,12 +105,13 @@ def submit(
     Raises
     ------
     InputError : there is no such job
-    SetupError : there is no spark-submit
+    SetupError : there is no spark-submit, or Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """
     if job not in job_names():
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
     require_packages("spark", "pyspark", "delta")
+    check_own_driver()
     command = spark_submit()
     if command is None:
         raise SetupError(

@@ -21,7 +21,8 @@ from evenkeel.extras import (
     installed,
     newer_needed,
 )
-from evenkeel.submit import spark_submit
+from evenkeel.submit import check_own_driver, spark_submit
+from partitioning.errors import SetupError
 
 #: Distribution, the extra that installs it, and its tested series.
 EXTRAS = (
@@ -48,6 +49,7 @@ def look_at_packages() -> Iterator[Finding]:
         yield one_pyspark(found["pyspark"], installed("pyspark-client"))
         yield java()
         yield submit_program()
+        yield from own_driver()
         yield delta_jars(found["pyspark"])
 
 
@@ -94,6 +96,14 @@ def submit_program() -> Finding:
         return Finding("spark-submit", Status.ok, found)
     fix = "Set SPARK_HOME, or add the folder of spark-submit to PATH"
     return Finding("spark-submit", Status.wrong, "not found", fix)
+
+
+def own_driver() -> Iterator[Finding]:
+    """Judge whether jobs may start a Spark of their own; nothing is said if they may."""
+    try:
+        check_own_driver()
+    except SetupError as error:
+        yield Finding("SPARK_REMOTE", Status.wrong, error.what, "Unset it where jobs start")
 
 
 def _of_series(what: str, found: str, tested: tuple[str, ...], fix: str) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -59,3 +60,27 @@ def test_evolve_hands_what_the_spec_cannot_say_to_the_job(
     assert end.value.code == 2
     passed = ["--rename=t.a=b", "--drop=t.c", "--drop=t.d", "--dry-run"]
     assert asked == [["--spec", spec_path, "--evolve", "--format=json", *passed]]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("evenkeel.cli", "job", "learn"), ("evenkeel.cli", "repair"), ("evenkeel_spark.jobs.learn",)],
+    ids=["job", "repair", "module"],
+)
+def test_a_job_refuses_to_start_where_spark_connect_is_asked_for(
+    spec_path: str,  # noqa: F811
+    command: tuple[str, ...],
+) -> None:
+    module, *words = command
+    options = [spec_path] if "repair" in words else ["--spec", spec_path, "--run", "r1"]
+    start = f"import sys; from {module} import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", start, *words, *options],
+        env={**os.environ, "SPARK_REMOTE": "sc://127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (line,) = done.stderr.splitlines()
+    assert "$SPARK_REMOTE: expected a Spark of the job's own, found the Spark Connect" in line
+    assert "Unset SPARK_REMOTE" in line and done.returncode == 2

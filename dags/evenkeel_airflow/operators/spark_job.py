@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from evenkeel.submit import RM_ADDRESS, job_file
+from evenkeel.submit import RM_ADDRESS, check_own_driver, job_file
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
 
@@ -51,8 +51,9 @@ class SparkJob(SparkSubmitOperator):
         store or the cluster was unreachable, or the job was killed and left nothing.
         """
         given = {n: v for n, v in _pairs(self.application_args or []) if v not in ("", None)}
-        if "--run" in given:
-            with one_line():
+        with one_line():
+            check_own_driver()
+            if "--run" in given:
                 first = self.job in ("learn", "watch")
                 given["--run"] = run_name(given["--spec"], self.dag_id, given["--run"], first)
         self.application_args = [part for pair in given.items() for part in pair]

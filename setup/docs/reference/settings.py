@@ -14,6 +14,7 @@ _OF_OTHERS = {
     "JAVA_HOME": "Java to start Spark with. Default: `java` on PATH",
     "PATH": "where spark-submit and Java are looked for",
     "SPARK_CONF_DIR": "folder of spark-defaults.conf. Default: conf in SPARK_HOME",
+    "SPARK_REMOTE": "a Spark Connect server, for your own programs. Jobs refuse to start beside it",
     "SPARK_HOME": "Spark that submits jobs. Default: that on PATH, then this Python's PySpark",
 }
 #: Tests alone set it.

@@ -17,6 +17,7 @@ from evenkeel.extras import (
     delta_package,
     newer_needed,
 )
+from evenkeel.submit import check_own_driver
 from evenkeel_spark.tables.delta.write_session import RESULT_SETTINGS
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import DOCTOR, SetupError, UnreachableError
@@ -49,13 +50,14 @@ def session(name: str, **extra: str) -> SparkSession:
     Raises
     ------
     SetupError : Delta is not on the class path, or is built for another Spark; pyspark is of two
-        versions; or Spark is too old
+        versions; Spark is too old; or Spark Connect is asked for
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
     # A client of Spark Connect has neither.
     from pyspark import SparkConf, SparkContext
 
     check_one_pyspark(pyspark.__file__)
+    check_own_driver()
     # Only a conf that is made beside a running JVM has the settings of spark-submit.
     SparkContext._ensure_initialized()
     conf = SparkConf()

@@ -72,6 +72,14 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert packages.submit_program() == Finding("spark-submit", Status.ok, str(program))
 
 
+def test_a_server_of_spark_connect_is_wrong_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    assert not list(packages.own_driver())
+    monkeypatch.setenv("SPARK_REMOTE", "sc://spark")
+    (found,) = packages.own_driver()
+    assert found.status is Status.wrong and "sc://spark" in found.found
+
+
 @pytest.mark.parametrize(
     ("conf", "status"),
     [

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
+from evenkeel.registry.run_folder import find_folder
 from evenkeel.table import open_table
 from tests.evenkeel_ui.browser.conftest import RUN, SHOTS, TEST, People, Site, has, picture
 
@@ -24,8 +25,8 @@ pytestmark = [
     pytest.mark.timeout(2 * TEST),
     pytest.mark.skipif(not SHOTS, reason="minutes, for a picture alone: `make shots`"),
 ]
-#: Events of a week, of a stream whose keys change their ranks from week to week.
-STREAM = ("--rows", "4e6", "--keys", "2e5", "--zipf", "1", "--churn", "0.1", "--windows", "3")
+#: Events of a week, of a stream in which one key turns hot in the third.
+STREAM = ("--rows", "4e6", "--keys", "2e5", "--zipf", "1", "--hot", "2:0.08", "--windows", "3")
 WEEKS = ("2024-01-01", "2024-01-08", "2024-01-15", "2024-01-22")
 SPEC = {
     "table": "visits",
@@ -56,11 +57,13 @@ def test_a_run_that_pays(people: People) -> None:
     _week(site, 2)
     run = _rebalanced(site, window_end=WEEKS[3])
     registry = open_table(str(spec)).registry
-    assert registry.current().number == 2
+    told = json.loads(
+        registry.run(find_folder(registry.store, "rebalance_visits", run)).read("decision.json")
+    )
+    assert registry.current().number == 2, told
     page.goto(f"{site.url}/evenkeel/dags/rebalance_visits/runs/{quote(run)}")
     has(page, "visits went from epoch 1 to epoch 2")
     has(page, "within the horizon of 28")
-    told = json.loads(registry.archive(2).read("decision.json"))
     assert re.fullmatch(r"imbalance [\d.]+ is over the trigger, [\d.]+", told["reason"])
     assert told["saved_seconds"] > told["cost_seconds"] > 0
     picture(page, "run")
