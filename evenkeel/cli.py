@@ -25,7 +25,7 @@ from evenkeel.inspect.key_history import owner_names
 from evenkeel.render.answer_format import As, Format
 from evenkeel.runs.figures import break_even, numbers
 from evenkeel.runs.record import read_run
-from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair
+from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
@@ -208,7 +208,7 @@ def locate(
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
 
 
-for _command in (repair, adopt, release, evolve, forget):
+for _command in (repair, adopt, release, evolve, forget, spark):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(job)
 app.command()(backtest)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evenkeel.local_env import environment
 from evenkeel.render.answer_format import As, Format
-from evenkeel.submit import submit
+from evenkeel.submit import keep_spark, submit
 from evenkeel.table import open_table
 from partitioning.function.key_text import key_columns
 
@@ -147,3 +148,18 @@ def job(
     For the job's own options: `evenkeel job bootstrap -- --help`.
     """
     raise typer.Exit(submit(name, arguments or [], environment(), submit_options))
+
+
+def spark(
+    folder: Annotated[Path, typer.Argument(help="for its address and locks; local, and private")],
+    submit_options: Annotated[
+        str,
+        typer.Option("--submit", help="options of spark-submit, in quotes: '--driver-memory 8g'"),
+    ] = "",
+) -> None:
+    """Keep one Spark up, so that jobs on this machine need not start one each.
+
+    Jobs with EVENKEEL_SPARK=FOLDER in their environment run in it, one after the other. Ctrl-C or
+    SIGTERM ends it.
+    """
+    keep_spark(folder, environment(), submit_options)

@@ -10,8 +10,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 from evenkeel.extras import require_packages
+from evenkeel.shared_spark import VARIABLE, SharedSpark
 from partitioning.errors import InputError, SetupError
 
 #: In the extra of an Airflow connection to YARN: where the resource manager answers.
@@ -59,6 +61,16 @@ def job_file(job: str) -> str:
     return str(jobs_folder() / f"{job}.py")
 
 
+def job_command(job: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command of a job that runs in a Spark that stays up."""
+    return [sys.executable, job_file(job), *arguments]
+
+
+def spark_server() -> str:
+    """Return the path of the program that keeps a Spark up, without importing it."""
+    return str(jobs_folder().parent / "runtime" / "spark_server.py")
+
+
 def job_names() -> list[str]:
     """List the names of the jobs."""
     return sorted(p.stem for p in jobs_folder().glob("*.py") if p.stem != "__init__")
@@ -94,13 +106,14 @@ def check_own_driver() -> None:
 def submit(
     job: str, arguments: Sequence[str], variables: Mapping[str, str], options: str = ""
 ) -> int:
-    """Run a job by spark-submit and wait for it; return its exit code.
+    """Run a job by spark-submit, or in a Spark that stays up, and wait; return its exit code.
 
     Parameters
     ----------
     arguments : of the job
     variables : what the environment has beside or instead
-    options : of spark-submit, as a shell splits them
+    options : of spark-submit, as a shell splits them. With any, the job has a Spark of its own,
+        as has a stream
 
     Raises
     ------
@@ -112,6 +125,10 @@ def submit(
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
     require_packages("spark", "pyspark", "delta")
     check_own_driver()
+    # A stream would keep its turn for ever.
+    alone = bool(options) or "--stream" in arguments
+    if SharedSpark.of_environment() is not None and not alone:
+        return subprocess.call(job_command(job, arguments), env={**os.environ, **variables})
     command = spark_submit()
     if command is None:
         raise SetupError(
@@ -121,4 +138,26 @@ def submit(
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     env = {**here, **os.environ, **variables}
+    env.pop(VARIABLE, None)
     return subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
+
+
+def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") -> NoReturn:
+    """Keep a Spark up for jobs, in place of this process, until a signal ends it.
+
+    Parameters
+    ----------
+    folder : by which jobs find it
+    variables, options : as for `submit`
+
+    Raises
+    ------
+    SetupError : Spark Connect is asked for
+    MissingExtraError : PySpark or Delta is not installed
+    """
+    require_packages("spark", "pyspark", "delta")
+    check_own_driver()
+    # The server starts Spark itself: spark-submit would not let it start a second one.
+    given = {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"} if options else {}
+    env = {**os.environ, **variables, **given}
+    os.execve(sys.executable, [sys.executable, spark_server(), str(folder)], env)

@@ -27,7 +27,7 @@ from pathlib import Path
 from evenkeel.demo.flights import write_flights
 from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
-from evenkeel.demo.spark_worker import SparkWorker
+from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.local_env import ROOT, environment
@@ -147,8 +147,9 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     for table in tables:
         clear(table, folder)
     variables = airflow_environment(folder, specs[0].parent)
-    writer, stop = SparkWorker(ROOT / "spark_jobs", variables), threading.Event()
-    with ThreadPoolExecutor(max_workers=1) as beside:
+    spark = SparkProcess(folder / "spark", variables, folder / "logs" / "spark.log")
+    variables, stop = {**variables, **spark.variables}, threading.Event()
+    with spark, ThreadPoolExecutor(max_workers=1) as beside:
         empty = beside.submit(empty_database, folder, variables, view)
         table_runs = [
             TableRun(
@@ -156,7 +157,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
                 spec=spec,
                 home=beside.submit(_airflow_home, folder, table.spec.table, empty),
                 logs=folder / "logs" / table.spec.table,
-                writer=writer,
+                spark=spark,
                 environment=variables,
                 force=not options.as_decided,
                 say=view.say,
@@ -164,10 +165,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
             )
             for table, spec in zip(tables, specs, strict=True)
         ]
-        try:
-            _run_all(table_runs, [span[0] for span in spans], fitting, view)
-        finally:
-            writer.close()
+        _run_all(table_runs, [span[0] for span in spans], fitting, view)
     found = [summarize(table_run) for table_run in table_runs]
     seconds = time.monotonic() - began
     (print_json if options.format == "json" else print_tables)(found, seconds)

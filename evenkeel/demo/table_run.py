@@ -10,15 +10,16 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.demo.spark_worker import SparkWorker, end_process, start_process
+from evenkeel.demo.spark_process import SparkProcess, end_process, start_process
 from evenkeel.runs.record import RunParts, read_run
+from evenkeel.submit import job_command
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
 
@@ -56,7 +57,7 @@ class TableRun:
     table, spec : the table and the path of its spec
     home : Airflow's folder for this table; each has its own, because SQLite allows one writer
     logs : folder of the logs
-    writer : worker for the jobs that are not part of a DAG
+    spark : that all jobs run in
     environment : variables of every process
     force : rebalance each round, even if it does not pay off
     say : called with (table, step that runs now, seconds of the step before or None)
@@ -67,7 +68,7 @@ class TableRun:
     spec: Path
     home: Future[Path]
     logs: Path
-    writer: SparkWorker
+    spark: SparkProcess
     environment: Mapping[str, str]
     force: bool
     say: Callable[[str, str, float | None], None]
@@ -158,11 +159,11 @@ class TableRun:
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
     def _job(self, job: str, *arguments: str) -> None:
-        """Run a job by the worker, with its output in a log; raise StepFailed if it fails."""
+        """Run a job, with its output in a log; raise StepFailed if it fails."""
+        self._wait_for_spark()
         log, began = self._log(job), time.monotonic()
-        with log.open("w", encoding="utf-8") as file:
-            code = self.writer.run(job, ["--spec", str(self.spec), *arguments], file.write)
-        if code:
+        command = job_command(job, ["--spec", str(self.spec), *arguments])
+        if code := self._logged(command, self.environment, log, lambda _: None):
             raise StepFailed(f"{self.name}: {job}", log, code)
         self.say(self.name, "", time.monotonic() - began)
 
@@ -175,21 +176,39 @@ class TableRun:
         """
         log, began, current = self._log("rebalance"), time.monotonic(), "airflow"
         command = ["airflow", "dags", "test", f"rebalance_{self.name}", "-c", json.dumps(asked)]
-        home = str(self.home.result())
-        self._process = start_process(command, {**self.environment, "AIRFLOW_HOME": home})
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        environment = {**self.environment, "AIRFLOW_HOME": str(self.home.result())}
+
+        def read(line: str) -> None:
+            nonlocal began, current
+            if found := _TASK.search(line):
+                now = time.monotonic()
+                self.say(self.name, f"{title}  {found[1]}", now - began)
+                began, current = now, found[1]
+
+        if code := self._logged(command, environment, log, read):
+            raise StepFailed(f"{self.name}: {current}", log, code)
+        self.say(self.name, "", time.monotonic() - began)
+
+    def _wait_for_spark(self) -> None:
+        if (code := self.spark.wait()) is not None:
+            raise StepFailed("Spark", self.spark.log, code)
+
+    def _logged(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        read: Callable[[str], None],
+    ) -> int:
+        """Run a process with its output in a log, have each line read, and return the exit code."""
+        self._process = start_process(command, environment)
+        assert self._process.stdout is not None
         with log.open("w", encoding="utf-8") as file:
             for line in self._process.stdout:
                 file.write(line)
                 file.flush()
-                if found := _TASK.search(line):
-                    now = time.monotonic()
-                    self.say(self.name, f"{title}  {found[1]}", now - began)
-                    began, current = now, found[1]
-        if code := self._process.wait():
-            raise StepFailed(f"{self.name}: {current}", log, code)
-        self.say(self.name, "", time.monotonic() - began)
+                read(line)
+        return self._process.wait()
 
     def _log(self, what: str) -> Path:
         if self.stop.is_set():

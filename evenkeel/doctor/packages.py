@@ -21,6 +21,7 @@ from evenkeel.extras import (
     installed,
     newer_needed,
 )
+from evenkeel.shared_spark import VARIABLE, SharedSpark
 from evenkeel.submit import check_own_driver, spark_submit
 from partitioning.errors import SetupError
 
@@ -99,11 +100,17 @@ def submit_program() -> Finding:
 
 
 def own_driver() -> Iterator[Finding]:
-    """Judge whether jobs may start a Spark of their own; nothing is said if they may."""
+    """Judge the variables that tell jobs of another Spark; nothing is said if none is set."""
     try:
         check_own_driver()
     except SetupError as error:
         yield Finding("SPARK_REMOTE", Status.wrong, error.what, "Unset it where jobs start")
+    shared = SharedSpark.of_environment()
+    if shared is not None and shared.is_up():
+        yield Finding(VARIABLE, Status.ok, f"{shared.folder}")
+    elif shared is not None:
+        fix = f"evenkeel spark {shared.folder}"
+        yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
 
 
 def _of_series(what: str, found: str, tested: tuple[str, ...], fix: str) -> Finding:

@@ -23,6 +23,7 @@ DOORS = {
 }
 _SPEED = "a version or a commit costs a Spark job by SQL, 40 times what it costs here"
 _ATOMIC = "no SQL changes a table in one transaction at the version that was looked at"
+_SHARED = "a job attaches to the JVM of another process"
 _RIGHTS = "only Hadoop's file systems have the rights and the log store that Spark has"
 #: Doors that are left: how many in each module, and why. The numbers only shrink.
 LEFT = {
@@ -30,7 +31,9 @@ LEFT = {
     "adoption/rewrite.py": (2, _ATOMIC),
     "jobs/generate.py": (1, "to do"),
     "migration/throttle.py": (1, "to do"),
+    "runtime/attached.py": (5, _SHARED),
     "runtime/session.py": (2, "the conf of spark-submit is known to a JVM alone"),
+    "runtime/spark_server.py": (3, _SHARED),
     "runtime/task_metrics.py": (4, "Spark's REST API is off where its UI is off"),
     "tables/delta/commits.py": (1, _SPEED),
     "tables/delta/filesystem.py": (2, _RIGHTS),

@@ -1,8 +1,12 @@
-"""A Spark job of Evenkeel as a task: how it is submitted, found again, and how it fails."""
+"""A Spark job of Evenkeel as a task: how it is submitted, found again, and how it fails.
+
+With `EVENKEEL_SPARK` in the worker's environment, a job runs in a Spark that stays up.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from evenkeel.submit import RM_ADDRESS, check_own_driver, job_file
+from evenkeel.shared_spark import SharedSpark
+from evenkeel.submit import RM_ADDRESS, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
 
@@ -42,9 +47,10 @@ class SparkJob(SparkSubmitOperator):
             **{**RETRIES, **kwargs},
         )
         self.job = job
+        self._process: subprocess.Popen[str] | None = None
 
     def execute(self, context: Any) -> None:
-        """Submit the job and wait for it.
+        """Submit the job, or run it in a Spark that stays up, and wait for it.
 
         A job that fails leaves `error.json`. If it says that a retry cannot help (wrong input, a
         fence, a gate), the task fails at once with its message. Otherwise Airflow tries again: the
@@ -57,8 +63,12 @@ class SparkJob(SparkSubmitOperator):
                 first = self.job in ("learn", "watch")
                 given["--run"] = run_name(given["--spec"], self.dag_id, given["--run"], first)
         self.application_args = [part for pair in given.items() for part in pair]
+        shared = SharedSpark.of_environment()
         try:
-            super().execute(context)
+            if shared is None:
+                super().execute(context)
+            else:
+                self._run_in(shared)
         except (AirflowException, RuntimeError):
             # RuntimeError: the hook has seen the driver end badly on the cluster.
             left = self._error_left(context)
@@ -66,6 +76,29 @@ class SparkJob(SparkSubmitOperator):
                 failed = AirflowGateError if left.kind == "GateError" else AirflowFailException
                 raise failed(left.message) from None
             raise
+
+    def _run_in(self, shared: SharedSpark) -> None:
+        """Run the job in a Spark that stays up, as a process on this machine."""
+        self.log.info("%s runs in the Spark of %s", self.job, shared.folder)
+        with subprocess.Popen(
+            job_command(self.job, self.application_args or []),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as self._process:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                self.log.info(line.rstrip())
+        if self._process.returncode:
+            raise AirflowException(f"the job {self.job} ended with {self._process.returncode}")
+
+    def on_kill(self) -> None:
+        """End the job."""
+        if self._process is None:
+            super().on_kill()
+        else:
+            self._process.terminate()
 
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver that later tries of the task find again, and note which try did so.

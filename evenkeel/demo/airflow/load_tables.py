@@ -11,8 +11,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from evenkeel.demo.progress import View
-from evenkeel.demo.replay import ROOT, clear, write_missing_flights
-from evenkeel.demo.spark_worker import SparkWorker
+from evenkeel.demo.replay import clear, write_missing_flights
+from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.user_data import input_days
 from evenkeel.table import Table
@@ -41,7 +41,11 @@ def incomplete(table: Table) -> str | None:
 
 @contextmanager
 def create_incomplete_tables(
-    specs: Mapping[Path, Table], folder: Path, environment: Mapping[str, str], view: View
+    specs: Mapping[Path, Table],
+    folder: Path,
+    environment: Mapping[str, str],
+    spark: SparkProcess,
+    view: View,
 ) -> Iterator[None]:
     """Create each incomplete table in `folder`; all tables are complete when the block ends.
 
@@ -55,7 +59,7 @@ def create_incomplete_tables(
     table_runs: list[TableRun] = []
     threads: list[threading.Thread] = []
     stop = threading.Event()
-    writer, home = SparkWorker(ROOT / "spark_jobs", environment), Future[Path]()
+    home = Future[Path]()
     for spec, table in specs.items():
         name, missing = table.spec.table, incomplete(table)
         if missing is None:
@@ -71,7 +75,7 @@ def create_incomplete_tables(
                 spec=spec,
                 home=home,
                 logs=folder / "logs" / name,
-                writer=writer,
+                spark=spark,
                 environment=environment,
                 force=False,
                 say=view.say,
@@ -88,7 +92,10 @@ def create_incomplete_tables(
                 thread.join()
     finally:
         stop.set()
-        writer.close()
+        for table_run in table_runs:
+            table_run.kill()
+        for thread in threads:
+            thread.join()
     _raise_first(table_runs)
 
 

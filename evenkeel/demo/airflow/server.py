@@ -25,6 +25,7 @@ from pathlib import Path
 
 from evenkeel.demo.airflow.client import Api, ApiError
 from evenkeel.demo.table_run import StepFailed
+from evenkeel.private_file import write_private
 from partitioning.errors import InputError
 
 HOST = "127.0.0.1"
@@ -88,15 +89,6 @@ def prepare_home(home: Path, database: Path, users: Mapping[str, str]) -> dict[s
     passwords = {user: known.get(user) or secrets.token_urlsafe(12) for user in users}
     write_private(home / "passwords.json", json.dumps(passwords))
     return passwords
-
-
-def write_private(file: Path, text: str) -> None:
-    """Replace a file; only this user can read the new one."""
-    fresh = file.with_name(f".{file.name}")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    fresh.replace(file)
 
 
 def settings(home: Path, port: int, users: Mapping[str, str], schedules: bool) -> dict[str, str]:

@@ -22,10 +22,12 @@ from pathlib import Path
 
 from evenkeel.demo.airflow.client import Api, ApiError
 from evenkeel.demo.airflow.load_tables import create_incomplete_tables, without_a_look
-from evenkeel.demo.airflow.server import Server, free_port, prepare_home, settings, write_private
+from evenkeel.demo.airflow.server import Server, free_port, prepare_home, settings
 from evenkeel.demo.progress import View
 from evenkeel.demo.replay import ROOT, UP, airflow_environment, empty_database, folder_lock
+from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed
+from evenkeel.private_file import write_private
 from evenkeel.spec.catalog import load_catalog, tables_folder
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
@@ -104,6 +106,8 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
             "Write a spec there, then try it: evenkeel check SPEC",
         )
     environment = airflow_environment(folder, specs)
+    spark = SparkProcess(folder / "spark", environment, folder / "logs" / "spark.log")
+    environment |= spark.variables
     version = importlib.metadata.version("apache-airflow-core")
     # The name has the version, because a database of another version needs a migration.
     home = folder / "airflow" / f"up-{version}"
@@ -113,8 +117,8 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
         folder / "logs" / "up",
         (lock,),
     )
-    with _ended(server, view):
-        with create_incomplete_tables(tables, folder, environment, view):
+    with spark, _ended(server, view):
+        with create_incomplete_tables(tables, folder, environment, spark, view):
             passwords = prepare_home(home, empty_database(folder, environment, view), users)
             # Start Airflow while the tables are created, unless a schedule needs them first.
             if not options.schedules:
@@ -130,6 +134,8 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
                 _look(server, passwords["admin"], missing, view)
             while True:
                 server.check()
+                if (code := spark.wait()) is not None:
+                    raise StepFailed("Spark", spark.log, code)
                 time.sleep(1)
         finally:
             up_file.unlink(missing_ok=True)

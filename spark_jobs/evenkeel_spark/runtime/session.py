@@ -17,7 +17,9 @@ from evenkeel.extras import (
     delta_package,
     newer_needed,
 )
+from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import check_own_driver
+from evenkeel_spark.runtime.attached import attached_session
 from evenkeel_spark.tables.delta.write_session import RESULT_SETTINGS
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import DOCTOR, SetupError, UnreachableError
@@ -40,7 +42,20 @@ _DEFAULTS = {
 
 
 def session(name: str, **extra: str) -> SparkSession:
-    """Get or start the session.
+    """Get or start the session, in a Spark that stays up if the environment names one.
+
+    Parameters and errors are those of `own_spark`.
+
+    Raises
+    ------
+    UnreachableError : the environment names a Spark that stays up, and there is none
+    """
+    shared = SharedSpark.of_environment()
+    return own_spark(name, **extra) if shared is None else attached_session(shared, name)
+
+
+def own_spark(name: str, **extra: str) -> SparkSession:
+    """Get or start the session, in a JVM of this process.
 
     Parameters
     ----------

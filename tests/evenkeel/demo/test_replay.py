@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import date, timedelta
@@ -15,22 +15,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evenkeel.demo import replay
+from evenkeel.demo import replay, spark_process
+from evenkeel.demo import table_run as table_runs
 from evenkeel.demo.progress import View, summarize
 from evenkeel.demo.schedule import fit
-from evenkeel.demo.spark_worker import SparkWorker
+from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.table import open_table
-from evenkeel_spark.runtime import worker
 from partitioning.errors import DamagedError
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 
-WRITER = """
-import json
-import sys
-for line in sys.stdin:
-    print("asked", line, "evenkeel: exit 0", sep="\\n", flush=True)
+#: Stands in for the program that keeps a Spark up: it is up at once, or ends.
+SERVER = """
+import pathlib, sys, time
+if {code}:
+    print("no Java")
+    sys.exit({code})
+pathlib.Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+(pathlib.Path(sys.argv[1]) / "address.json").touch()
+time.sleep(600)
 """
 AIRFLOW = """
 import json, sys
@@ -141,20 +145,23 @@ def test_a_second_replay_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "another replay is running here" in capsys.readouterr().err
 
 
-def worker_file(jobs: Path) -> Path:
-    """Where the worker of a folder of jobs stands."""
-    file = jobs / "evenkeel_spark" / "runtime" / "worker.py"
-    file.parent.mkdir(parents=True)
-    return file
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkProcess]:
+    """A Spark that is up, for jobs that do nothing."""
+    server = tmp_path / "server.py"
+    server.write_text(SERVER.format(code=0))
+    monkeypatch.setattr(spark_process, "spark_server", lambda: str(server))
+    monkeypatch.setattr(table_runs, "job_command", lambda *_: [sys.executable, "-c", "pass"])
+    with SparkProcess(tmp_path / "spark", {}, tmp_path / "spark.log") as made:
+        yield made
 
 
-def _table_run(folder: Path, fail: bool) -> TableRun:
+def _table_run(folder: Path, spark: SparkProcess, fail: bool) -> TableRun:
     shop = Shop(folder)
     kept = {"folder": folder, "spec": shop.spec, "home": shop.registry.url}
     tests = str(Path(__file__).resolve().parents[3])
     programs = folder / "bin"
     programs.mkdir()
-    worker_file(folder).write_text(WRITER)
     for name, code in {
         "airflow": AIRFLOW.format(fail=fail, tests=tests, shop=kept).replace(
             "PosixPath(", "__import__('pathlib').Path("
@@ -170,7 +177,7 @@ def _table_run(folder: Path, fail: bool) -> TableRun:
         spec=Path(shop.spec),
         home=home,
         logs=folder / "logs",
-        writer=SparkWorker(folder, environment),
+        spark=spark,
         environment=environment,
         force=True,
         say=View(quiet=True).say,
@@ -178,8 +185,8 @@ def _table_run(folder: Path, fail: bool) -> TableRun:
     )
 
 
-def test_a_table_run_goes_through_its_rounds(tmp_path: Path) -> None:
-    table_run = _table_run(tmp_path, fail=False)
+def test_a_table_run_goes_through_its_rounds(tmp_path: Path, spark: SparkProcess) -> None:
+    table_run = _table_run(tmp_path, spark, fail=False)
     table_run.run(date(2024, 1, 1), 7, 2)
     assert table_run.error is None
     found = summarize(table_run)
@@ -196,9 +203,9 @@ def test_a_table_run_goes_through_its_rounds(tmp_path: Path) -> None:
 
 
 def test_a_lane_tells_a_damaged_file_of_its_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, spark: SparkProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table_run = _table_run(tmp_path, fail=False)
+    table_run = _table_run(tmp_path, spark, fail=False)
     real = TableRun._dag
 
     def damaged(self: TableRun, *asked: Any) -> None:
@@ -212,8 +219,8 @@ def test_a_lane_tells_a_damaged_file_of_its_run(
     assert "decision.json: expected an object" in str(table_run.error)
 
 
-def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
-    table_run = _table_run(tmp_path, fail=False)
+def test_a_gate_that_failed_is_no_success(tmp_path: Path, spark: SparkProcess) -> None:
+    table_run = _table_run(tmp_path, spark, fail=False)
     table_run.run(date(2024, 1, 1), 7, 1)
     (ran,) = table_run.rounds
     assert ran.parts.gate_tables is not None
@@ -222,8 +229,10 @@ def test_a_gate_that_failed_is_no_success(tmp_path: Path) -> None:
     assert not summarize(table_run).passed
 
 
-def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None:
-    table_run = _table_run(tmp_path, fail=True)
+def test_a_lane_that_fails_says_why_and_stops_the_others(
+    tmp_path: Path, spark: SparkProcess
+) -> None:
+    table_run = _table_run(tmp_path, spark, fail=True)
     table_run.run(date(2024, 1, 1), 7, 2)
     assert isinstance(table_run.error, StepFailed)
     assert "decide failed with exit code 1" in str(table_run.error)
@@ -232,27 +241,16 @@ def test_a_lane_that_fails_says_why_and_stops_the_others(tmp_path: Path) -> None
     assert not summarize(table_run).passed
 
 
-def test_the_writer_tells_what_came_of_each_job_and_starts_again(tmp_path: Path) -> None:
-    worker_file(tmp_path).write_text(
-        "import json, sys\nfor line in sys.stdin:\n"
-        "    code = int(json.loads(line)[1])\n"
-        "    if code > 2: sys.exit(code)\n"
-        "    print('said\\nevenkeel: exit', code, flush=True)\n"
-    )
-    writer, lines = SparkWorker(tmp_path, {}), list[str]()
-    try:
-        assert [writer.run("job", [code], lines.append) for code in "0290"] == [0, 2, 9, 0]
-    finally:
-        writer.close()
-    assert lines == ["said\n"] * 3
-
-
-def test_jobs_in_turn_go_on_after_one_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [["bootstrap", "--spec", "nowhere"], ["migrate"], ["maintain", "--spec", "nowhere"]]
-    assert worker.main(json.dumps(line) for line in lines) == 0
-    said = capsys.readouterr()
-    assert said.out.splitlines() == ["evenkeel: exit 2"] * 3
-    assert said.err.count("evenkeel: error: ") == 2
+def test_a_spark_that_does_not_start_fails_the_first_job(
+    tmp_path: Path, spark: SparkProcess
+) -> None:
+    (tmp_path / "server.py").write_text(SERVER.format(code=3))
+    with SparkProcess(tmp_path / "other", {}, tmp_path / "other.log") as broken:
+        table_run = _table_run(tmp_path, broken, fail=False)
+        table_run.run(date(2024, 1, 1), 7, 1)
+    assert isinstance(table_run.error, StepFailed)
+    assert "Spark failed with exit code 3" in str(table_run.error)
+    assert table_run.error.tail == "no Java"
 
 
 def test_a_replay_has_an_airflow_of_its_own(

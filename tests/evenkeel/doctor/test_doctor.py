@@ -11,6 +11,7 @@ import pytest
 
 from evenkeel import extras
 from evenkeel.doctor import Finding, Status, airflow_setup, command, jars, packages, stores
+from evenkeel.shared_spark import Address, SharedSpark
 from evenkeel.submit import RM_ADDRESS
 from tests.conftest import World
 
@@ -78,6 +79,14 @@ def test_a_server_of_spark_connect_is_wrong_for_jobs(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark")
     (found,) = packages.own_driver()
     assert found.status is Status.wrong and "sc://spark" in found.found
+
+
+def test_a_spark_that_stays_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path))
+    (found,) = packages.own_driver()
+    assert found.status is Status.wrong and found.fix == f"evenkeel spark {tmp_path}"
+    SharedSpark(tmp_path).tell(Address(1, "", ""))
+    assert [f.status for f in packages.own_driver()] == [Status.ok]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How a Spark job is submitted, found again on YARN by a later try, and which Python it runs."""
+"""How a Spark job is submitted or run in a Spark that is up, and found again on YARN."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
+from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import DAG
 
 from evenkeel.registry.job_error import leave_error
 from evenkeel_airflow.airflow_versions import AirflowFailException
-from evenkeel_airflow.operators import SparkJob
+from evenkeel_airflow.operators import SparkJob, spark_job
 from evenkeel_airflow.operators.spark_job import driver_python
 from partitioning.errors import InputError, UnreachableError
 from tests.support.worlds.shop import Shop
@@ -151,3 +152,32 @@ def test_a_driver_here_runs_this_python(tmp_path: Path, monkeypatch: pytest.Monk
         task = SparkJob(task_id="learn", job="learn", arguments={"--spec": shop.spec})
     task.execute({})
     assert (tmp_path / "ran").read_text() == sys.executable
+
+
+def test_a_spark_that_is_not_up_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path / "spark"))
+    with DAG("rebalance_d"):
+        task = SparkJob(
+            task_id="learn", job="learn", arguments={"--spec": Shop(tmp_path).spec, "--run": "r"}
+        )
+    with pytest.raises(AirflowException, match="the job learn ended with 75") as raised:
+        task.execute({})
+    assert not isinstance(raised.value, AirflowFailException)
+    assert "expected a Spark that stays up, found none" in capsys.readouterr().out
+
+
+def test_a_job_in_a_spark_that_stays_up_ends_when_its_task_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path / "spark"))
+    sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+    monkeypatch.setattr(spark_job, "job_command", lambda *_: sleeps)
+    with DAG("maintain_d"):
+        task = SparkJob(task_id="maintain", job="maintain", arguments={"--spec": "s"})
+    monkeypatch.setattr(task, "_error_left", lambda _: None)
+    killer = threading.Timer(1, task.on_kill)
+    killer.start()
+    with pytest.raises(AirflowException, match="ended with -15"):
+        task.execute({})
