@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -56,6 +57,16 @@ def _send(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def end_with_parent() -> None:
+    """Ask Linux, in a new process, to end it if its parent is killed."""
+    if _LIBC is not None:
+        pr_set_pdeathsig = 1
+        _LIBC.prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
 class SparkProcess:
     """A Spark that stays up for as long as the block lasts.
 
@@ -84,6 +95,7 @@ class SparkProcess:
                 stderr=subprocess.STDOUT,
                 env=dict(self._environment),
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
         return self
 

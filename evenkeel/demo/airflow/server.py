@@ -8,7 +8,6 @@ terminated by SIGTERM or SIGKILL. After Ctrl-C it waits for their end without li
 from __future__ import annotations
 
 import base64
-import ctypes
 import json
 import os
 import secrets
@@ -16,7 +15,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evenkeel.demo.airflow.client import Api, ApiError
+from evenkeel.demo.spark_process import end_with_parent
 from evenkeel.demo.table_run import StepFailed
 from evenkeel.private_file import write_private
 from partitioning.errors import InputError
@@ -154,7 +153,7 @@ class Server:
                     stderr=subprocess.STDOUT,
                     env=dict(self.environment),
                     start_new_session=True,
-                    preexec_fn=_end_with_parent,
+                    preexec_fn=end_with_parent,
                     pass_fds=tuple(self.keep),
                 )
 
@@ -218,13 +217,3 @@ def _send(processes: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
-
-
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def _end_with_parent() -> None:
-    """Ask Linux, in a new process, to end it if `make up` is killed."""
-    if _LIBC is not None:
-        pr_set_pdeathsig = 1
-        _LIBC.prctl(pr_set_pdeathsig, signal.SIGTERM)

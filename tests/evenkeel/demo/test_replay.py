@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -251,6 +253,24 @@ def test_a_spark_that_does_not_start_fails_the_first_job(
     assert isinstance(table_run.error, StepFailed)
     assert "Spark failed with exit code 3" in str(table_run.error)
     assert table_run.error.tail == "no Java"
+
+
+def test_a_spark_ends_where_its_parent_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER.format(code=0))
+    code = (
+        "import os, sys, time; from pathlib import Path\n"
+        "from evenkeel.demo import spark_process\n"
+        "spark_process.spark_server = lambda: sys.argv[1] + '/server.py'\n"
+        "folder = Path(sys.argv[1])\n"
+        "with spark_process.SparkProcess(folder / 'spark', {}, folder / 'log') as spark:\n"
+        "    spark.wait(); print(spark.process.pid, flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        server = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    server.wait(60)
 
 
 def test_a_replay_has_an_airflow_of_its_own(
