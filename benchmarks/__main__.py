@@ -14,6 +14,7 @@ ALL = (
     "frontier_scale",
     "own_bytes",
     "plan_speed",
+    "lp_time",
     "routing",
     "learn",
     "incremental",

@@ -8,10 +8,11 @@ with its standard error over hashes of the keys. Under 0, ours is better.
 
 The last lines count the rows in which ours is better, level (within one standard error) and worse.
 Only strategies that keep keys whole are compared. Who splits keys pays by copies, which no column
-here has.
+here has. A rival that moves little may be uneven, and the other way round. So `--dials` plays each
+rival at several settings, and frontier at the cost of each.
 
     python -m benchmarks.planning.leaderboard [--hashes 5] [--channels 10] [--sets words,zipf]
-        [--strategies readj,consistent] [--windows 30]
+        [--strategies readj,consistent] [--windows 30] [--dials]
 """
 
 from __future__ import annotations
@@ -44,6 +45,17 @@ from partitioning.workload.profile import Floats
 MAX_WINDOWS = 30
 #: The strategies that are compared with frontier unless others are named.
 RIVALS_OF_OURS = tuple(name for name in WHOLE if name != "frontier")
+#: Rival -> the options that trade imbalance for bytes, one setting after another, with `--dials`.
+DIALS: dict[str, tuple[dict[str, float], ...]] = {
+    **{name: tuple({"sigma": s} for s in (0.02, 0.1, 0.5)) for name in ("scan", "redist", "readj")},
+    "dkg": ({"theta": 0.01}, {"theta": 0.1}),
+    **{name: tuple({"tau": t} for t in (0.02, 0.1, 0.3)) for name in ("sbk", "flux")},
+    "mixed": tuple({"table": k, "theta": t} for k in (2, 50) for t in (0.02, 0.08, 0.3)),
+    "kip": tuple({"excess": e} for e in (1, 2, 8)),
+    "estore": ({"cold": True}, {"cold": False}),
+}
+#: Name of a row, and options of its rival.
+Setting = tuple[str, dict[str, float]]
 
 
 @dataclass(eq=False)
@@ -86,8 +98,20 @@ class Player:
         return float(np.mean(self.even)), float(np.mean(moved))
 
 
-def compared(series: Series, rival: str, count: int) -> tuple[float, float, float, float]:
-    """Play a rival, and frontier at its cost.
+def settings(rival: str, dials: bool) -> list[Setting]:
+    """Return how a rival is played: by its defaults, or once for each setting of its dial."""
+    if not dials or rival not in DIALS:
+        return [(rival, {})]
+    return [
+        (" ".join([rival, *(f"{option}={value:g}" for option, value in options.items())]), options)
+        for options in DIALS[rival]
+    ]
+
+
+def compared(
+    series: Series, rival: str, count: int, **options: float
+) -> tuple[float, float, float, float]:
+    """Play a rival with its options, and frontier at its cost.
 
     Returns
     -------
@@ -97,7 +121,7 @@ def compared(series: Series, rival: str, count: int) -> tuple[float, float, floa
     channels = numbered_channels(count)
     theirs, at_bytes, at_even = (Player(n, channels) for n in (rival, "frontier", "frontier"))
     for window, unseen in pairwise(series.windows):
-        theirs.play(series, window, unseen)
+        theirs.play(series, window, unseen, **options)
         at_bytes.play(series, window, unseen, budget=theirs.moved[-1] * float(window.load.sum()))
         at_even.play(series, window, unseen, max_imbalance=max(1.0, theirs.learned))
     return (*theirs.scores, at_bytes.scores[0], at_even.scores[1])
@@ -115,7 +139,7 @@ def line(name: str, rival: str, rows: Floats) -> tuple[str, str, str]:
     even, spared = (mean_and_error(rows[:, 2 + i] - rows[:, i]) for i in range(2))
     verdicts = judged(*even), judged(*spared)
     text = (
-        f"{name:30}{rival:12}{rows[:, 0].mean():>10.4f}{rows[:, 1].mean():>9.2%}"
+        f"{name:34}{rival:26}{rows[:, 0].mean():>10.4f}{rows[:, 1].mean():>9.2%}"
         f"{rows[:, 2].mean():>10.4f}{even[0]:>+9.4f} ±{even[1]:<7.4f}{verdicts[0]:7}"
         f"{rows[:, 3].mean():>9.2%}{spared[0]:>+9.2%} ±{spared[1]:<7.2%}{verdicts[1]}"
     )
@@ -123,13 +147,19 @@ def line(name: str, rival: str, rows: Floats) -> tuple[str, str, str]:
 
 
 HEADER = (
-    f"{'set':30}{'rival':12}{'imbalance':>10}{'moved':>9}{'ours':>10}{'at its bytes: less':>25}"
+    f"{'set':34}{'rival':26}{'imbalance':>10}{'moved':>9}{'ours':>10}{'at its bytes: less':>25}"
     f"{'ours':>9}{'at its imbalance: less':>26}"
 )
 
 
 def board(
-    sets: Sequence[DataSet], rivals: Sequence[str], channels: Sequence[int], hashes: int, most: int
+    sets: Sequence[DataSet],
+    rivals: Sequence[str],
+    channels: Sequence[int],
+    hashes: int,
+    most: int,
+    *,
+    dials: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of the leaderboard."""
     yield HEADER
@@ -140,13 +170,14 @@ def board(
         except FileNotFoundError:
             yield f"{data.name}: left out, EVENKEEL_DATA lacks its file"
             continue
+        own = [salted(series, salt) for salt in range(1, hashes + 1)]
         for count, rival in product(channels, rivals):
-            own = [salted(series, salt) for salt in range(1, hashes + 1)]
-            rows = np.array([compared(s, rival, count) for s in own])
-            text, even, spared = line(f"{data.name}, N = {count}", rival, rows)
-            counts[rival]["bytes"][even] += 1
-            counts[rival]["imbalance"][spared] += 1
-            yield text
+            for label, options in settings(rival, dials):
+                rows = np.array([compared(s, rival, count, **options) for s in own])
+                text, even, spared = line(f"{data.name}, N = {count}", label, rows)
+                counts[rival]["bytes"][even] += 1
+                counts[rival]["imbalance"][spared] += 1
+                yield text
     for rival, found in counts.items():
         yield f"{rival:12}" + "; ".join(
             f"at its {at}: " + ", ".join(f"{w} {tally[w]}" for w in ("better", "level", "worse"))
@@ -162,6 +193,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", default="", help="parts of names of sets, as words,zipf")
     parser.add_argument("--strategies", default=",".join(RIVALS_OF_OURS), help="names of rivals")
     parser.add_argument("--windows", type=int, default=MAX_WINDOWS, help="most windows of a set")
+    parser.add_argument("--dials", action="store_true", help="play rivals at other settings, too")
     given = parser.parse_args(argv)
     rivals = given.strategies.split(",")
     if given.hashes < 2 or not set(rivals) <= set(RIVALS_OF_OURS):
@@ -170,7 +202,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"got {given.hashes} and {given.strategies}"
         )
     sets = [s for s in SETS if any(part in s.name for part in given.sets.split(","))]
-    for text in board(sets, rivals, parse_channels(given.channels), given.hashes, given.windows):
+    counts = parse_channels(given.channels)
+    for text in board(sets, rivals, counts, given.hashes, given.windows, dials=given.dials):
         print(text, flush=True)
 
 

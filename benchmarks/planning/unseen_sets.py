@@ -169,7 +169,11 @@ def _latest() -> Series:
 
 
 def _bidders() -> Series:
-    """Make Nexmark's bids: half of them by one hot bidder, another one in each window."""
+    """Make bids: a quarter are by one hot bidder, another one in each window.
+
+    Nexmark's generator has three quarters, by its defaults, and moves the bidder with every 100
+    people that are new.
+    """
     born, spread = 50, 1_000
     shares = np.zeros((MADE_WINDOWS, spread + born * MADE_WINDOWS))
     for window in range(MADE_WINDOWS):

@@ -30,7 +30,10 @@ from partitioning.strategies.published.flexd_routers import DaltonRouter, FlexdR
 from partitioning.strategies.published.gedik.constructions import readj, redist, scan
 from partitioning.strategies.published.reshape import flowjoin, flux, sbk, sbr
 from partitioning.strategies.published.substreams import clb, elb, uhlb
-from partitioning.strategies.trino import trino
+from partitioning.strategies.rivals.estore import estore
+from partitioning.strategies.rivals.kip import kip
+from partitioning.strategies.rivals.mixed import mixed
+from partitioning.strategies.rivals.trino import trino
 from partitioning.strategies.water_filling import Router
 
 Strategy = Callable[..., PartitioningFunction]
@@ -71,6 +74,9 @@ _DECLARED = {
     "flux": _Entry(flux),
     "flowjoin": _Entry(flowjoin, splits=True),
     "trino": _Entry(trino, splits=True),
+    "mixed": _Entry(mixed),
+    "kip": _Entry(kip),
+    "estore": _Entry(estore),
     "frontier": _Entry(frontier, production=True),
 }
 #: Every strategy by name: what backtests and papers offer.

@@ -8,7 +8,6 @@ from benchmarks.papers import data as data_files
 from benchmarks.papers.flexd import flexd, flexd_data, flexd_time, real_data
 from evenkeel.backtest.windows import read_series
 from evenkeel.demo.flights import write_flights
-from partitioning.strategies import WHOLE
 from partitioning.streams.zipf_stream import zipf
 from tests.support.docs.papers import after, lines_of
 
@@ -104,7 +103,7 @@ def test_real_data_are_filled_from_a_run_where_frontier_is_below_all():
         shown = takewhile(str.strip, after(lines, f"{title}:")[2:])
         even = {line[:20].strip(): line[20:].split()[::2] for line in shown}
         for place, least in ((0, 1.0), (1, 1.005)):
-            of = {name: float(even[name][place]) for name in WHOLE}
+            of = {name: float(even[name][place]) for name in real_data.PLAYED}
             best = of.pop("frontier")
             assert min(of.values()) > least * best, (title, place)
 
@@ -115,10 +114,13 @@ def test_on_stand_ins_for_real_data_the_forecast_and_the_oracle_are_told_apart(t
     (tmp_path / "words.txt").write_text("".join(f"w{n}\n" for n in words))
     data = read_series(str(tmp_path / "words.txt"), ["line"], rows=8_000)
     found = real_data.measure(data, 10)
-    assert set(found) == {*WHOLE, *(f"{name}, {other}" for name, other, *_ in real_data.VARIANTS)}
+    assert set(found) == {
+        *real_data.PLAYED,
+        *(f"{name}, {other}" for name, other, *_ in real_data.VARIANTS),
+    }
     assert found["frontier, oracle"][0] < 1.01 < found["frontier"][0] < found["uniform"][0]
     assert found["frontier, aim 1.05"][1] < found["frontier, learned"][1]
     assert found["uniform"][1] == 0
-    assert set(real_data.measure(data, 20, variants=False)) == set(WHOLE)
+    assert set(real_data.measure(data, 20, variants=False)) == set(real_data.PLAYED)
     # A forecast is not the window learned; whether it helps a rival, real data say.
     assert all(found[name] != found[f"{name}, forecast"] for name in ("elb", "flux", "sbk"))

@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 
 from benchmarks.planning import leaderboard
-from benchmarks.planning.leaderboard import RIVALS_OF_OURS, Player, compared, judged, line
+from benchmarks.planning.leaderboard import (
+    DIALS,
+    RIVALS_OF_OURS,
+    Player,
+    compared,
+    judged,
+    line,
+    settings,
+)
 from benchmarks.planning.unseen_sets import DataSet, counted
 from partitioning.function.function import numbered_channels
 from partitioning.strategies import SPLITTING
+from partitioning.strategies.options import check_options
 
 
 def drifting(seed: int = 1):
@@ -70,6 +79,30 @@ def test_the_board_has_a_row_a_rival_and_counts_them(capsys, monkeypatch):
     for row in said[4:]:
         assert sum(map(int, re.findall("(?:better|level|worse) ([0-9]+)", row))) == 2
     assert not set(RIVALS_OF_OURS) & SPLITTING
+
+
+def test_a_dial_is_turned_and_each_setting_is_a_row(capsys, monkeypatch):
+    monkeypatch.setattr(leaderboard, "SETS", (DataSet("small", partial(drifting, 3), True),))
+    asked = ["--hashes", "2", "--channels", "3", "--strategies", "sbk,uniform", "--dials"]
+    leaderboard.main(asked)
+    _, *rows, sbk, uniform = capsys.readouterr().out.splitlines()
+    assert [" ".join(row.split()[4:6]) for row in rows[:3]] == [
+        f"sbk tau={tau}" for tau in ("0.02", "0.1", "0.3")
+    ]
+    moved = [float(row.split()[7].rstrip("%")) for row in rows[:3]]
+    assert len(set(moved)) > 1, "the option reaches its strategy"
+    assert [
+        sum(map(int, re.findall("(?:better|level|worse) ([0-9]+)", row))) for row in (sbk, uniform)
+    ] == [6, 2]
+
+
+def test_a_dial_is_an_option_of_its_strategy():
+    for rival in DIALS:
+        for _, options in settings(rival, dials=True):
+            check_options(rival, options)
+    assert set(DIALS) <= set(RIVALS_OF_OURS) and settings("uniform", dials=True) == [
+        ("uniform", {})
+    ]
 
 
 @pytest.mark.parametrize("asked", [["--hashes", "1"], ["--strategies", "pkg"]])

@@ -1,0 +1,1 @@
+"""Strategies of other systems and papers, which the leaderboard plays beside ours."""
