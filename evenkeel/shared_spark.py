@@ -2,7 +2,8 @@
 
 `evenkeel spark FOLDER` keeps one Spark for many jobs, so that not each of them starts a JVM. Jobs
 run in it one after the other, because they share a cache. A job must not read rows that another one
-has cached from an older version of its table.
+has cached from an older version of its table. A job that is killed may leave a statement under way,
+so its JVM is not used again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ from partitioning.errors import InputError, UnreachableError
 #: their own.
 VARIABLE = "EVENKEEL_SPARK"
 _ADDRESS, _SERVER, _TURN = "address.json", "server.lock", "turn.lock"
-#: Seconds between two looks at a lock or a file.
-LOOK_SECONDS = 0.1
+#: Seconds between two looks at a lock or a file; and those that Spark may take to start.
+LOOK_SECONDS, _START_SECONDS = 0.1, 300.0
+#: Jobs after which the JVM is replaced. Py4j keeps the objects of jobs that have ended.
+JOBS_PER_JVM = 100
+#: Line that a job writes when it ends by itself, with or without an error.
+_TURN_ENDED = "ended\n"
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,16 @@ class Address:
 
     Parameters
     ----------
+    server : id of the process that keeps it
     port : of its JVM's gateway, on the loopback interface
     secret : that the gateway asks for
-    version : of PySpark, which must be that of the job
+    versions : of PySpark and Evenkeel, which must be those of the job
     """
 
+    server: int
     port: int
     secret: str
-    version: str
+    versions: str
 
 
 @dataclass(frozen=True)
@@ -61,28 +68,53 @@ class SharedSpark:
 
         Raises
         ------
-        InputError : another process keeps a Spark here
+        InputError : another process keeps a Spark here, or other users may enter the folder
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            return _locked(self.folder / _SERVER)
-        except BlockingIOError:
+        found = self.folder.stat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise InputError(
+                "other users may enter this folder, and use this Spark",
+                str(self.folder),
+                f"chmod 700 {self.folder}; or give a folder that is not there yet",
+            )
+        until = time.monotonic() + 1
+        while True:
+            try:
+                return _locked(self.folder / _SERVER, fcntl.LOCK_EX)
+            except BlockingIOError:
+                # A job that looks whether somebody has it has it for a moment.
+                if time.monotonic() < until:
+                    time.sleep(LOOK_SECONDS)
+                    continue
             raise InputError(
                 "a Spark stays up here already", str(self.folder), "Use it, or give another folder"
-            ) from None
+            )
 
     def tell(self, address: Address) -> None:
-        """Tell jobs where Spark is; none has run in it yet."""
+        """Tell jobs where Spark is; none has run in it yet. The caller has the turn."""
         (self.folder / _TURN).write_text("")
         write_private(self.folder / _ADDRESS, json.dumps(asdict(address)))
+
+    def keep(self) -> None:
+        """Keep these files from a program that removes old ones."""
+        for name in (_SERVER, _TURN, _ADDRESS):
+            (self.folder / name).touch()
 
     def withdraw(self) -> None:
         """Have jobs find no Spark here."""
         (self.folder / _ADDRESS).unlink(missing_ok=True)
 
-    def is_up(self) -> bool:
-        """Return whether jobs are told where Spark is."""
-        return (self.folder / _ADDRESS).exists()
+    def address(self) -> Address | None:
+        """Return where Spark is; None: it has not started, or the process that kept it is gone."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            file = self.folder / _ADDRESS
+            if file.stat().st_uid != os.getuid():
+                return None
+            found = Address(**json.loads(file.read_text()))
+            os.kill(found.server, 0)
+            return found
+        return None
 
     def find(self) -> Address:
         """Return where Spark is; wait for it while it starts.
@@ -91,18 +123,20 @@ class SharedSpark:
         ------
         UnreachableError : none stays up here
         """
-        while True:
-            with suppress(FileNotFoundError):
-                return Address(**json.loads((self.folder / _ADDRESS).read_text()))
-            # Its program has this lock before there is an address.
-            with suppress(BlockingIOError, FileNotFoundError), _locked(self.folder / _SERVER):
+        until = time.monotonic() + _START_SECONDS
+        while (found := self.address()) is None:
+            # The program that starts Spark has this lock before there is an address.
+            with suppress(BlockingIOError):
+                if self.folder.is_dir():
+                    _locked(self.folder / _SERVER, fcntl.LOCK_SH).close()
                 raise self.gone()
-            if not self.folder.is_dir():
+            if time.monotonic() > until:
                 raise self.gone()
             time.sleep(LOOK_SECONDS)
+        return found
 
     def gone(self) -> UnreachableError:
-        """Return the error of a job that finds no Spark."""
+        """Return the error of a job that finds no Spark, or loses it."""
         return UnreachableError(
             "expected a Spark that stays up, found none",
             f"{VARIABLE}={self.folder}",
@@ -117,32 +151,58 @@ class SharedSpark:
         ------
         BlockingIOError : a job has it
         """
-        return _locked(self.folder / _TURN)
+        return _locked(self.folder / _TURN, fcntl.LOCK_EX)
 
-    def turn(self, waits: Callable[[], object]) -> IO[str]:
-        """Wait for the turn, and take it; a job that ends in any way gives it back.
+    def turn(self, job: str, waits: Callable[[str], object]) -> IO[str]:
+        """Wait for the turn in a JVM that is fit to use, and take it until the file is closed.
 
         Parameters
         ----------
-        waits : called once, if another job has it
+        job : name of the job, for those that wait
+        waits : called once with the job that has the turn, if one has it
         """
-        try:
-            file = self.free()
-        except BlockingIOError:
-            waits()
-            file = (self.folder / _TURN).open("a")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        # A byte a job.
-        file.write(".")
-        file.flush()
-        return file
+        told = False
+        while True:
+            try:
+                file = self.free()
+            except BlockingIOError:
+                other = "".join(self._lines()[-1:])
+                if not told and other != _TURN_ENDED:
+                    waits(other.strip())
+                    told = True
+            else:
+                if not self.worn():
+                    file.write(f"{job} (process {os.getpid()})\n")
+                    file.flush()
+                    return file
+                # Its program replaces the JVM as soon as it gets the turn.
+                file.close()
+                self.find()
+            time.sleep(LOOK_SECONDS)
 
-    def jobs(self) -> int:
-        """Return how many jobs have had the turn since Spark started."""
-        return (self.folder / _TURN).stat().st_size
+    def wear(self) -> None:
+        """Have no job use the JVM again; the caller has the turn."""
+        with (self.folder / _TURN).open("a") as file:
+            file.write("the JVM has ended\n")
+
+    def worn(self) -> bool:
+        """Return whether the JVM is not to be used again; the caller has the turn."""
+        lines = self._lines()
+        return bool(lines) and (
+            lines[-1] != _TURN_ENDED or lines.count(_TURN_ENDED) >= JOBS_PER_JVM
+        )
+
+    def _lines(self) -> list[str]:
+        return (self.folder / _TURN).read_text().splitlines(keepends=True)
 
 
-def _locked(path: Path) -> IO[str]:
+def end_turn(file: IO[str]) -> None:
+    """Give the turn back at the end of a job that was not killed."""
+    file.write(_TURN_ENDED)
+    file.close()
+
+
+def _locked(path: Path, kind: int) -> IO[str]:
     """Open a file and lock it.
 
     Raises
@@ -151,7 +211,7 @@ def _locked(path: Path) -> IO[str]:
     """
     file = path.open("a")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
         raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from evenkeel.extras import require_packages
-from evenkeel.shared_spark import VARIABLE, SharedSpark
+from evenkeel.shared_spark import SharedSpark
 from partitioning.errors import InputError, SetupError
 
 #: In the extra of an Airflow connection to YARN: where the resource manager answers.
@@ -112,8 +112,7 @@ def submit(
     ----------
     arguments : of the job
     variables : what the environment has beside or instead
-    options : of spark-submit, as a shell splits them. With any, the job has a Spark of its own,
-        as has a stream
+    options : of spark-submit, as a shell splits them. With any, the job has a Spark of its own
 
     Raises
     ------
@@ -125,9 +124,7 @@ def submit(
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
     require_packages("spark", "pyspark", "delta")
     check_own_driver()
-    # A stream would keep its turn for ever.
-    alone = bool(options) or "--stream" in arguments
-    if SharedSpark.of_environment() is not None and not alone:
+    if SharedSpark.of_environment() is not None and not options:
         return subprocess.call(job_command(job, arguments), env={**os.environ, **variables})
     command = spark_submit()
     if command is None:
@@ -138,7 +135,6 @@ def submit(
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     env = {**here, **os.environ, **variables}
-    env.pop(VARIABLE, None)
     return subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
 
 

@@ -84,8 +84,6 @@ class SparkProcess:
         self.variables = {VARIABLE: str(folder)}
 
     def __enter__(self) -> SparkProcess:
-        # An address of before would be taken for this one's.
-        self._shared.withdraw()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -101,7 +99,11 @@ class SparkProcess:
 
     def wait(self) -> int | None:
         """Wait until jobs can run in it; return its exit code if it has ended."""
-        while (code := self.process.poll()) is None and not self._shared.is_up():
+        while (code := self.process.poll()) is None:
+            # Another one's address may be left.
+            found = self._shared.address()
+            if found is not None and found.server == self.process.pid:
+                return None
             time.sleep(LOOK_SECONDS)
         return code
 
@@ -113,7 +115,7 @@ class SparkProcess:
     ) -> None:
         """End it and its JVM."""
         _send(self.process.pid, signal.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(KILL_SECONDS)
-        finally:
-            _send(self.process.pid, signal.SIGKILL)
+        _send(self.process.pid, signal.SIGKILL)
+        self.process.wait()

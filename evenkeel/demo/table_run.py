@@ -202,6 +202,8 @@ class TableRun:
     ) -> int:
         """Run a process with its output in a log, have each line read, and return the exit code."""
         self._process = start_process(command, environment)
+        if self.stop.is_set():
+            self.kill()
         assert self._process.stdout is not None
         with log.open("w", encoding="utf-8") as file:
             for line in self._process.stdout:

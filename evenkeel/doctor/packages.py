@@ -106,7 +106,7 @@ def own_driver() -> Iterator[Finding]:
     except SetupError as error:
         yield Finding("SPARK_REMOTE", Status.wrong, error.what, "Unset it where jobs start")
     shared = SharedSpark.of_environment()
-    if shared is not None and shared.is_up():
+    if shared is not None and shared.address():
         yield Finding(VARIABLE, Status.ok, f"{shared.folder}")
     elif shared is not None:
         fix = f"evenkeel spark {shared.folder}"

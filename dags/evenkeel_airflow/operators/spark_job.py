@@ -88,8 +88,13 @@ class SparkJob(SparkSubmitOperator):
             errors="replace",
         ) as self._process:
             assert self._process.stdout is not None
-            for line in self._process.stdout:
-                self.log.info(line.rstrip())
+            try:
+                for line in self._process.stdout:
+                    self.log.info(line.rstrip())
+            except BaseException:
+                # The task's time is up: to leave the block would wait for the job.
+                self._process.terminate()
+                raise
         if self._process.returncode:
             raise AirflowException(f"the job {self.job} ended with {self._process.returncode}")
 
@@ -139,7 +144,7 @@ class SparkJob(SparkSubmitOperator):
 
         given = dict(_pairs(self.application_args or []))
         # The driver has the id of the try that submitted it, which may be an earlier one.
-        store = context.get("task_state_store")
+        store = None if SharedSpark.of_environment() else context.get("task_state_store")
         attempt = (store and store.get(_SUBMITTED_BY)) or given["--attempt"]
         with one_line():
             # A spec that cannot be read fails the task here with the job's own message.

@@ -117,7 +117,7 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
         folder / "logs" / "up",
         (lock,),
     )
-    with spark, _ended(server, view):
+    with _ended(server, view), spark:
         with create_incomplete_tables(tables, folder, environment, spark, view):
             passwords = prepare_home(home, empty_database(folder, environment, view), users)
             # Start Airflow while the tables are created, unless a schedule needs them first.

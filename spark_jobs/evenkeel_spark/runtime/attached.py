@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 from typing import IO, Any
 
 import pyspark
 from pyspark.sql import SparkSession
 
-from evenkeel.shared_spark import SharedSpark
-from partitioning.errors import SetupError
+import evenkeel
+from evenkeel.shared_spark import SharedSpark, end_turn
+from evenkeel_spark.tables.spark_errors import GATEWAY_ERRORS, LOST_ERRORS, java_cause
+from partitioning.errors import SetupError, UnreachableError
 
-#: The turn of this process, which it has until it ends.
-_turn: list[IO[str]] = []
+
+def versions() -> str:
+    """Return the versions that a job and the Spark that it runs in must share."""
+    return f"PySpark {pyspark.__version__}, Evenkeel {evenkeel.__version__}"
 
 
 def attached_session(shared: SharedSpark, name: str) -> SparkSession:
@@ -23,19 +29,19 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
     UnreachableError : there is none
     SetupError : it is of another version
     """
-    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
 
     shared.find()
-    if not _turn:
-        _turn.append(shared.turn(lambda: print("waits for another job", flush=True)))
-    # The one that was found may have been replaced meanwhile.
-    address = shared.find()
-    if address.version != pyspark.__version__:
+    turn = shared.turn(name, lambda other: print(f"waits for {other}", flush=True))
+    atexit.register(_end, turn)
+    # The JVM may have been replaced since. Its program needs the turn to tell of another one.
+    if (address := shared.address()) is None:
+        raise shared.gone()
+    if address.versions != versions():
         raise SetupError(
-            f"expected PySpark {address.version}, found {pyspark.__version__}",
+            f"expected {address.versions}, found {versions()}",
             f"{shared.folder}",
-            "Start the Spark that stays up again, with this version",
+            f"Start `evenkeel spark {shared.folder}` again, with these versions",
         )
     os.environ.update(PYSPARK_GATEWAY_PORT=str(address.port), PYSPARK_GATEWAY_SECRET=address.secret)
     try:
@@ -43,21 +49,34 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
         jvm: Any = SparkContext._jvm
         before = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
         java = jvm.JavaSparkContext.fromSparkContext(before.sparkContext())
-        context = SparkContext(
-            jsc=java, conf=SparkConf(_jconf=java.getConf()), gateway=SparkContext._gateway
-        )
+        if java.isLocal():
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        conf = SparkConf(_jconf=java.getConf())
+        context = SparkContext(jsc=java, conf=conf, gateway=SparkContext._gateway)
         spark = SparkSession(context, before.newSession())
-    except Py4JError as error:
+        # A job that failed leaves what it has cached, which may be of an older version by now.
+        spark.catalog.clearCache()
+    except LOST_ERRORS as error:
         raise shared.gone() from error
-    cancel_all(spark)
-    # A job that was killed leaves what it has cached, which may be of an older version by now.
-    spark.catalog.clearCache()
-    context.setJobDescription(name)
+    except GATEWAY_ERRORS as error:
+        raise UnreachableError(
+            f"a job could not use the Spark that stays up ({java_cause(error)[:200]})",
+            f"{shared.folder}",
+            f"Read the output of `evenkeel spark {shared.folder}`, and start it again",
+        ) from error
     return spark
 
 
-def cancel_all(spark: SparkSession) -> None:
-    """Cancel what runs in Spark for a job that has ended."""
-    context = spark.sparkContext
-    if context.statusTracker().getActiveJobsIds():
-        context.cancelAllJobs()
+def _end(turn: IO[str]) -> None:
+    """Give the turn back, unless an error that nobody foresaw may have left a statement under way.
+
+    An interrupted statement goes on in the JVM, which is not used again then.
+    """
+    if getattr(sys, "last_type", None) is None:
+        end_turn(turn)
+
+
+def lost(error: BaseException) -> UnreachableError | None:
+    """Return what to tell of an error if the Spark that stays up is gone; None: it is not that."""
+    shared = SharedSpark.of_environment()
+    return shared.gone() if shared is not None and isinstance(error, LOST_ERRORS) else None

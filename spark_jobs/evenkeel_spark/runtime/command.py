@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from evenkeel.registry.job_error import leave_error
 from evenkeel.registry.store_errors import DeniedError
+from evenkeel.shared_spark import VARIABLE
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.table import Table
+from evenkeel_spark.runtime.attached import lost
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.filesystem import check_log_store, denied
@@ -68,6 +71,9 @@ def run_job(
     options = arguments.parse_args(argv)
     run, digest = (getattr(options, name, None) for name in ("run", "digest"))
     table = None
+    if getattr(options, "stream", False):
+        # It would keep its turn for ever.
+        os.environ.pop(VARIABLE, None)
     try:
         table = Table(load_spec(find_spec(options.spec)))
         _ABOUT.clear()
@@ -96,6 +102,8 @@ def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
     """Return what stopped a job as an error of ours; None: nobody foresaw it."""
     if isinstance(error, EvenkeelError):
         return error
+    if (gone := lost(error)) is not None:
+        return gone
     if isinstance(error, CONFLICTS):
         # Another writer won, so Delta has committed nothing of the losing write.
         first = str(error).strip().splitlines()[0]

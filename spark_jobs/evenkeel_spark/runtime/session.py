@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -51,7 +52,10 @@ def session(name: str, **extra: str) -> SparkSession:
     UnreachableError : the environment names a Spark that stays up, and there is none
     """
     shared = SharedSpark.of_environment()
-    return own_spark(name, **extra) if shared is None else attached_session(shared, name)
+    # spark-submit, or an earlier call of this, has a JVM for this process.
+    if shared is None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return own_spark(name, **extra)
+    return attached_session(shared, name)
 
 
 def own_spark(name: str, **extra: str) -> SparkSession:

@@ -1,81 +1,103 @@
 """Keep a Spark up for the jobs of this machine: `evenkeel spark FOLDER`.
 
-Each job is a process of its own that attaches to this one's JVM, so it can be killed like any
-other. A query that it has left in the JVM is cancelled here.
+Each job is a process of its own that attaches to this one's JVM. The JVM is replaced when a job was
+killed in it, and before it holds too much of jobs that have ended.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from evenkeel.shared_spark import VARIABLE, Address, SharedSpark
-from evenkeel_spark.runtime.attached import cancel_all
+from evenkeel_spark.runtime.attached import versions
 from evenkeel_spark.runtime.command import fail
 from evenkeel_spark.runtime.session import own_spark
-from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
+from evenkeel_spark.tables.spark_errors import GATEWAY_ERRORS
 from partitioning.errors import EvenkeelError
 
-#: Jobs after which the JVM is replaced. Py4j keeps the objects of jobs that have ended.
-JOBS_PER_JVM = 100
-#: Seconds between two looks at what a job has left.
-REST_SECONDS = 1.0
+#: Seconds between two looks at the JVM and the turn, and those in which a JVM has to end.
+REST_SECONDS, _END_SECONDS = 0.5, 30.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Keep Spark up until a signal ends it; return 1 if its JVM ends by itself."""
-    (folder,) = sys.argv[1:] if argv is None else argv
+    """Keep Spark up until a signal ends it."""
+    folder, *claimed = sys.argv[1:] if argv is None else argv
     shared = SharedSpark(Path(folder).absolute())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        return _serve(shared)
+        with open(int(claimed[0]), "a") if claimed else shared.claim() as lock:  # noqa: PTH123
+            _keep(shared)
+            # PySpark starts one JVM in a process. The lock goes over to the program's next life.
+            os.set_inheritable(lock.fileno(), True)
+            again = [sys.executable, sys.argv[0], folder, str(lock.fileno())]
+            os.execv(sys.executable, again)
     except KeyboardInterrupt:
         return 0
     except EvenkeelError as error:
         return fail(error)
 
 
-def _serve(shared: SharedSpark) -> int:
-    with shared.claim(), ExitStack() as end:
-        end.callback(shared.withdraw)
-        while True:
-            shared.withdraw()
-            spark = own_spark("evenkeel")
-            gateway: Any = spark.sparkContext._gateway
-            java = gateway.java_parameters
-            shared.tell(Address(java.port, java.auth_token, pyspark.__version__))
-            print(f"Spark stays up for jobs with {VARIABLE}={shared.folder}", flush=True)
-            while gateway.proc.poll() is None:
-                with suppress(BlockingIOError, *JAVA_ERRORS), shared.free():
-                    # Nobody is there for whom a query could still run.
-                    cancel_all(spark)
-                    if shared.jobs() >= JOBS_PER_JVM:
-                        _end(shared, spark, gateway)
-                        break
+def _keep(shared: SharedSpark) -> None:
+    """Start Spark, and keep it up for as long as it is fit to use."""
+    with _started() as spark:
+        address = _address(spark)
+        try:
+            while True:
                 time.sleep(REST_SECONDS)
-            else:
-                print("evenkeel: error: Spark's JVM has ended", file=sys.stderr, flush=True)
-                return 1
+                # While a job has the turn, its JVM is not looked at: the job sees what it does.
+                with suppress(BlockingIOError), shared.free():
+                    if shared.address() != address:
+                        shared.tell(address)
+                        print(
+                            f"Spark stays up for jobs with {VARIABLE}={shared.folder}", flush=True
+                        )
+                    if not _is_up(spark):
+                        shared.wear()
+                    if shared.worn():
+                        return
+                    shared.keep()
+        finally:
+            shared.withdraw()
 
 
-def _end(shared: SharedSpark, spark: SparkSession, gateway: Any) -> None:
-    """End Spark and its JVM, so that another one can be started in this process."""
-    shared.withdraw()
-    of_process: Any = type(spark.sparkContext)
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
-    of_process._gateway = of_process._jvm = None
+@contextmanager
+def _started() -> Iterator[SparkSession]:
+    """Start Spark; end it and its JVM, with what a killed job has left in it."""
+    spark = own_spark("evenkeel")
+    gateway: Any = spark.sparkContext._gateway
+    try:
+        yield spark
+    finally:
+        # The JVM ends when its standard input does, once it has removed its files.
+        gateway.proc.stdin.close()
+        try:
+            gateway.proc.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+
+
+def _address(spark: SparkSession) -> Address:
+    java: Any = spark.sparkContext._gateway.java_parameters
+    return Address(os.getpid(), java.port, java.auth_token, versions())
+
+
+def _is_up(spark: SparkSession) -> bool:
+    context: Any = spark.sparkContext
+    try:
+        return context._gateway.proc.poll() is None and not context._jsc.sc().isStopped()
+    except GATEWAY_ERRORS:
+        return False
 
 
 if __name__ == "__main__":

@@ -30,12 +30,13 @@ from tests.support.worlds.shop import Shop
 
 #: Stands in for the program that keeps a Spark up: it is up at once, or ends.
 SERVER = """
-import pathlib, sys, time
+import json, os, pathlib, sys, time
 if {code}:
     print("no Java")
     sys.exit({code})
 pathlib.Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-(pathlib.Path(sys.argv[1]) / "address.json").touch()
+told = dict(server=os.getpid(), port=0, secret="", versions="")
+(pathlib.Path(sys.argv[1]) / "address.json").write_text(json.dumps(told))
 time.sleep(600)
 """
 AIRFLOW = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_a_spark_that_stays_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path))
     (found,) = packages.own_driver()
     assert found.status is Status.wrong and found.fix == f"evenkeel spark {tmp_path}"
-    SharedSpark(tmp_path).tell(Address(1, "", ""))
+    SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", ""))
     assert [f.status for f in packages.own_driver()] == [Status.ok]
 
 
