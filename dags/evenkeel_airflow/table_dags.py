@@ -179,7 +179,7 @@ def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:
     (plan,) = planned.roots
     digest = f"{{{{ ti.xcom_pull(task_ids='{plan.task_id}') }}}}"
     arguments = {"--spec": file, "--run": THIS_RUN, "--digest": digest}
-    validated = tasks.validate_plan(file)
+    validated = op.ValidatePlan(task_id="validate_plan", spec=file)
     approved = op.Approve(task_id="approve", spec=file)
     migrated = op.SparkJob(task_id="migrate", job="migrate", arguments=arguments)
     verified = op.SparkJob(task_id="verify", job="verify", arguments=arguments)

@@ -1,4 +1,4 @@
-"""The steps between Spark jobs as Airflow tasks: decide, plan, validate, publish, report.
+"""The steps between Spark jobs as Airflow tasks: decide, plan, publish, report.
 
 Every scheduler loop parses this module. Each task therefore imports what it needs when it runs.
 """
@@ -6,7 +6,6 @@ Every scheduler loop parses this module. Each task therefore imports what it nee
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -80,17 +79,6 @@ def plan_watch(spec: str, *, ti: Any = None) -> str:
         if digest is None:
             raise AirflowSkipException(steps.watch_message(spec))
     return digest
-
-
-@task(**RETRIES)
-def validate_plan(spec: str, *, ti: Any = None) -> None:
-    """Check the plan against its expectations, before a person is asked and before rows move."""
-    # Great Expectations logs hundreds of lines about how it registers itself.
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
-    from evenkeel.pipeline import steps
-
-    with one_line():
-        steps.validate_plan(spec, folder(spec, ti))
 
 
 def asset(table: str) -> Asset:

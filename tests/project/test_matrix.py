@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel import extras
 from tests.matrix import __main__ as matrix
-from tests.matrix.cells import GROUPS
+from tests.matrix.cells import CELLS, GROUPS
 from tests.matrix.page import BEGIN, END, NOT_RUN, Result, results_of, with_results
 
 
@@ -47,8 +48,32 @@ def test_a_group_that_the_page_does_not_have_was_not_run() -> None:
     assert outcomes(without) == [("5 passed", NOT_RUN)]
 
 
-def test_the_page_has_a_table_that_can_be_read() -> None:
-    assert results_of(matrix.PAGE.read_text())
+TESTED = {
+    "Python": extras.TESTED_PYTHON,
+    "Spark": extras.TESTED_SPARK,
+    "Delta": extras.TESTED_DELTA,
+    "Airflow": extras.TESTED_AIRFLOW,
+}
+
+
+def series(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_the_versions_that_code_takes_for_tested_are_those_of_the_page(name: str) -> None:
+    """And those of the cells, so that a column can be written again."""
+    tested = list(TESTED[name])
+    columns = results_of(matrix.PAGE.read_text())
+    assert sorted({series(column.versions[name]) for column in columns}) == tested
+    assert sorted({series(getattr(cell, name.lower())) for cell in CELLS}) == tested
+
+
+def test_the_page_says_in_words_what_its_table_has() -> None:
+    page = matrix.PAGE.read_text()
+    assert f"Python {TESTED['Python'][0]} to {TESTED['Python'][-1]} " in page
+    newest = f"Spark {TESTED['Spark'][-1]} and Airflow {TESTED['Airflow'][-1]}."
+    assert f"`make test` runs all tests on {newest}" in page
 
 
 def test_every_file_that_a_group_names_is_there() -> None:

@@ -14,3 +14,4 @@ from evenkeel_airflow.operators.runs import one_line as one_line
 from evenkeel_airflow.operators.runs import run_name as run_name
 from evenkeel_airflow.operators.runs import task_states as task_states
 from evenkeel_airflow.operators.spark_job import SparkJob as SparkJob
+from evenkeel_airflow.operators.validate_plan import ValidatePlan as ValidatePlan

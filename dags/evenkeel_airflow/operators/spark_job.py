@@ -17,6 +17,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import RM_ADDRESS, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.operators.lineage import Lineage
 from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _SUBMITTED_BY = "evenkeel_attempt"
 
 
-class SparkJob(SparkSubmitOperator):
+class SparkJob(Lineage, SparkSubmitOperator):
     """Run `spark_jobs/<job>.py` by spark-submit, through the connection `spark_default`.
 
     Parameters
@@ -56,7 +57,7 @@ class SparkJob(SparkSubmitOperator):
         fence, a gate), the task fails at once with its message. Otherwise Airflow tries again: the
         store or the cluster was unreachable, or the job was killed and left nothing.
         """
-        given = {n: v for n, v in _pairs(self.application_args or []) if v not in ("", None)}
+        given = self._given()
         with one_line():
             check_own_driver()
             if "--run" in given:
@@ -73,7 +74,8 @@ class SparkJob(SparkSubmitOperator):
             # RuntimeError: the hook has seen the driver end badly on the cluster.
             left = self._error_left(context)
             if left is not None and not left.retry:
-                failed = AirflowGateError if left.kind == "GateError" else AirflowFailException
+                self.gate_failed = left.kind == "GateError"
+                failed = AirflowGateError if self.gate_failed else AirflowFailException
                 raise failed(left.message) from None
             raise
 
@@ -104,6 +106,10 @@ class SparkJob(SparkSubmitOperator):
             super().on_kill()
         else:
             self._process.terminate()
+
+    def _given(self) -> dict[str, str]:
+        """Return option -> value of the job, without options whose value renders empty."""
+        return {n: v for n, v in _pairs(self.application_args or []) if v not in ("", None)}
 
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver that later tries of the task find again, and note which try did so.

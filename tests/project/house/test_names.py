@@ -44,7 +44,7 @@ def test_no_two_public_classes_share_a_name() -> None:
 VERBS = {
     *("adopt", "backtest", "decide", "evolve", "forget", "learn", "maintain", "plan"),
     *("plan_rollback", "plan_watch", "publish", "rebalance", "release", "repair", "report"),
-    *("roll_back", "validate_plan", "watch"),
+    *("roll_back", "watch"),
 }
 #: Functions that are one thing in two rooms: a route and what it sends. This list only shrinks.
 TWICE = {"answer", "script", "style"}

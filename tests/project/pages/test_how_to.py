@@ -19,13 +19,14 @@ RUN = (
     "choose",
     "cluster",
     "first-table",
-    "first-table-s3",
     "channels",
     "late-rows",
     "schedule",
 )
 RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
 RUN += ("operate/forget", "operate/recover", "operate/upgrade")
+#: Pages that are run with what the first of them has installed, and nothing of this checkout.
+INSTALLED = ("install", "first-table-s3")
 #: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
 #: state that another program keeps, which its page does not have.
 NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
@@ -38,23 +39,44 @@ NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "
 def test_a_page_does_what_it_says(name, tmp_path):
     own = ("EVENKEEL_TABLES", "PYTHONPATH")
     mine = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("AIRFLOW")}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        mine["PORT"] = str(free.getsockname()[1])
+    mine["PORT"] = free_port()
     run(HOW_TO / f"{name}.md", tmp_path, {**mine, **environment(small=True)})
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What the page of the installation makes, in a folder that has the wheel alone."""
+    made = tmp_path_factory.mktemp("made")
+    folder = made / "reader"
+    folder.mkdir()
+    shutil.copy(build_wheel(made), folder)
+    run(HOW_TO / "install.md", folder, Venv(made / "base").create().environment())
+    return Venv(folder / "venv")
 
 
 @pytest.mark.slow
 @pytest.mark.airflow
 @pytest.mark.timeout(2400)
-def test_the_page_of_the_installation_brings_all_that_it_needs(tmp_path):
-    """In a folder that has the wheel alone, by an environment that knows nothing of this one."""
-    wheel = build_wheel(tmp_path / "made")
-    folder = tmp_path / "reader"
-    folder.mkdir()
-    shutil.copy(wheel, folder)
-    bare = Venv(tmp_path / "base").create()
-    run(HOW_TO / "install.md", folder, bare.environment())
+def test_the_page_of_the_installation_brings_all_that_it_needs(installed):
+    assert (installed.bin / "evenkeel").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(2400)
+def test_the_page_of_a_store_runs_as_printed_where_it_was_installed(installed, tmp_path):
+    """Spark's settings, endpoint and keys are those of the page: the test brings a port alone."""
+    # One after the other: where versions clash, pip takes the stranger of PyPI for `evenkeel`.
+    for package in ("evenkeel[s3]", "moto[server]"):
+        installed.run("pip", "install", "-q", package, check=True)
+    own = {k: v for k, v in installed.environment().items() if not k.startswith("AWS_")}
+    run(HOW_TO / "first-table-s3.md", tmp_path, {**own, "PORT": free_port()})
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
 
 
 def alive(process):
@@ -91,7 +113,7 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
 
 def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
     pages = {str(p.relative_to(HOW_TO).with_suffix("")): p for p in HOW_TO.rglob("*.md")}
-    assert set(pages) == {*RUN, "install"}
+    assert set(pages) == {*RUN, *INSTALLED}
     left = {name: found for name, page in pages.items() if (found := not_run(page))}
     assert left.keys() == NOT_RUN.keys()
     for name, begins in NOT_RUN.items():
@@ -109,9 +131,12 @@ def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
 
 
 def test_the_pages_that_are_run_have_steps_and_tell_what_they_print():
-    for name in (*RUN, "install"):
+    for name in (*RUN, *INSTALLED):
         page = HOW_TO / f"{name}.md"
         assert sum(language == "sh" for language, _ in blocks(page)) > 2, name
         assert any(file_of(text) for _, text in blocks(page)), name
-    assert sum(len(lines) for name in RUN for lines in expected(HOW_TO / f"{name}.md")) > 6
+    assert (
+        sum(len(lines) for name in (*RUN, *INSTALLED) for lines in expected(HOW_TO / f"{name}.md"))
+        > 6
+    )
     assert missing("a ... c", "a b") and not missing("a ... c", "a b c")

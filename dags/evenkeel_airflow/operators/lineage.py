@@ -1,0 +1,140 @@
+"""What OpenLineage hears of a task: what it reads and writes, and what a gate found there.
+
+Airflow's OpenLineage provider calls these methods in the task's own process. Without the provider
+nobody calls them, so it is imported inside them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from evenkeel_airflow.operators.runs import run_name
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.facet_v2 import data_quality_assertions_dataset
+
+    from evenkeel.spec.table_spec import TableSpec
+
+_INPUT, _STATE, _REGISTRY = "input", "state", "registry"
+#: Job -> what it reads, and what it writes.
+_FLOWS = {
+    "bootstrap": ([_INPUT], [_STATE, _REGISTRY]),
+    "learn": ([_INPUT], [_REGISTRY]),
+    "watch": ([_INPUT], [_REGISTRY]),
+    "validate_plan": ([_REGISTRY], []),
+    "migrate": ([_STATE, _REGISTRY], [_STATE]),
+    "verify": ([_STATE], [_REGISTRY]),
+    "roll_back": ([_STATE, _REGISTRY], [_STATE]),
+    "repair": ([_STATE, _REGISTRY], [_STATE]),
+    "maintain": ([_STATE], [_STATE]),
+    "adopt": ([_STATE], [_STATE, _REGISTRY]),
+    "apply_window": ([_INPUT, _REGISTRY], [_STATE]),
+}
+#: Job -> file of a run with what its gate found in all that the job reads.
+_GATES = {"validate_plan": "gate_plan", "verify": "gate_tables"}
+#: Hadoop's and fsspec's names of object stores -> OpenLineage's. Names of objects have no slash in
+#: front; those of files have.
+_OBJECT_STORES = {
+    **{"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"},
+    **{"abfs": "abfss", "abfss": "abfss", "wasb": "wasbs", "wasbs": "wasbs"},
+}
+
+
+class Lineage:
+    """Base of operators that OpenLineage hears of. A class of its own has `job` and `_given`."""
+
+    job: str
+    #: Whether this try ended at its gate. After another error, a gate's file may be an earlier
+    #: try's.
+    gate_failed = False
+
+    def _given(self) -> dict[str, str]:
+        """Return option -> value of the task, with `--spec`."""
+        raise NotImplementedError
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage:
+        """Return the datasets that the task reads and writes."""
+        return self._lineage(None)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage | None:
+        """Return the datasets, and what the gate found. A skipped task has touched none."""
+        return None if task_instance.state == "skipped" else self._lineage(task_instance)
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage:
+        """Return the datasets, and what the gate found if it stopped the task."""
+        return self._lineage(task_instance if self.gate_failed else None)
+
+    def _lineage(self, checked_by: Any) -> OperatorLineage:
+        """`checked_by`: the task instance whose gate has an answer; None: no gate has."""
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import InputDataset, OutputDataset
+
+        from evenkeel.spec.loading import load_spec
+
+        given = self._given()
+        spec = load_spec(given["--spec"])
+        reads, writes = _FLOWS[self.job]
+        facets = {}
+        if checked_by is not None and self.job in _GATES:
+            run = run_name(given["--spec"], checked_by.dag_id, checked_by.run_id)
+            facets = {"dataQualityAssertions": assertions(spec, run, _GATES[self.job])}
+        return OperatorLineage(
+            inputs=[InputDataset(*name, inputFacets=facets) for name in _names(spec, reads)],
+            outputs=[]
+            if given.get("--dry-run")
+            else [OutputDataset(*name) for name in _names(spec, writes)],
+        )
+
+
+def assertions(
+    spec: TableSpec, run: str, gate: str
+) -> data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet:
+    """Return the results of a gate of a run as OpenLineage's facet.
+
+    Parameters
+    ----------
+    run : name of the run's folder
+    gate : of `_GATES`
+    """
+    from openlineage.client.facet_v2 import data_quality_assertions_dataset as facet
+
+    from evenkeel.registry.epochs import Registry
+
+    found = getattr(Registry(spec.registry).run(run), gate).read()
+    return facet.DataQualityAssertionsDatasetFacet(
+        assertions=[
+            facet.Assertion(
+                assertion=result.model_extra.get("expectation", "expectation"),
+                success=result.success,
+                severity="error" if result.severity == "critical" else "warn",
+                name=result.what,
+                description=result.detail or None,
+                expected=result.expected,
+                actual=str(result.observed),
+            )
+            for result in found.results
+        ]
+    )
+
+
+def _names(spec: TableSpec, parts: list[str]) -> list[tuple[str, str]]:
+    """Return namespace and name of the datasets of these parts of a table."""
+    places = {
+        _INPUT: [spec.input.path],
+        _STATE: [table.path for table in spec.state.values()],
+        _REGISTRY: [spec.registry],
+    }
+    return [dataset_name(place) for part in parts for place in places[part]]
+
+
+def dataset_name(place: str) -> tuple[str, str]:
+    """Return OpenLineage's namespace and name of a path or URL, as Spark's integration has them."""
+    url = urlsplit(place) if "://" in place else None
+    path = (url.path if url else place).rstrip("/") or "/"
+    if url is None or url.scheme == "file":
+        return "file", path
+    if store := _OBJECT_STORES.get(url.scheme):
+        return f"{store}://{url.netloc}", path.lstrip("/") or "/"
+    return f"{url.scheme}://{url.netloc}", path
