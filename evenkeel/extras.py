@@ -27,6 +27,21 @@ def installed(name: str) -> str | None:
         return None
 
 
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra.
+
+    It does not name this package: PyPI has another project of its name.
+    """
+    try:
+        lines = metadata.requires("evenkeel") or []
+    except metadata.PackageNotFoundError:
+        # A folder on PYTHONPATH.
+        lines = []
+    own = re.compile(rf"""(.*\S)\s*;\s*extra == ["']{extra}["']""")
+    wanted = [f"'{found[1]}'" for line in lines if (found := own.fullmatch(line))]
+    return f"pip install {' '.join(wanted)}" if wanted else f"the wheel's extra [{extra}]"
+
+
 def newer_needed(name: str, found: str) -> str | None:
     """Return the least release of a distribution if the one that was found is older; else None."""
     least = MIN_RELEASES.get(name, (0,))
@@ -100,5 +115,5 @@ def require_packages(extra: str, *modules: str) -> None:
         if found is None:
             raise MissingExtraError(
                 f"{module} is not installed",
-                fix=f"Install it with: pip install 'evenkeel[{extra}]'",
+                fix=f"Install it with: {install_command(extra)}",
             )

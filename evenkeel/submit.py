@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from evenkeel.extras import require_packages
+from evenkeel.extras import install_command, require_packages
 from evenkeel.shared_spark import SharedSpark
 from partitioning.errors import InputError, SetupError
 
@@ -130,7 +130,7 @@ def submit(
     if command is None:
         raise SetupError(
             "expected spark-submit in $SPARK_HOME/bin or on PATH, found none",
-            fix="Set SPARK_HOME, or install Spark with: pip install 'evenkeel[spark]'",
+            fix=f"Set SPARK_HOME, or install Spark with: {install_command('spark')}",
         )
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)

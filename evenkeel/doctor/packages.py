@@ -18,6 +18,7 @@ from evenkeel.extras import (
     TESTED_DELTA,
     TESTED_PYTHON,
     TESTED_SPARK,
+    install_command,
     installed,
     newer_needed,
 )
@@ -56,7 +57,7 @@ def look_at_packages() -> Iterator[Finding]:
 
 def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | None) -> Finding:
     """Judge the version of an optional package."""
-    install = f"pip install 'evenkeel[{extra}]'"
+    install = install_command(extra)
     if found is None:
         return Finding(name, Status.absent, "not installed", f"For its part: {install}")
     if least := newer_needed(name, found):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from fsspec.registry import known_implementations
 from fsspec.utils import get_protocol
 
+from evenkeel.extras import install_command
 from partitioning.errors import DOCTOR, EvenkeelError, SetupError, UnreachableError
 
 #: Base classes of what clients of remote stores raise, beside OSError. They are named, because a
@@ -63,7 +64,7 @@ def cannot_open(url: str, why: Exception) -> SetupError:
     protocol = get_protocol(url)
     needs = known_implementations.get(protocol, {}).get("err", "").replace("Please i", "I")
     if protocol in ("s3", "s3a"):
-        needs = "Run: pip install 'evenkeel[s3]'"
+        needs = f"Run: {install_command('s3')}"
     if isinstance(why, ImportError) and needs:
         return SetupError(f"{protocol}:// needs a package that is not installed", url, needs)
     if isinstance(why, ValueError):

@@ -144,4 +144,4 @@ def test_the_wheel_alone_leaves_an_airflow_without_its_extras_whole(
     assert "mine" in {row["dag_id"] for row in site.rows("dags", "list")}
     assert "evenkeel" in {row["package_name"] for row in site.rows("providers", "list")}
     (error,) = site.rows("dags", "list-import-errors")
-    assert "pip install 'evenkeel[airflow]'" in error["error"]
+    assert "pip install 'apache-airflow" in error["error"]

@@ -16,6 +16,7 @@ from evenkeel.extras import (
     TESTED_SPARK,
     check_one_pyspark,
     delta_package,
+    install_command,
     newer_needed,
 )
 from evenkeel.shared_spark import SharedSpark
@@ -143,7 +144,7 @@ def check_series(what: str, found: str, tested: Sequence[str]) -> str | None:
         raise SetupError(
             f"Spark {found} is too old: expected Spark {least} or newer (tested: {known})",
             "Spark session",
-            "Install it with: pip install 'evenkeel[spark]'",
+            f"Install it with: {install_command('spark')}",
         )
     return f"{what} {found} was not tested with Evenkeel (tested: {known})"
 

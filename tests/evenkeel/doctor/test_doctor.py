@@ -23,13 +23,13 @@ def test_the_version_of_a_package() -> None:
     spark = lambda found: packages.package("pyspark", found, "spark", extras.TESTED_SPARK)  # noqa: E731
     assert spark("4.1.4").status is Status.ok
     absent = spark(None)
-    assert absent.status is Status.absent and "pip install 'evenkeel[spark]'" in absent.fix
+    assert absent.status is Status.absent and "pip install 'delta-spark" in absent.fix
     old = spark("3.5.9")
     assert old.status is Status.wrong and "expected 4.0 or newer" in old.found
     untested = spark("4.9.0")
     assert untested.status is Status.warning and "4.1, 4.2" in untested.found
     airflow = packages.package("apache-airflow", "2.11.0", "airflow", extras.TESTED_AIRFLOW)
-    assert airflow.status is Status.wrong and "evenkeel[airflow]" in airflow.fix
+    assert airflow.status is Status.wrong and "apache-airflow<" in airflow.fix
 
 
 def test_two_versions_of_pyspark_break_each_other() -> None:

@@ -26,8 +26,8 @@ class Broken(fsspec.AbstractFileSystem):
 @pytest.mark.parametrize(
     ("url", "package", "fix"),
     [
-        ("s3://lake/x", "s3fs", "Run: pip install 'evenkeel[s3]'; "),
-        ("s3a://lake/x", "s3fs", "Run: pip install 'evenkeel[s3]'; "),
+        ("s3://lake/x", "s3fs", "Run: pip install 's3fs>=2025.3'; "),
+        ("s3a://lake/x", "s3fs", "Run: pip install 's3fs>=2025.3'; "),
         ("gs://lake/x", "gcsfs", "Install gcsfs to access Google Storage; "),
         ("abfs://lake/x", "adlfs", "Install adlfs to access Azure Datalake Gen2 and "),
         ("sftp://lake/x", "paramiko", 'SFTPFileSystem requires "paramiko" to be installed; '),
