@@ -10,6 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from threading import Thread
 
 from pyspark.sql import SparkSession
 
@@ -27,8 +30,16 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
     publish(spark, migration)
 
 
+def _import_gates() -> None:
+    # If it is missing, the gate says so.
+    with suppress(ImportError):
+        import_module("great_expectations")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
+    # It takes seconds, in which Spark starts, or another job has the turn.
+    Thread(target=_import_gates, daemon=True).start()
     return run_job(parser(__doc__ or "", run=True, digest=True), _body, argv)
 
 
