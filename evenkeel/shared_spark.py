@@ -25,12 +25,14 @@ from partitioning.errors import InputError, UnreachableError
 #: their own.
 VARIABLE = "EVENKEEL_SPARK"
 _ADDRESS, _SERVER, _TURN = "address.json", "server.lock", "turn.lock"
-#: Seconds between two looks at a lock or a file; and those that Spark may take to start.
-LOOK_SECONDS, _START_SECONDS = 0.1, 300.0
+#: Seconds between two looks at a lock or a file; those that Spark may take to start, and to end.
+LOOK_SECONDS, _START_SECONDS, _END_SECONDS = 0.1, 300.0, 40.0
 #: Jobs after which the JVM is replaced. Py4j keeps the objects of jobs that have ended.
 JOBS_PER_JVM = 100
 #: Line that a job writes when it ends by itself, with or without an error.
 _TURN_ENDED = "ended\n"
+#: End of the line that a job writes when it begins.
+_JOB_END = ")\n"
 
 
 @dataclass(frozen=True)
@@ -78,22 +80,26 @@ class SharedSpark:
                 str(self.folder),
                 f"chmod 700 {self.folder}; or give a folder that is not there yet",
             )
-        until = time.monotonic() + 1
-        while True:
-            try:
+        until = time.monotonic() + _END_SECONDS
+        while self.address() is None:
+            # One that ends keeps the folder for as long as its JVM does, and a job that looks
+            # whether somebody keeps it does so for a moment.
+            with suppress(BlockingIOError):
                 return _locked(self.folder / _SERVER, fcntl.LOCK_EX)
-            except BlockingIOError:
-                # A job that looks whether somebody has it has it for a moment.
-                if time.monotonic() < until:
-                    time.sleep(LOOK_SECONDS)
-                    continue
-            raise InputError(
-                "a Spark stays up here already", str(self.folder), "Use it, or give another folder"
-            )
+            if time.monotonic() > until:
+                break
+            time.sleep(LOOK_SECONDS)
+        raise InputError(
+            "a Spark stays up here already", str(self.folder), "Use it, or give another folder"
+        )
+
+    def begin(self, address: Address) -> None:
+        """Tell jobs of a Spark in which none has run yet. The caller has the turn."""
+        (self.folder / _TURN).write_text("")
+        self.tell(address)
 
     def tell(self, address: Address) -> None:
-        """Tell jobs where Spark is; none has run in it yet. The caller has the turn."""
-        (self.folder / _TURN).write_text("")
+        """Tell jobs where Spark is."""
         write_private(self.folder / _ADDRESS, json.dumps(asdict(address)))
 
     def keep(self) -> None:
@@ -107,7 +113,7 @@ class SharedSpark:
 
     def address(self) -> Address | None:
         """Return where Spark is; None: it has not started, or the process that kept it is gone."""
-        with suppress(FileNotFoundError, ProcessLookupError):
+        with suppress(FileNotFoundError, PermissionError, ProcessLookupError):
             file = self.folder / _ADDRESS
             if file.stat().st_uid != os.getuid():
                 return None
@@ -127,7 +133,7 @@ class SharedSpark:
         while (found := self.address()) is None:
             # The program that starts Spark has this lock before there is an address.
             with suppress(BlockingIOError):
-                if self.folder.is_dir():
+                if os.access(self.folder, os.W_OK | os.X_OK):
                     _locked(self.folder / _SERVER, fcntl.LOCK_SH).close()
                 raise self.gone()
             if time.monotonic() > until:
@@ -167,15 +173,15 @@ class SharedSpark:
                 file = self.free()
             except BlockingIOError:
                 other = "".join(self._lines()[-1:])
-                if not told and other != _TURN_ENDED:
+                if not told and other.endswith(_JOB_END):
                     waits(other.strip())
                     told = True
             else:
-                if not self.worn():
-                    file.write(f"{job} (process {os.getpid()})\n")
+                if self.address() is not None and not self.worn():
+                    file.write(f"{job} (process {os.getpid()}{_JOB_END}")
                     file.flush()
                     return file
-                # Its program replaces the JVM as soon as it gets the turn.
+                # Its program replaces the JVM, or tells of it, as soon as it gets the turn.
                 file.close()
                 self.find()
             time.sleep(LOOK_SECONDS)

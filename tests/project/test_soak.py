@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partitioning.errors import FenceError, GateError
 from tests.chaos.sessions import ROOT
+from tests.soak.changes import holding
 from tests.soak.effects import reason, too_few, unexplained
 
 
@@ -43,6 +47,18 @@ def test_errors_that_nothing_explains_end_the_soak() -> None:
         assert unexplained(task, refused, alone=True)
         assert not unexplained(task, refused, alone=False)
     assert not unexplained("validate_plan", lost, alone=True)
+
+
+def test_a_key_that_a_file_still_holds_is_found(tmp_path: Path) -> None:
+    registry, totals = tmp_path / "registry" / "sketches", tmp_path / "state" / "totals"
+    for folder in (registry, totals):
+        folder.mkdir(parents=True)
+    np.savez_compressed(registry / "day.npz", heavy_names=np.array(["D001", "D002"]))
+    (registry / "plan.json").write_text('{"moves": ["D003"]}')
+    pq.write_table(pa.table({"dest": ["D004", None]}), totals / "part.parquet")
+    found = {(file.name, *keys) for file, keys in holding(tmp_path, ["D002", "D003", "D004"])}
+    assert found == {("day.npz", "D002"), ("plan.json", "D003"), ("part.parquet", "D004")}
+    assert not list(holding(tmp_path, ["D005"]))
 
 
 def test_a_soak_in_which_nothing_happens_fails() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from partitioning.function.hashing import key_hash
-from tests.chaos.home import STATEMENTS
+from tests.chaos.home import STATEMENTS, misplaced
 from tests.conftest import World
 from tests.soak import calendar
 from tests.soak.asked import WINDOW
@@ -62,6 +63,7 @@ class Accidents:
             except STATEMENTS as error:
                 if constraints.OURS not in str(error):
                     raise
+                self.year.happened.append("late writers refused")
             else:
                 raise Different(f"{key} got in at channel {old[at]}; it lives on {new[at]}")
 
@@ -75,6 +77,7 @@ class Accidents:
             if to is not None:
                 Changes(self.year).taken_back([name], first)
                 self.year.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {to}")
+                self.year.happened.append("tables brought back by RESTORE")
 
     def _version_before(self, path: str, day: int, epoch: int) -> int | None:
         """The version just before the window of that day, if the epoch in force is as old."""
@@ -135,6 +138,7 @@ class Accidents:
         shutil.copytree(kept / "registry", world / "registry")
         if self.year.draw(day, "clones").random() < 0.5:
             shutil.copytree(kept / "state", world / "state")
+            self.year.happened.append("disasters, with copies brought back")
             return
         shutil.rmtree(clones, ignore_errors=True)
         shutil.copytree(kept / "state", clones)
@@ -143,12 +147,19 @@ class Accidents:
                 f"CREATE TABLE delta.`{world / 'state' / name}` SHALLOW CLONE "
                 f"delta.`{clones / name}`"
             )
+        self.year.happened.append("disasters, with clones brought back")
 
     def compare(self, day: int) -> None:
-        """Hold every state table against pandas."""
+        """Hold every state table against pandas, and each row's place against the epoch."""
         wanted = truth(self.year.seed, day + 1, Changes(self.year).asked)
+        function = self.year.world.table.epoch().function
         for name, part in self.year.world.table.spec.state.items():
             rows = self.year.spark.read.format("delta").load(part.path).collect()
+            wrong = [row["dest"] for row in misplaced(function, rows)]
+            places = Counter((row["dest"], row[state.CHANNEL]) for row in rows)
+            doubled = [place for place, count in places.items() if count > 1]
+            if wrong or doubled:
+                raise Different(f"day {day}, {name}: misplaced {wrong}, doubled {doubled}")
             found = difference(content(rows), wanted[name])
             if found is not None:
                 raise Different(f"day {day}, {name}: {found}")

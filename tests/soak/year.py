@@ -28,6 +28,7 @@ class Year:
     folder : of the table, the diary and the backup
     killed : an earlier process was killed on the day that is played
     refused : errors that something done to the table explains
+    happened : effects that commits and epochs do not tell
     """
 
     folder: Path
@@ -35,6 +36,7 @@ class Year:
     spark: SparkSession
     killed: bool = False
     refused: list[str] = field(default_factory=list)
+    happened: list[str] = field(default_factory=list)
 
     @property
     def world(self) -> World:

@@ -6,10 +6,11 @@ nobody calls them, so it is imported inside them.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from evenkeel_airflow.operators.runs import run_name
+from partitioning.errors import EvenkeelError
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -21,25 +22,28 @@ _INPUT, _STATE, _REGISTRY = "input", "state", "registry"
 #: Job -> what it reads, and what it writes.
 _FLOWS = {
     "bootstrap": ([_INPUT], [_STATE, _REGISTRY]),
-    "learn": ([_INPUT], [_REGISTRY]),
-    "watch": ([_INPUT], [_REGISTRY]),
+    "learn": ([_INPUT, _STATE], [_REGISTRY]),
+    "watch": ([_INPUT, _STATE], [_REGISTRY]),
     "validate_plan": ([_REGISTRY], []),
     "migrate": ([_STATE, _REGISTRY], [_STATE]),
-    "verify": ([_STATE], [_REGISTRY]),
-    "roll_back": ([_STATE, _REGISTRY], [_STATE]),
+    "verify": ([_STATE, _REGISTRY], [_STATE, _REGISTRY]),
+    "roll_back": ([_STATE, _REGISTRY], [_STATE, _REGISTRY]),
     "repair": ([_STATE, _REGISTRY], [_STATE]),
-    "maintain": ([_STATE], [_STATE]),
+    "maintain": ([_STATE, _REGISTRY], [_STATE, _REGISTRY]),
     "adopt": ([_STATE], [_STATE, _REGISTRY]),
     "apply_window": ([_INPUT, _REGISTRY], [_STATE]),
 }
-#: Job -> file of a run with what its gate found in all that the job reads.
-_GATES = {"validate_plan": "gate_plan", "verify": "gate_tables"}
+#: Job -> file of a run with what its gate found, and where.
+_GATES = {"validate_plan": ("gate_plan", _REGISTRY), "verify": ("gate_tables", _STATE)}
 #: Hadoop's and fsspec's names of object stores -> OpenLineage's. Names of objects have no slash in
 #: front; those of files have.
 _OBJECT_STORES = {
     **{"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"},
     **{"abfs": "abfss", "abfss": "abfss", "wasb": "wasbs", "wasbs": "wasbs"},
 }
+
+
+_log = logging.getLogger(__name__)
 
 
 class Lineage:
@@ -76,12 +80,20 @@ class Lineage:
         given = self._given()
         spec = load_spec(given["--spec"])
         reads, writes = _FLOWS[self.job]
-        facets = {}
-        if checked_by is not None and self.job in _GATES:
-            run = run_name(given["--spec"], checked_by.dag_id, checked_by.run_id)
-            facets = {"dataQualityAssertions": assertions(spec, run, _GATES[self.job])}
+        facets, (gate, checked) = {}, _GATES.get(self.job, ("", ""))
+        if checked_by is not None and gate:
+            try:
+                run = run_name(given["--spec"], checked_by.dag_id, checked_by.run_id)
+                facets = {"dataQualityAssertions": assertions(spec, run, gate)}
+            except EvenkeelError as error:
+                # The datasets are told all the same.
+                _log.warning("No assertions for OpenLineage: %s", error)
         return OperatorLineage(
-            inputs=[InputDataset(*name, inputFacets=facets) for name in _names(spec, reads)],
+            inputs=[
+                InputDataset(*name, inputFacets=facets if part == checked else {})
+                for part in reads
+                for name in _names(spec, [part])
+            ],
             outputs=[]
             if given.get("--dry-run")
             else [OutputDataset(*name) for name in _names(spec, writes)],
@@ -112,7 +124,7 @@ def assertions(
                 name=result.what,
                 description=result.detail or None,
                 expected=result.expected,
-                actual=str(result.observed),
+                actual=None if result.observed is None else str(result.observed),
             )
             for result in found.results
         ]
@@ -131,10 +143,12 @@ def _names(spec: TableSpec, parts: list[str]) -> list[tuple[str, str]]:
 
 def dataset_name(place: str) -> tuple[str, str]:
     """Return OpenLineage's namespace and name of a path or URL, as Spark's integration has them."""
-    url = urlsplit(place) if "://" in place else None
-    path = (url.path if url else place).rstrip("/") or "/"
-    if url is None or url.scheme == "file":
+    # Not by urllib: names of objects may have a question mark or a hash.
+    scheme, _, rest = place.rpartition("://")
+    host, slash, path = rest.partition("/") if scheme else ("", "", place)
+    path = f"{slash}{path}".rstrip("/") or "/"
+    if scheme in ("", "file"):
         return "file", path
-    if store := _OBJECT_STORES.get(url.scheme):
-        return f"{store}://{url.netloc}", path.lstrip("/") or "/"
-    return f"{url.scheme}://{url.netloc}", path
+    if store := _OBJECT_STORES.get(scheme):
+        return f"{store}://{host}", path.lstrip("/") or "/"
+    return f"{scheme}://{host}", path

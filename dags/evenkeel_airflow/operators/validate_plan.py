@@ -22,7 +22,8 @@ class ValidatePlan(Lineage, BaseOperator):
     job = "validate_plan"
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
-        super().__init__(**{**RETRIES, **kwargs})
+        about = "Check the plan, before a person is asked and before rows move."
+        super().__init__(**{**RETRIES, "doc_md": about, **kwargs})
         self.spec = spec
 
     def _given(self) -> dict[str, str]:

@@ -117,7 +117,7 @@ def _up(options: argparse.Namespace, folder: Path, lock: int) -> None:
         folder / "logs" / "up",
         (lock,),
     )
-    with _ended(server, view), spark:
+    with _noted(view), spark, _ended(server, view):
         with create_incomplete_tables(tables, folder, environment, spark, view):
             passwords = prepare_home(home, empty_database(folder, environment, view), users)
             # Start Airflow while the tables are created, unless a schedule needs them first.
@@ -166,6 +166,13 @@ def _ended(server: Server, view: View) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         view.note("stopping Airflow")
         server.stop()
+
+
+@contextmanager
+def _noted(view: View) -> Iterator[None]:
+    try:
+        yield
+    finally:
         view.note("stopped: no process is left")
 
 

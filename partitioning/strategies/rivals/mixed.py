@@ -11,7 +11,7 @@ itself was not at hand. Open there, and our choice:
 - Each round moves back as many keys more as the table is too long. Their code forgets its last
   number, and may repeat a round.
 - Their code fails where a key fits nowhere. Here it goes to the channel with the least load. A key
-  over the limit by itself stays where it is: no move helps.
+  over its channel's limit by itself stays where it is. No move helps where channels are equal.
 - If every key has been moved back and the table is still too long, its lightest keys leave it.
 - Channels may differ in capacity. A fair share is in proportion to it.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from dataclasses import dataclass
 from typing import IO, Any
 
 import pyspark
@@ -12,8 +13,39 @@ from pyspark.sql import SparkSession
 
 import evenkeel
 from evenkeel.shared_spark import SharedSpark, end_turn
-from evenkeel_spark.tables.spark_errors import GATEWAY_ERRORS, LOST_ERRORS, java_cause
+from evenkeel_spark.tables.spark_errors import (
+    GATEWAY_ERRORS,
+    LOST_ERRORS,
+    SPARK_ERRORS,
+    java_cause,
+)
 from partitioning.errors import SetupError, UnreachableError
+
+
+@dataclass
+class _Turn:
+    """The turn of this process.
+
+    Parameters
+    ----------
+    file : open for as long as the turn lasts
+    is_lost : the JVM is gone, or could not be used
+    """
+
+    shared: SharedSpark
+    file: IO[str]
+    is_lost: bool = False
+
+    def end(self) -> None:
+        """Say that the job has ended, unless the JVM is not to be used again.
+
+        After an error that nobody foresaw, an interrupted statement may go on in it.
+        """
+        if not self.is_lost and getattr(sys, "last_type", None) is None:
+            end_turn(self.file)
+
+
+_turns: list[_Turn] = []
 
 
 def versions() -> str:
@@ -32,8 +64,10 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
     from pyspark import SparkConf, SparkContext
 
     shared.find()
-    turn = shared.turn(name, lambda other: print(f"waits for {other}", flush=True))
-    atexit.register(_end, turn)
+    file = shared.turn(name, lambda other: print(f"waits for {other}", flush=True))
+    turn = _Turn(shared, file)
+    _turns.append(turn)
+    atexit.register(turn.end)
     # The JVM may have been replaced since. Its program needs the turn to tell of another one.
     if (address := shared.address()) is None:
         raise shared.gone()
@@ -57,8 +91,10 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
         # A job that failed leaves what it has cached, which may be of an older version by now.
         spark.catalog.clearCache()
     except LOST_ERRORS as error:
+        turn.is_lost = True
         raise shared.gone() from error
     except GATEWAY_ERRORS as error:
+        turn.is_lost = True
         raise UnreachableError(
             f"a job could not use the Spark that stays up ({java_cause(error)[:200]})",
             f"{shared.folder}",
@@ -67,16 +103,11 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
     return spark
 
 
-def _end(turn: IO[str]) -> None:
-    """Give the turn back, unless an error that nobody foresaw may have left a statement under way.
-
-    An interrupted statement goes on in the JVM, which is not used again then.
-    """
-    if getattr(sys, "last_type", None) is None:
-        end_turn(turn)
-
-
 def lost(error: BaseException) -> UnreachableError | None:
     """Return what to tell of an error if the Spark that stays up is gone; None: it is not that."""
-    shared = SharedSpark.of_environment()
-    return shared.gone() if shared is not None and isinstance(error, LOST_ERRORS) else None
+    for turn in _turns:
+        stopped = isinstance(error, SPARK_ERRORS) and turn.shared.address() is None
+        if stopped or isinstance(error, LOST_ERRORS):
+            turn.is_lost = True
+            return turn.shared.gone()
+    return None

@@ -26,17 +26,21 @@ from evenkeel_spark.tables.spark_errors import GATEWAY_ERRORS
 from partitioning.errors import EvenkeelError
 
 #: Seconds between two looks at the JVM and the turn, and those in which a JVM has to end.
-REST_SECONDS, _END_SECONDS = 0.5, 30.0
+REST_SECONDS, _JVM_END_SECONDS = 0.5, 30.0
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Keep Spark up until a signal ends it."""
     folder, *claimed = sys.argv[1:] if argv is None else argv
     shared = SharedSpark(Path(folder).absolute())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    for number in _ENDING:
+        # nohup has SIGHUP ignored; a shell, SIGINT for each program in the background.
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         with open(int(claimed[0]), "a") if claimed else shared.claim() as lock:  # noqa: PTH123
+            shared.withdraw()
             _keep(shared)
             # PySpark starts one JVM in a process. The lock goes over to the program's next life.
             os.set_inheritable(lock.fileno(), True)
@@ -51,21 +55,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _keep(shared: SharedSpark) -> None:
     """Start Spark, and keep it up for as long as it is fit to use."""
     with _started() as spark:
-        address = _address(spark)
+        address, begun = _address(spark), ""
         try:
             while True:
                 time.sleep(REST_SECONDS)
                 # While a job has the turn, its JVM is not looked at: the job sees what it does.
                 with suppress(BlockingIOError), shared.free():
-                    if shared.address() != address:
-                        shared.tell(address)
-                        print(
-                            f"Spark stays up for jobs with {VARIABLE}={shared.folder}", flush=True
-                        )
+                    if not begun:
+                        shared.begin(address)
+                        begun = f"{VARIABLE}={shared.folder}"
+                        print(f"Spark stays up for jobs with {begun}", flush=True)
                     if not _is_up(spark):
                         shared.wear()
                     if shared.worn():
                         return
+                    if shared.address() is None:
+                        shared.tell(address)
                     shared.keep()
         finally:
             shared.withdraw()
@@ -79,12 +84,17 @@ def _started() -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
-        # The JVM ends when its standard input does, once it has removed its files.
+        # A second signal must not leave the JVM behind.
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+        # It ends when its standard input does, once it has removed its files.
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_END_SECONDS)
+            gateway.proc.wait(_JVM_END_SECONDS)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
+            gateway.proc.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _address(spark: SparkSession) -> Address:

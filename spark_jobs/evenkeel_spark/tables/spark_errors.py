@@ -13,9 +13,9 @@ else:
     #: Errors of Java that PySpark has no class for, such as those of file systems.
     JAVA_ERRORS = (Py4JJavaError,)
     #: All errors of a call into the JVM.
-    GATEWAY_ERRORS = (Py4JError, ConnectionError)
+    GATEWAY_ERRORS = (Py4JError, ConnectionRefusedError)
     #: Those of a JVM that is gone, or that another one has taken the place of.
-    LOST_ERRORS = (Py4JNetworkError, Py4JAuthenticationError, ConnectionError)
+    LOST_ERRORS = (Py4JNetworkError, Py4JAuthenticationError, ConnectionRefusedError)
 
 #: All errors of a statement that Spark could not carry out.
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS)

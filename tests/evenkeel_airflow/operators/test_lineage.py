@@ -57,6 +57,7 @@ def found(datasets: list[Any]) -> list[Any]:
         ("file:///lake/state", ("file", "/lake/state")),
         ("s3a://lake/state/x", ("s3://lake", "state/x")),
         ("s3://lake", ("s3://lake", "/")),
+        ("s3://lake/a#b?c", ("s3://lake", "a#b?c")),
         ("gs://lake/x", ("gs://lake", "x")),
         ("abfs://c@a.dfs.core.windows.net/x", ("abfss://c@a.dfs.core.windows.net", "x")),
         ("hdfs://node:8020/lake/x", ("hdfs://node:8020", "/lake/x")),
@@ -106,13 +107,16 @@ def test_a_gate_is_told_if_it_passed_or_stopped_the_task(
     write_json(folder, "gate_tables.json", {**gate, "results": [wrong]})
     verify.gate_failed = True
     told = heard(verify, FAILED)
-    assert (names(told.inputs), names(told.outputs)) == ([state], [registry])
-    assert [(a.name, a.success, a.actual) for a in found(told.inputs)] == [
+    assert (names(told.inputs), names(told.outputs)) == ([state, registry], [state, registry])
+    assert [(a.name, a.success, a.actual) for a in found(told.inputs[:1])] == [
         ("No row is lost", False, "1")
     ]
+    folder.write("gate_tables.json", b"{")
+    torn = heard(verify, SUCCESS)
+    assert (names(torn.inputs), torn.inputs[0].inputFacets) == ([state, registry], {})
 
     back = dag.get_task("roll_back")
-    assert names(heard(back, SUCCESS).outputs) == [state]
+    assert names(heard(back, SUCCESS).outputs) == [state, registry]
     assert heard(back, SKIPPED).outputs == []
     repair = dag_of("repair_words").get_task("repair")
     repair.application_args = ["--spec", shop.spec, "--dry-run", "yes"]
@@ -169,9 +173,9 @@ def test_the_listener_tells_of_whole_runs(ready: World) -> None:
         for name in ("events.parquet", "state/totals", "registry")
     )
     for kind in ("START", "COMPLETE"):
-        assert _flow(published["learn", kind]) == ([source], [registry])
+        assert _flow(published["learn", kind]) == ([source, state], [registry])
         assert _flow(published["migrate", kind]) == ([state, registry], [state])
-        assert _flow(published["verify", kind]) == ([state], [registry])
+        assert _flow(published["verify", kind]) == ([state, registry], [state, registry])
     for task in ("validate_plan", "verify"):
         told = _assertions(published[task, "COMPLETE"])
         assert len(told) > 5 and all(a["success"] for a in told if a["severity"] == "error")

@@ -157,7 +157,6 @@ def test_a_jvm_that_dies_or_is_old_is_replaced(
         third = jvm_of_a_job(process)
         assert third != first
         os.kill(third, signal.SIGKILL)
-        time.sleep(5 * server.REST_SECONDS)
         fourth = jvm_of_a_job(process)
         assert fourth != third
     _gone(fourth)
