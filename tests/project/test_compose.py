@@ -118,6 +118,12 @@ def test_the_images_take_the_versions_that_are_pinned() -> None:
     assert re.search(r"^FROM python:3\.11\.\d+", docker, re.M)
     folders = re.findall(r"/opt/evenkeel/([\w/.]+)", docker + str(COMPOSE))
     assert folders and [folder for folder in folders if not (ROOT / folder).exists()] == []
+    # .run has passwords, and .venv is of this machine: the image gets what is named alone.
+    ignore = (ROOT / ".dockerignore").read_text().splitlines()
+    assert ignore[1] == "*"
+    named = {line[1:] for line in ignore if line.startswith("!")}
+    assert {folder.split("/")[0] for folder in folders} <= named
+    assert all((ROOT / name).exists() and not name.startswith(".") for name in named)
 
 
 @pytest.mark.skipif(
