@@ -39,7 +39,7 @@ def install_command(extra: str) -> str:
         lines = []
     own = re.compile(rf"""(.*\S)\s*;\s*extra == ["']{extra}["']""")
     wanted = [f"'{found[1]}'" for line in lines if (found := own.fullmatch(line))]
-    return f"pip install {' '.join(wanted)}" if wanted else f"the wheel's extra [{extra}]"
+    return "pip install " + (" ".join(wanted) or f"'WHEEL[{extra}]', where WHEEL is its file")
 
 
 def newer_needed(name: str, found: str) -> str | None:

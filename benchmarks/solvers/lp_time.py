@@ -8,7 +8,7 @@ their largest part, and "imbalance" is that of whole items.
 - "LP" solves it from nothing: HiGHS by SciPy's `linprog`, which has no start.
 - "POP k" puts the items at random into k parts, solves each, and joins the results (D. Narayanan
   et al., SOSP 2021). In the paper a part has some of the resources, too. Here it has a part of
-  every channel, in proportion to its load: there are few channels, and items shall stay.
+  every channel, in proportion to its load: there are few channels, and items are to stay.
 - "LP cold" and "LP warm" solve by highspy, from nothing and from the basis of the round before.
   COpter (S. Subramanya et al., SOSP 2025) goes on from the last round by a proximal-point method.
   It is not here; a warm simplex is what we have in its place.

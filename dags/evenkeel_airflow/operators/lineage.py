@@ -7,6 +7,7 @@ nobody calls them, so it is imported inside them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evenkeel_airflow.operators.runs import run_name
@@ -41,8 +42,6 @@ _OBJECT_STORES = {
     **{"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"},
     **{"abfs": "abfss", "abfss": "abfss", "wasb": "wasbs", "wasbs": "wasbs"},
 }
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -50,13 +49,11 @@ class Lineage:
     """Base of operators that OpenLineage hears of. A class of its own has `job` and `_given`."""
 
     job: str
+    #: Option -> value of the task, with `--spec`.
+    _given: Callable[[], dict[str, str]]
     #: Whether this try ended at its gate. After another error, a gate's file may be an earlier
     #: try's.
     gate_failed = False
-
-    def _given(self) -> dict[str, str]:
-        """Return option -> value of the task, with `--spec`."""
-        raise NotImplementedError
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage:
         """Return the datasets that the task reads and writes."""
@@ -92,11 +89,13 @@ class Lineage:
             inputs=[
                 InputDataset(*name, inputFacets=facets if part == checked else {})
                 for part in reads
-                for name in _names(spec, [part])
+                for name in _names(spec, part)
             ],
-            outputs=[]
-            if given.get("--dry-run")
-            else [OutputDataset(*name) for name in _names(spec, writes)],
+            outputs=[
+                OutputDataset(*name)
+                for part in ([] if given.get("--dry-run") else writes)
+                for name in _names(spec, part)
+            ],
         )
 
 
@@ -131,14 +130,14 @@ def assertions(
     )
 
 
-def _names(spec: TableSpec, parts: list[str]) -> list[tuple[str, str]]:
-    """Return namespace and name of the datasets of these parts of a table."""
+def _names(spec: TableSpec, part: str) -> list[tuple[str, str]]:
+    """Return namespace and name of the datasets of a part of a table."""
     places = {
         _INPUT: [spec.input.path],
         _STATE: [table.path for table in spec.state.values()],
         _REGISTRY: [spec.registry],
     }
-    return [dataset_name(place) for part in parts for place in places[part]]
+    return [dataset_name(place) for place in places[part]]
 
 
 def dataset_name(place: str) -> tuple[str, str]:

@@ -95,7 +95,9 @@ def create_incomplete_tables(
         for table_run in table_runs:
             table_run.kill()
         for thread in threads:
-            thread.join()
+            # An error may come before all have started.
+            if thread.ident is not None:
+                thread.join()
     _raise_first(table_runs)
 
 

@@ -55,16 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _keep(shared: SharedSpark) -> None:
     """Start Spark, and keep it up for as long as it is fit to use."""
     with _started() as spark:
-        address, begun = _address(spark), ""
+        address, is_told = _address(spark), False
         try:
             while True:
                 time.sleep(REST_SECONDS)
                 # While a job has the turn, its JVM is not looked at: the job sees what it does.
                 with suppress(BlockingIOError), shared.free():
-                    if not begun:
+                    if not is_told:
                         shared.begin(address)
-                        begun = f"{VARIABLE}={shared.folder}"
-                        print(f"Spark stays up for jobs with {begun}", flush=True)
+                        is_told = True
+                        where = f"{VARIABLE}={shared.folder}"
+                        print(f"Spark stays up for jobs with {where}", flush=True)
                     if not _is_up(spark):
                         shared.wear()
                     if shared.worn():
