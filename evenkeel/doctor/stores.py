@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import fsspec
+import pyarrow.parquet as pq
 
 from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.jars import s3_connector
@@ -30,7 +33,7 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
     ----------
     conf : Spark's settings
     """
-    yield readable(f"{spec.table}: input", spec.input.path)
+    yield readable(f"{spec.table}: input", spec.input.path, spec)
     places = [spec.input.path, *(state.path for state in spec.state.values())]
     if any(place.startswith("s3a://") for place in places):
         yield s3_connector(f"{spec.table}: connector of S3", conf)
@@ -40,16 +43,23 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
     yield exclusive(f"{spec.table}: registry", spec.registry)
 
 
-def readable(what: str, url: str) -> Finding:
-    """Read one byte of the first file of an input: a file, a folder or a pattern."""
+def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
+    """Look into the first file of an input: a file, a folder or a pattern.
+
+    Parameters
+    ----------
+    spec : names the columns that it must have; None: any
+    """
+    if urlsplit(url).scheme == "hdfs":
+        return Finding(what, Status.ok, f"{url}: jobs reach it, doctor does not look")
     try:
         with store_errors("read", url):
-            return _first_byte(what, url)
+            return _first_file(what, url, spec)
     except _FAULTS as error:
         return _wrong(what, url, error, "Correct input.path, or let this account read it")
 
 
-def _first_byte(what: str, url: str) -> Finding:
+def _first_file(what: str, url: str, spec: TableSpec | None) -> Finding:
     fs, place = fsspec.core.url_to_fs(url)
     if any(mark in place for mark in "*?["):
         place = next(iter(fs.glob(place)), place)
@@ -63,7 +73,23 @@ def _first_byte(what: str, url: str) -> Finding:
         place = first
     with fs.open(place, "rb") as file:
         file.read(1)
-    return Finding(what, Status.ok, url)
+        if spec is None or (columns := _columns(file, spec.input.format)) is None:
+            return Finding(what, Status.ok, url)
+    # Folders of a partitioned input, `day=2026-01-01`, are columns, too.
+    columns += [part.partition("=")[0] for part in place.split("/") if "=" in part]
+    missing = [f"{c!r} ({f})" for c, f in spec.input_columns.items() if c not in columns]
+    if not missing:
+        return Finding(what, Status.ok, url)
+    said = f"{place}: there is no column {', '.join(missing)}"
+    return Finding(what, Status.wrong, said, f"Its columns: {', '.join(columns[:40])}")
+
+
+def _columns(file: IO[bytes], kind: str) -> list[str] | None:
+    """Return the columns of an input's file; None: only Spark can tell."""
+    file.seek(0)
+    if kind == "parquet":
+        return list(pq.read_schema(file).names)
+    return next(csv.reader([file.readline().decode()]), []) if kind == "csv" else None
 
 
 def writable(what: str, url: str) -> Finding:

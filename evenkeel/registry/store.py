@@ -7,30 +7,26 @@ the folder.
 from __future__ import annotations
 
 import json
-import os
-import re
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import fsspec
 
 from evenkeel.registry.store_errors import cannot_open, store_errors
+from evenkeel.registry.whole_files import whole_files
 from partitioning.errors import DamagedError, InputError
 
-#: Names of the files that `Store._temporary` makes.
-_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
-
-#: Names of the files that `Store.check_exclusive` makes.
-_PROBE = re.compile(r"\.probe\.[0-9a-f]{32}")
 #: Errors of a store for a file that is not there.
 _MISSING = (FileNotFoundError, NotADirectoryError)
 #: Fields by which the listings of stores tell a file from a new file of its name.
-_STAMPED = ("size", "mtime", "ino", "ETag", "etag", "LastModified", "last_modified", "created")
+_STAMPED = (
+    *("size", "mtime", "ino", "ETag", "etag", "LastModified", "last_modified", "created"),
+    *("modificationTime", "fileId"),
+)
 
 #: Advice for a file of the registry that is torn or was edited.
 RESTORE = "Restore the file from a backup; a new run makes its files again"
@@ -61,7 +57,7 @@ class Store:
             self._fs, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, OSError, ValueError) as error:
             raise cannot_open(url, error) from error
-        self._local = isinstance(self._fs, fsspec.implementations.local.LocalFileSystem)
+        self._files = whole_files(self._fs)
 
     def path(self, name: str) -> str:
         """Return the full path of a name in this folder. Refuse names that would leave it."""
@@ -132,10 +128,7 @@ class Store:
         """Replace the whole file. A reader sees the old one or the new one. Return its path."""
         path = self.path(name)
         with store_errors("written", path):
-            if self._local:
-                self._temporary(path, data).replace(path)
-            else:
-                self._fs.pipe_file(path, data)
+            self._files.replace(path, data)
         return path
 
     def create(self, name: str, data: bytes) -> None:
@@ -148,20 +141,8 @@ class Store:
         FileExistsError : it is there
         """
         path = self.path(name)
-        if self._local:
-            with store_errors("written", path):
-                temporary = self._temporary(path, data)
-            try:
-                # A link is exclusive and whole. Mode "xb" alone could leave a torn file.
-                with store_errors("written", path, FileExistsError):
-                    Path(path).hardlink_to(temporary)
-            finally:
-                # `sweep` removes what stays. Report only that the file could not be created.
-                with suppress(OSError):
-                    temporary.unlink()
-        else:
-            with store_errors("written", path, FileExistsError), self._fs.open(path, "xb") as file:
-                file.write(data)
+        with store_errors("written", path, FileExistsError):
+            self._files.create(path, data)
 
     def check_exclusive(self) -> None:
         """Check that this store can create a file exclusively, on which epochs depend.
@@ -187,7 +168,8 @@ class Store:
         raise InputError(
             what,
             self.url,
-            "Put the registry where a create can be exclusive: a local disk, S3, GCS or Azure",
+            "Put the registry where a create can be exclusive: a local disk, S3, GCS, Azure, or "
+            "HDFS by webhdfs://",
         )
 
     def remove(self, name: str) -> None:
@@ -212,7 +194,10 @@ class Store:
                 for file in self._fs.find(path):
                     name = PurePosixPath(file).relative_to(path).parts[0]
                     found.add(name)
-                    if name not in young and self._fs.modified(file) >= since:
+                    if (
+                        name not in young
+                        and self._fs.modified(file).timestamp() >= since.timestamp()
+                    ):
                         young.add(name)
         except _MISSING:
             return []
@@ -228,7 +213,7 @@ class Store:
     def sweep(self, hours: float) -> int:
         """Remove files that killed processes have left more than so many hours ago.
 
-        Local writes leave files beside their places, `check_exclusive` its probe in any store.
+        See `whole_files` for what each kind of store may be left with.
 
         Returns
         -------
@@ -236,34 +221,8 @@ class Store:
         """
         before = time.time() - hours * 3600
         with store_errors("swept", self._root):
-            torn = [p for p, when in self._unfinished() if when < before]
+            torn = [p for p, when in self._files.unfinished(self._root) if when < before]
             for path in torn:
                 with suppress(FileNotFoundError):
                     self._fs.rm_file(path)
         return len(torn)
-
-    def _unfinished(self) -> Iterator[tuple[str, float]]:
-        """Yield unfinished files, and when they were written, in seconds since 1970."""
-        root = Path(self._root)
-        if self._local:
-            for file in root.rglob(".*"):
-                with suppress(FileNotFoundError):
-                    if _UNFINISHED.fullmatch(file.name) and file.is_file():
-                        yield str(file), file.stat().st_mtime
-            return
-        with suppress(*_MISSING):
-            self._fs.invalidate_cache()
-            for path in self._fs.ls(self._root, detail=False):
-                if _PROBE.fullmatch(PurePosixPath(path).name):
-                    yield path, self._fs.modified(path).timestamp()
-
-    @staticmethod
-    def _temporary(path: str, data: bytes) -> Path:
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        return temporary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
 from fsspec.registry import known_implementations
 from fsspec.utils import get_protocol
@@ -65,6 +66,8 @@ def cannot_open(url: str, why: Exception) -> SetupError:
     needs = known_implementations.get(protocol, {}).get("err", "").replace("Please i", "I")
     if protocol in ("s3", "s3a"):
         needs = f"Run: {install_command('s3')}"
+    if protocol == "hdfs":
+        needs = "Give webhdfs://HOST:PORT/PATH, with the HTTP address of HDFS's name node"
     if isinstance(why, ImportError) and needs:
         return SetupError(f"{protocol}:// needs a package that is not installed", url, needs)
     if isinstance(why, ValueError):
@@ -76,6 +79,10 @@ def cannot_open(url: str, why: Exception) -> SetupError:
 
 def _is_store_error(error: Exception) -> bool:
     """Return whether a client of a store raised this about the store."""
+    if type(error) is RuntimeError:
+        # fsspec raises no other for what HDFS refuses.
+        *_, (frame, _) = walk_tb(error.__traceback__)
+        return frame.f_globals.get("__name__") == "fsspec.implementations.webhdfs"
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
     return isinstance(error, OSError) or not _CLIENT_ERRORS.isdisjoint(names)
 

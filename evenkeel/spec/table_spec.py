@@ -238,6 +238,24 @@ class TableSpec(Strict):
         """Whether the state tables are the team's own, which Evenkeel adopts."""
         return all(table.plain for table in self.state.values())
 
+    @property
+    def input_columns(self) -> dict[str, str]:
+        """Columns of the input that the spec needs, each with the field that names it first."""
+        named: list[tuple[str, str | None]] = [("key", c) for c in self.key]
+        named += [("input.time", self.input.time), ("load", self.load)]
+        named += [("split.by", self.split and self.split.by)]
+        for table, state in self.state.items():
+            for name, column in state.columns.items():
+                where = f"state.{table}.columns.{name}"
+                named.append((f"{where}.of", column.of))
+                if column.merge == "last":
+                    named.append((f"{where}.by", self.last_by(column)))
+        found: dict[str, str] = {}
+        for field, column in named:
+            if column is not None:
+                found.setdefault(column, field)
+        return found
+
     def last_by(self, column: StateColumn) -> str | None:
         """Return the input column that orders the values of a `last` column."""
         return column.by or self.input.time

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.store import Store
+from evenkeel.registry.whole_files import Linked
 from evenkeel_spark.adoption import adopt, release
 from evenkeel_spark.evolving import joining
 from evenkeel_spark.jobs import learn
@@ -108,7 +109,7 @@ def watched(point: Point) -> Iterator[None]:
         around(Store, "write", True, None)
         around(Store, "remove", True, None)
         around(Store, "create", True, None)
-        around(Store, "_temporary", False, "beside its place:")
+        around(Linked, "_temporary", False, "beside its place:")
         around(Path, "hardlink_to", False, "in place:")
         around(SparkSession, "sql", True, "after")
         around(constraints, "drop_beside", True, "after")
@@ -138,6 +139,6 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         return "reading the input"
     if owner in (adopt, release, joining):
         return f"REWRITE of {Path(args[0]).name}"
-    # `_temporary` is given the path as its first argument, a Path is the file itself.
-    label = f"{name} {args[0]}" if owner is Store and name != "_temporary" else Path(of).name
+    # Linked is given the path as its first argument, a Path is the file itself.
+    label = f"{name} {args[0]}" if owner is Store else Path(of).name
     return _PROBE.sub(".probe", label)

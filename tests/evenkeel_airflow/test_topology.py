@@ -36,6 +36,7 @@ from partitioning.errors import FenceError
 from tests.chaos.home import contents
 from tests.conftest import World
 from tests.support.cases.topology import (
+    PATIENCE,
     answer,
     cluster,
     executors,
@@ -65,39 +66,29 @@ def test_a_migration_on_a_cluster_that_loses_an_executor(
     log = folder / "driver.log"
     path = Path(ready.table.spec.state["totals"].path)
     with cluster(folder) as (url, page):
-        job = ROOT / "spark_jobs" / "evenkeel_spark" / "runtime" / "worker.py"
-        conf = "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1"
-        submit = f"--master {url} {conf} pyspark-shell"
-        with process(log, sys.executable, str(job), PYSPARK_SUBMIT_ARGS=submit) as driver:
-            assert driver.stdin
-            ended = 0
+        conf = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
 
-            def run(
-                name: str, *arguments: str, meanwhile: Callable[[], None] | None = None
-            ) -> None:
-                nonlocal ended
-                ended += 1
-                asked = [name, "--spec", ready.spec_path, "--run", "r1", *arguments]
-                driver.stdin.write(json.dumps(asked) + "\n")
-                driver.stdin.flush()
+        def run(name: str, *arguments: str, meanwhile: Callable[[], None] | None = None) -> None:
+            job = str(ROOT / "spark_jobs" / f"{name}.py")
+            asked = [job, "--spec", ready.spec_path, "--run", "r1", *arguments]
+            with process(log, "spark-submit", "--master", url, *conf, *asked) as driver:
                 if meanwhile is not None:
                     meanwhile()
-                said = "evenkeel: exit"
-                until(lambda: log.read_text().count(said) == ended, log)
-                assert re.findall(rf"{said} (\d+)", log.read_text()) == ["0"] * ended
+                assert driver.wait(PATIENCE) == 0, log.read_text()[-3000:]
 
-            def lose_one() -> None:
-                commits = len(list((path / "_delta_log").glob("*.json")))
-                until(lambda: len(list((path / "_delta_log").glob("*.json"))) > commits, log)
-                os.kill(executors(folder)[0], signal.SIGKILL)
+        def lose_one() -> None:
+            commits = len(list((path / "_delta_log").glob("*.json")))
+            until(lambda: len(list((path / "_delta_log").glob("*.json"))) > commits, log)
+            os.kill(executors(folder)[0], signal.SIGKILL)
 
-            run("learn")
-            workers = answer(page)["workers"]
-            assert [w["coresused"] for w in workers] == [1, 1]
-            steps.decide(ready.spec_path, "r1", steps.Params(force=True))
-            digest = steps.plan(ready.spec_path, "r1", steps.Params(force=True))
-            run("migrate", "--digest", digest, meanwhile=lose_one)
-            run("verify", "--digest", digest)
+        def take_both() -> None:
+            until(lambda: [w["coresused"] for w in answer(page)["workers"]] == [1, 1], log)
+
+        run("learn", meanwhile=take_both)
+        steps.decide(ready.spec_path, "r1", steps.Params(force=True))
+        digest = steps.plan(ready.spec_path, "r1", steps.Params(force=True))
+        run("migrate", "--digest", digest, meanwhile=lose_one)
+        run("verify", "--digest", digest)
     assert steps.publish(ready.spec_path, "r1") == 1
     assert contents(spark, ready) == before
     rows = spark.read.format("delta").load(str(path)).select("channel", "dest").collect()

@@ -54,12 +54,12 @@ def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = No
             source.path,
             "Correct input.path or input.format in the spec",
         ) from error
-    wanted = _columns(spec)
-    if row is not None and row.name not in wanted:
-        wanted.append(row.name)
-    if missing := [c for c in wanted if c not in events.columns]:
+    wanted = spec.input_columns
+    if row is not None:
+        wanted.setdefault(row.name, "split.by")
+    if missing := [f"{c!r} ({field})" for c, field in wanted.items() if c not in events.columns]:
         raise InputError(
-            f"there is no column {', '.join(map(repr, missing))}",
+            f"there is no column {', '.join(missing)}",
             source.path,
             f"Its columns: {', '.join(events.columns[:40])}",
         )
@@ -227,13 +227,6 @@ def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
         ]
     )
     return spark.read.csv(spec.input.path, schema=schema, **options)
-
-
-def _columns(spec: TableSpec) -> list[str]:
-    named = [*spec.key, spec.input.time, spec.load, spec.split and spec.split.by]
-    for column in (c for t in spec.state.values() for c in t.columns.values()):
-        named += [column.of, spec.last_by(column) if column.merge == "last" else None]
-    return list(dict.fromkeys(c for c in named if c is not None))
 
 
 def _check_types(events: DataFrame, spec: TableSpec) -> None:

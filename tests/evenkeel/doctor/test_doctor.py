@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from evenkeel import extras
 from evenkeel.doctor import Finding, Status, airflow_setup, command, jars, packages, stores
@@ -122,6 +124,25 @@ def test_an_input_is_read(world: World, tmp_path: Path) -> None:
         assert stores.readable("input", good).status is Status.ok, good
     gone = stores.readable("input", str(tmp_path / "gone"))
     assert gone.status is Status.wrong and "gone" in gone.found and "input.path" in gone.fix
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_columns_that_an_input_lacks_are_named_with_their_fields(
+    kind: str, world: World, tmp_path: Path
+) -> None:
+    trips = pq.read_table(tmp_path / "events.parquet")
+    folder = tmp_path / "input" / "dest=XYZ"
+    folder.mkdir(parents=True)
+    without = trips.drop_columns(["dest", "miles"])
+    if kind == "csv":
+        csv.write_csv(without, folder / "part.csv")
+    else:
+        pq.write_table(without, folder / "part.parquet")
+    world.respec(input={"path": str(folder.parent), "format": kind, "time": "hour"})
+    found = stores.readable("input", str(folder.parent), world.table.spec)
+    assert found.status is Status.wrong
+    assert "there is no column 'hour' (input.time), 'miles' (state." in found.found
+    assert "dest" in found.fix and "'dest'" not in found.found
 
 
 def test_a_state_folder_and_a_registry_are_tried_and_left_clean(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.registry.verdict import read_rolled_back
+from evenkeel.registry.whole_files import Conditional
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 
@@ -103,6 +104,7 @@ class Failing:
 def failing(error: Exception) -> Store:
     store = Store("memory://lake/registry")
     store._fs = Failing(error)
+    store._files = Conditional(store._fs)
     return store
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,9 @@ def process(log: Path, *command: str, **env: str) -> Iterator[subprocess.Popen[s
         try:
             yield started
         finally:
-            os.killpg(started.pid, signal.SIGKILL)
+            # There is none any more if it has ended by itself.
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
             started.wait()
 
 
