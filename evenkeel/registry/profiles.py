@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from evenkeel.registry.epochs import Registry
@@ -28,6 +29,7 @@ class Learned:
     tables : version of each state table that was weighed
     row : column by which keys may be split; None: none
     footer : bytes that a file of state takes beside its rows; None: not known
+    at : when it was learned, UTC; None: not known
     """
 
     profile: Profile
@@ -36,17 +38,24 @@ class Learned:
     tables: dict[str, int]
     row: KeyColumn | None = None
     footer: float | None = None
+    at: str | None = None
 
 
 def run_names(registry: Registry) -> list[str]:
     """List the names of runs, newest first by the time in their names.
 
-    Runs without a time in their name come last.
+    A run without a time in its name counts from when it learned its profile. If it has none, it
+    comes last.
     """
 
     def when(name: str) -> str:
-        found = _DAYS_NAME.search(name)
-        return found[0] if found else ""
+        if found := _DAYS_NAME.search(name):
+            return found[0]
+        with suppress(DamagedError):
+            learned = registry.run(name).learned.find()
+            # As folders' names have it.
+            return ((learned and learned.at) or "").replace(":", "-")
+        return ""
 
     return sorted(registry.store.names("runs"), key=lambda n: (when(n), n), reverse=True)
 
@@ -68,7 +77,7 @@ def newest_profile(registry: Registry) -> Learned:
             continue
         if (of := folder.learned.find()) is not None:
             profile = folder.profile.read()
-            return Learned(profile, name, of.epoch, of.tables, of.column, of.footer)
+            return Learned(profile, name, of.epoch, of.tables, of.column, of.footer, of.at)
     raise InputError(
         "no profile is learned yet", registry.url, "Start a run; a dry run learns one, too"
     )

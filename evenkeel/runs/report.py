@@ -68,6 +68,7 @@ def report_page(parts: RunParts, spec: TableSpec | None = None) -> str:
         facts=plan_facts(plan, split) if plan else [],
         break_even=break_even(parts.prediction, spec.horizon)[0] if spec else None,
         floor_note=floor_note(parts.decision and parts.decision.floor, split),
+        forecast=spec is not None and spec.decay is not None,
         pictures=pictures(plan) if plan else {},
         channels=_channels(plan) if plan else [],
         moves=_moves(plan) if plan else [],

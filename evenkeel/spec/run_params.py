@@ -80,7 +80,11 @@ class Params(BaseModel):
         None, ge=1, title="Rows per second", description="Rows of state moved per second."
     )
     dry_run: bool = Field(False, description="Plan, check and report; move nothing.")
-    force: bool = Field(False, description="Plan even if the rebalance does not pay off.")
+    force: bool = Field(
+        False,
+        description="Plan even if the rebalance does not pay off. A plan without moves is "
+        "published, too.",
+    )
 
     @field_validator("capacities")
     @classmethod

@@ -164,7 +164,7 @@ def _row(spec: TableSpec) -> TableRow:
         share=now.shares[fullest] if now.shares and fullest is not None else None,
         planned=now.plan.bytes if now.plan else None,
         state=float(learned.profile.bytes.sum()) if learned else None,
-        learned=_moment(learned.source) if learned else None,
+        learned=_moment(learned.at or learned.source) if learned else None,
         gates=now.gates,
         problems=now.problems,
         half=now.half,
@@ -175,7 +175,7 @@ def _row(spec: TableSpec) -> TableRow:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return the moment in a run's name or of an epoch; both are in UTC."""
+    """Return the moment in a run's name, of a profile or of an epoch; all are in UTC."""
     found = _MOMENT.search(text)
     if found is None:
         return None

@@ -61,6 +61,7 @@ class ProfileRecord(FileModel):
     seconds : that learning took
     row : column by which keys may be split; None: keys stay whole
     footer : bytes that a file of state takes beside its rows; None: not known
+    at : when it was learned, UTC; None: by a release that did not note it
     """
 
     epoch: int
@@ -68,6 +69,7 @@ class ProfileRecord(FileModel):
     seconds: float | None = None
     row: SplitColumn | None = None
     footer: float | None = None
+    at: str | None = None
 
     @field_validator("row")
     @classmethod

@@ -202,6 +202,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
             seconds=seconds,
             row=SplitColumn.of(row),
             footer=weight.footer,
+            at=datetime.now(UTC).isoformat(),
         )
     )
     say(f"profile of {profile.events:,} events in {run.url}")

@@ -24,7 +24,7 @@ RUN = (
     "schedule",
 )
 RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
-RUN += ("operate/forget", "operate/recover", "operate/upgrade")
+RUN += ("operate/forget", "operate/leave", "operate/recover", "operate/upgrade")
 #: Pages that are run with what the first of them has installed, and nothing of this checkout.
 INSTALLED = ("install", "first-table-s3")
 #: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
