@@ -30,6 +30,8 @@ INSTALLED = ("install", "first-table-s3")
 #: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
 #: state that another program keeps, which its page does not have.
 NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
+#: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
+NEEDS = {"read": ("Trino", "TRINO_HOME")}
 
 
 @pytest.mark.slow
@@ -40,7 +42,9 @@ def test_a_page_does_what_it_says(name, tmp_path):
     own = ("EVENKEEL_TABLES", "PYTHONPATH")
     mine = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("AIRFLOW")}
     mine["PORT"] = free_port()
-    run(HOW_TO / f"{name}.md", tmp_path, {**mine, **environment(small=True)})
+    section, variable = NEEDS.get(name, (None, None))
+    without = None if variable in os.environ else section
+    run(HOW_TO / f"{name}.md", tmp_path, {**mine, **environment(small=True)}, without)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +132,18 @@ def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
         "```python\n# a.py\n1\n```\n```python\n2\n```\n```sh\n3\n```\n```text\n4\n```\n"
     )
     assert not_run(page) == ["2"]
+
+
+def test_a_section_that_needs_more_is_left_out_alone(tmp_path):
+    for name, (section, variable) in NEEDS.items():
+        page = HOW_TO / f"{name}.md"
+        every, rest = blocks(page), blocks(page, section)
+        left_out = [text for block in every if block not in rest for text in block[1:]]
+        assert 0 < len(left_out) == len(every) - len(rest)
+        assert any(variable in text for text in left_out)
+    page = tmp_path / "page.md"
+    page.write_text("## A\n```sh\nfalse\n```\n## B\n```sh\necho b\n```\n```text\nb\n```\n")
+    assert run(page, tmp_path, {"PATH": os.environ["PATH"]}, "A") == ["\nb\n"]
 
 
 def test_the_pages_that_are_run_have_steps_and_tell_what_they_print():

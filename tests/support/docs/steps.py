@@ -24,9 +24,18 @@ from pathlib import Path
 _MARK = "=== step of the page"
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    """Return language and text of each fenced block of a page, indented or not."""
-    found = re.findall(r"^( *)```(\w+)\n(.*?)^ *```", page.read_text(), re.M | re.S)
+def blocks(page: Path, without: str | None = None) -> list[tuple[str, str]]:
+    """Return language and text of each fenced block of a page, indented or not.
+
+    Parameters
+    ----------
+    without : heading of a section to leave out
+    """
+    text = page.read_text()
+    if without:
+        text, left_out = re.subn(rf"^## {without}\n.*?^(?=## )", "", text, flags=re.M | re.S)
+        assert left_out == 1, f"{page} has no section {without!r}"
+    found = re.findall(r"^( *)```(\w+)\n(.*?)^ *```", text, re.M | re.S)
     return [
         (language, "".join(line[len(indent) :] for line in text.splitlines(keepends=True)))
         for indent, language, text in found
@@ -49,14 +58,14 @@ def not_run(page: Path) -> list[str]:
 
 def file_of(text: str) -> str | None:
     """Return the path that a block's first line names; None: it is no file."""
-    named = re.match(r"# ([\w./-]+\.(?:py|yaml|sql|conf))\n", text)
+    named = re.match(r"# ([\w./-]+\.(?:py|yaml|sql|conf|config|properties))\n", text)
     return named[1] if named else None
 
 
-def script(page: Path) -> str:
+def script(page: Path, without: str | None = None) -> str:
     """Return the shell script that does what the page says."""
     parts = ["set -eo pipefail"]
-    for language, text in blocks(page):
+    for language, text in blocks(page, without):
         if path := file_of(text):
             folder = shlex.quote(str(Path(path).parent))
             parts.append(
@@ -67,10 +76,10 @@ def script(page: Path) -> str:
     return "\n".join(parts) + "\n"
 
 
-def expected(page: Path) -> list[list[str]]:
+def expected(page: Path, without: str | None = None) -> list[list[str]]:
     """Return for each step of commands the lines that the page says it prints."""
     told: list[list[str]] = []
-    for language, text in blocks(page):
+    for language, text in blocks(page, without):
         if language == "sh":
             told.append([])
         elif language == "text" and told:
@@ -84,8 +93,10 @@ def missing(told: str, output: str) -> bool:
     return re.search(r"[^\n]*".join(parts), output) is None
 
 
-def run(page: Path, folder: Path, variables: Mapping[str, str]) -> list[str]:
-    """Do what a page says in an empty folder; return the output of each step of commands.
+def run(
+    page: Path, folder: Path, variables: Mapping[str, str], without: str | None = None
+) -> list[str]:
+    """Do what a page says in an empty folder, but for one section; return each step's output.
 
     Programs that the page leaves in the background are ended with it.
 
@@ -96,7 +107,7 @@ def run(page: Path, folder: Path, variables: Mapping[str, str]) -> list[str]:
     # Not a pipe: a program in the background would hold it open after the end.
     with tempfile.TemporaryFile("w+") as output:
         shell = subprocess.Popen(
-            ["bash", "-c", script(page)],
+            ["bash", "-c", script(page, without)],
             cwd=folder,
             env=dict(variables),
             stdout=output,
@@ -113,7 +124,7 @@ def run(page: Path, folder: Path, variables: Mapping[str, str]) -> list[str]:
     outputs = said.split(_MARK)[1:]
     wrong = [
         (line, output[-3000:])
-        for lines, output in zip(expected(page), outputs, strict=True)
+        for lines, output in zip(expected(page, without), outputs, strict=True)
         for line in lines
         if missing(line, output)
     ]
