@@ -106,9 +106,22 @@ class Accidents:
         """Compact, and remove what is older than `keep` days of the year's own clock."""
         calendar.date_files(self.year.world.folder)
         maintain(self.year.spark, self.year.world.table)
+        self._clean_logs()
         wrong = above(self.year.world)
         if wrong is not None:
             raise Different(wrong)
+
+    def _clean_logs(self) -> None:
+        """Let Delta clean its logs, whose files have the year's dates now.
+
+        By itself it would do so at any commit, and take a new one for as old as the machine says.
+        """
+        spark = self.year.spark
+        calendar.date_files(self.year.world.folder)
+        for part in self.year.world.table.spec.state.values():
+            log = state.delta_log(spark, part.path)
+            defaults = (getattr(log, f"cleanUpExpiredLogs$default${n}")() for n in (2, 3, 4))
+            log.cleanUpExpiredLogs(state.snapshot(spark, part.path), *defaults)
 
     def backup(self, day: int) -> None:
         """Copy state and registry while nobody writes."""

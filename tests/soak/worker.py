@@ -20,7 +20,7 @@ _SETTINGS = {
     "spark.master": "local[2]",
     # The clock jumps by a day: no heartbeat is late.
     "spark.network.timeout": "100000000s",
-    # Delta cleans its log by the machine's dates, which commits have until they are dated.
+    # Delta would clean its log by the machine's dates: see `Accidents.maintain`.
     "spark.databricks.delta.properties.defaults.enableExpiredLogCleanup": "false",
 }
 
