@@ -108,6 +108,9 @@ def strike(
                 rival.wait()
             if case.table != TEAM:
                 persist(lambda: task(spark, world, "roll_back"))
+        except AssertionError:
+            # A fault that could not be done, such as that of a rival which is no more.
+            raise
         except home.STATEMENTS:
             assert case.kind in ("full", "append", "rival", "error")
         except Exception:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -35,12 +35,15 @@ def start() -> SparkSession:
 class Apart:
     """A process with a Spark of its own that runs cases, in a session of its own."""
 
-    def __init__(self, folder: Path, module: str, **environment: str) -> None:
+    #: What it runs.
+    MODULE: ClassVar[str]
+
+    def __init__(self, folder: Path, **environment: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder), **environment}
         self._log = (folder / "log").open("w")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-m", self.MODULE],
             cwd=ROOT,
             env={**os.environ, **local},
             stdin=subprocess.PIPE,
@@ -70,16 +73,18 @@ class Apart:
     def _ask(self, what: Any) -> IO[str]:
         """Write one line of JSON to it; returns where its answers come."""
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps(what) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError(f"the process ended by itself: see {self._log.name}") from None
         return self._process.stdout
 
 
 class Victim(Apart):
     """A process that takes cases to their points and is killed by SIGKILL there, with its JVM."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "tests.chaos.victim")
+    MODULE = "tests.chaos.victim"
 
     def run(self, cases: Sequence[tuple[Case, World]]) -> list[bool]:
         """Take all cases to their points; then nothing of the process is left. Returns, for each,
@@ -112,8 +117,7 @@ class Cluster(Apart):
     """A process whose Spark has executors that are processes, too: in each case it loses one, or
     the clock of all of them is set."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
-        super().__init__(folder, "tests.chaos.cluster", **environment)
+    MODULE = "tests.chaos.cluster"
 
     def run(self, case: Case, world: World) -> bool:
         """One step that meets its fault; whether it did, before it had ended.
@@ -132,8 +136,10 @@ class Cluster(Apart):
 class Rival(Apart):
     """A process that runs the tables' other run."""
 
+    MODULE = "tests.chaos.faults.rival"
+
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "tests.chaos.rival")
+        super().__init__(folder)
         self._answers: IO[str] | None = None
 
     def begin(self, world: World) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from tests.chaos.home import RUN, World, bootstrapped, contents, copied, shared,
 from tests.chaos.leftovers import leftovers
 from tests.chaos.points import Fault, stopped, watched
 from tests.chaos.run import check, recover
-from tests.chaos.sessions import Victim
+from tests.chaos.sessions import Apart, Cluster, Rival, Victim
+from tests.soak.__main__ import Worker
 
 pytestmark = [pytest.mark.spark]
 
@@ -35,6 +37,13 @@ LIFE = (
 @pytest.fixture(scope="module")
 def start(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
     return bootstrapped(spark, tmp_path_factory.mktemp("chaos") / "start", both=False)
+
+
+def test_the_program_of_each_process_is_there() -> None:
+    """A rival that ends at once would be a fault that no case has met."""
+    kinds = {kind for one in Apart.__subclasses__() for kind in (one, *one.__subclasses__())}
+    assert {Cluster, Rival, Victim, Worker} <= kinds
+    assert [kind.MODULE for kind in kinds if find_spec(kind.MODULE) is None] == []
 
 
 def test_a_table_whose_every_step_is_stopped_again_and_again(
