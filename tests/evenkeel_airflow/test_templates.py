@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.support.airflow_env import dag_bag
+from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -54,20 +54,50 @@ def test_a_run_of_a_partition_learns_the_window_that_ends_with_its_day(
         assert args[args.index("--end") + 1] == end, key
 
 
+def test_airflows_scheduler_makes_a_run_for_a_partition(
+    world: World,
+    airflow_db: None,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not hasattr(airflow.sdk, "PartitionedAssetTimetable"):
+        pytest.skip("Airflow 3.1 has no partitions")
+    from airflow.assets.manager import AssetManager
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+    from airflow.models.asset import AssetModel
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    world.respec(schedule={"partitions": ["s3://lake/sales"]})
+    DagBundlesManager().sync_bundles_to_db()
+    with create_session() as session:
+        sync_bag_to_db(dag_bag(), "dags-folder", None, session=session)
+        session.query(DagModel).filter_by(dag_id="rebalance_trips").update({"is_paused": False})
+        asset = session.query(AssetModel).filter_by(uri="s3://lake/sales").one()
+        AssetManager.register_asset_change(
+            asset=asset, session=session, partition_key="2026-02-28", source_is_api=True
+        )
+        session.flush()
+        SchedulerJobRunner(Job())._create_dagruns_for_partitioned_asset_dags(session)
+        runs = session.query(DagRun).filter_by(dag_id="rebalance_trips").all()
+        assert [run.partition_key for run in runs] == ["2026-02-28"]
+        session.rollback()
+
+
 def test_specs_and_days_may_be_templates() -> None:
     with DAG("daily", schedule=None) as dag:
-        tasks = [
-            evenkeel_airflow.ApplyWindow(
-                task_id="apply", spec="{{ params.spec }}", start="{{ ds }}", end="{{ params.end }}"
-            ),
-            ValidatePlan(task_id="validate", spec="{{ params.spec }}"),
-            Approve(task_id="approve", spec="{{ params.spec }}"),
-        ]
+        applied = evenkeel_airflow.ApplyWindow(
+            task_id="apply", spec="{{ params.spec }}", start="{{ ds }}", end="{{ params.end }}"
+        )
+        validated = ValidatePlan(task_id="validate", spec="{{ params.spec }}")
+        approved = Approve(task_id="approve", spec="{{ params.spec }}")
     given = {"params": {"spec": "/opt/t.yaml", "end": "2026-03-02"}, "ds": "2026-03-01"}
-    for task in tasks:
-        task.dag = dag
+    for task in dag.tasks:
         task.render_template_fields({**given, "ti": Mock(id=7)})
-    applied, validated, approved = tasks
     wanted = {"--spec": "/opt/t.yaml", "--start": "2026-03-01", "--end": "2026-03-02"}
     assert wanted.items() <= applied._given().items()
     assert validated._given() == {"--spec": "/opt/t.yaml"} and approved.spec == "/opt/t.yaml"
