@@ -70,7 +70,7 @@ def own_spark(name: str, **extra: str) -> SparkSession:
 
     Raises
     ------
-    SetupError : there is no Java; Delta is not on the class path, or is built for another Spark;
+    SetupError : there is no Java. Delta is not on the class path, or is built for another Spark;
         pyspark is of two versions; Spark is too old; or Spark Connect is asked for
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
