@@ -103,6 +103,24 @@ def check_own_driver() -> None:
         )
 
 
+def check_java() -> None:
+    """Look for the Java that spark-submit starts. Call this after a failure.
+
+    Before it nobody can tell: Spark's own spark-env.sh may set another JAVA_HOME.
+
+    Raises
+    ------
+    SetupError : there is none
+    """
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
+        raise SetupError(
+            "expected a Java for Spark, found none",
+            f"$JAVA_HOME, {home}" if home else "PATH",
+            "Install Java 17 or newer, or set JAVA_HOME to one",
+        )
+
+
 def submit(
     job: str, arguments: Sequence[str], variables: Mapping[str, str], options: str = ""
 ) -> int:
@@ -117,7 +135,7 @@ def submit(
     Raises
     ------
     InputError : there is no such job
-    SetupError : there is no spark-submit, or Spark Connect is asked for
+    SetupError : there is no spark-submit or no Java, or Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """
     if job not in job_names():
@@ -135,7 +153,10 @@ def submit(
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     env = {**here, **os.environ, **variables}
-    return subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
+    code = subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
+    if code:
+        check_java()
+    return code
 
 
 def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") -> NoReturn:

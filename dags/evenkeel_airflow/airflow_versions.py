@@ -7,7 +7,12 @@ try:
 except ImportError:  # Airflow 3.1
     from airflow.exceptions import AirflowFailException, AirflowSkipException
 
-__all__ = ["AirflowFailException", "AirflowSkipException", "gauge"]
+try:
+    from airflow.sdk import PartitionedAssetTimetable
+except ImportError:  # Airflow 3.1
+    PartitionedAssetTimetable = None
+
+__all__ = ["AirflowFailException", "AirflowSkipException", "PartitionedAssetTimetable", "gauge"]
 
 
 def gauge(name: str, value: float) -> None:

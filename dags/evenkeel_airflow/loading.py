@@ -20,6 +20,7 @@ from airflow.sdk import DAG, get_parsing_context
 
 from evenkeel.spec.catalog import load_catalog, named_folder
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.parts import Partitions
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import adoption_dags, table_dags
 from evenkeel_airflow.notifiers import attach
@@ -125,7 +126,7 @@ def _right_and_wrong(folder: Path) -> tuple[dict[Path, TableSpec], list[str]]:
     return right, problems
 
 
-def _schedule_problem(schedule: str | list[str] | None) -> str | None:
+def _schedule_problem(schedule: str | list[str] | Partitions | None) -> str | None:
     """Return why Airflow refuses a schedule; None if it accepts it."""
     try:
         made = table_dags.schedule_of(schedule)

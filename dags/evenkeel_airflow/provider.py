@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import SplitResult
 
 from evenkeel import __version__
 
@@ -15,15 +16,17 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Keep keyed Delta state evenly spread over channels.",
         "versions": [__version__],
         "integrations": [
-            {
-                "integration-name": "Evenkeel",
-                "external-doc-url": "https://pypi.org/project/evenkeel/",
-                "tags": ["software"],
-            }
+            # No "external-doc-url": PyPI has another project of this name.
+            {"integration-name": "Evenkeel", "tags": ["software"]}
         ],
         "operators": [
             {"integration-name": "Evenkeel", "python-modules": ["evenkeel_airflow.operators"]}
         ],
+        "asset-uris": [
+            {"schemes": ["evenkeel"], "handler": "evenkeel_airflow.provider.check_asset_uri"}
+        ],
+        # No "plugins": the entry point `airflow.plugins` brings the pages. Airflow would load them
+        # here a second time, which its Plugins page shows as an error, and never as an instance.
         "config": {
             "evenkeel": {
                 "description": "Evenkeel: where the table specs are.",
@@ -39,3 +42,15 @@ def get_provider_info() -> dict[str, Any]:
             }
         },
     }
+
+
+def check_asset_uri(uri: SplitResult) -> SplitResult:
+    """Refuse an address that no table updates; Airflow calls this for each `evenkeel://` asset.
+
+    Raises
+    ------
+    ValueError : it is not `evenkeel://TABLE`
+    """
+    if not uri.netloc or uri.path.strip("/") or uri.query:
+        raise ValueError(f"expected evenkeel://TABLE, got {uri.geturl()}")
+    return uri

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from airflow.sdk import DAG, Asset, Param, TriggerRule, XComArg
+from airflow.sdk import DAG, Asset, AssetAll, Param, TriggerRule, XComArg
 from pendulum import datetime
 
+from evenkeel.spec.parts import Partitions
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
+from evenkeel_airflow.airflow_versions import PartitionedAssetTimetable
 from evenkeel_airflow.params import dry_run_param, rebalance_params
 
+if TYPE_CHECKING:
+    from airflow.sdk.bases.timetable import BaseTimetable
+
 THIS_RUN = "{{ run_id }}"
+#: In a template: the day after that of the run's partition; empty if the run has no partition.
+AFTER_PARTITION = (
+    "(macros.ds_add((dag_run.partition_key | default('', true))[:10], 1) "
+    "if dag_run.partition_key | default('', true) else '')"
+)
 
 
 def table_dag(
     kind: str,
     spec: TableSpec,
     about: str,
-    schedule: str | list[Asset] | timedelta | None = None,
+    schedule: str | list[Asset] | BaseTimetable | timedelta | None = None,
     params: dict[str, Param] | None = None,
 ) -> DAG:
     """Return a DAG of a table, without tasks.
@@ -60,14 +71,21 @@ def rebalance(spec: TableSpec, file: str) -> DAG:
     return dag
 
 
-def schedule_of(schedule: str | list[str] | None) -> str | list[Asset] | None:
+def schedule_of(
+    schedule: str | list[str] | Partitions | None,
+) -> str | list[Asset] | BaseTimetable | None:
     """Return what Airflow takes for a spec's schedule: a list names assets.
 
     Raises
     ------
-    ValueError : an asset's URI is one that Airflow refuses
+    ValueError : an asset's URI is one that Airflow refuses, or this Airflow has no partitions
     """
-    return [Asset(uri) for uri in schedule] if isinstance(schedule, list) else schedule
+    if not isinstance(schedule, Partitions):
+        return [Asset(uri) for uri in schedule] if isinstance(schedule, list) else schedule
+    assets = AssetAll(*(Asset(uri) for uri in schedule.partitions))
+    if PartitionedAssetTimetable is None:
+        raise ValueError("partitions need Airflow 3.2 or newer")
+    return PartitionedAssetTimetable(assets=assets)
 
 
 def roll_back(spec: TableSpec, file: str) -> DAG:
@@ -167,7 +185,7 @@ def whole_rebalance(spec: TableSpec, file: str) -> None:
 def learn(file: str) -> op.SparkJob:
     """Create the task that learns a profile; every plan starts from one."""
     # By get: the DAG of a task group need not have these Params.
-    end = "{{ params.get('window_end') or '' }}"
+    end = f"{{{{ params.get('window_end') or {AFTER_PARTITION} }}}}"
     relearn = "{{ 'yes' if params.get('relearn') else '' }}"
     arguments = {"--spec": file, "--run": THIS_RUN, "--end": end, "--relearn": relearn}
     return op.SparkJob(task_id="learn", job="learn", arguments=arguments)

@@ -50,7 +50,7 @@ def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
     ----------
     spec : names the columns that it must have; None: any
     """
-    if urlsplit(url).scheme == "hdfs":
+    if by_hadoop_only(url):
         return Finding(what, Status.ok, f"{url}: jobs reach it, doctor does not look")
     try:
         with store_errors("read", url):
@@ -92,8 +92,15 @@ def _columns(file: IO[bytes], kind: str) -> list[str] | None:
     return next(csv.reader([file.readline().decode()]), []) if kind == "csv" else None
 
 
+def by_hadoop_only(url: str) -> bool:
+    """Tell whether only Spark reaches a place: fsspec's own client of HDFS needs Java's libjvm."""
+    return urlsplit(url).scheme in ("hdfs", "viewfs")
+
+
 def writable(what: str, url: str) -> Finding:
     """Write a probe file and remove it; its name is hidden from Delta and from listings."""
+    if by_hadoop_only(url):
+        return Finding(what, Status.ok, f"{url}: jobs reach it, doctor does not look")
     try:
         store = Store(existing(url))
         name = f".probe.{uuid.uuid4().hex}"

@@ -16,6 +16,7 @@ from evenkeel.spec.field_errors import field_rule
 from evenkeel.spec.parts import (
     ChannelSpec,
     Input,
+    Partitions,
     Splitting,
     StateColumn,
     StateTable,
@@ -29,7 +30,7 @@ from partitioning.errors import InputError, SetupError
 #: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
 #: Tags that pydantic adds to the place of an error for fields with several forms.
-_FORMS = (("list",), ("number",), ("auto",), ("text",))
+_FORMS = (("list",), ("number",), ("auto",), ("text",), ("mapping",))
 #: Allowed values of fields with several forms.
 _ALLOWED = {
     ("channels",): f"a number from 1 to {MAX_CHANNELS:,}, or a list of names and capacities",
@@ -161,6 +162,7 @@ def _model(where: tuple[Any, ...]) -> type[Strict]:
     within: dict[str, type[Strict]] = {
         "input": Input,
         "channels": ChannelSpec,
+        "schedule": Partitions,
         "state": StateTable,
         "split": Splitting,
         "watch": Watching,

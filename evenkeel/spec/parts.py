@@ -121,6 +121,16 @@ class ChannelSpec(Strict):
     capacity: float = Field(1.0, ge=0, allow_inf_nan=False, description="share; 0 drains it")
 
 
+class Partitions(Strict):
+    """Runs by partition: one for each partition key that Airflow has of assets."""
+
+    partitions: list[str] = Field(
+        min_length=1,
+        description="Airflow assets whose partition keys begin with a day, such as `2026-01-29`; a "
+        "run learns from the window that has this day as its last. Airflow 3.2 or newer",
+    )
+
+
 class Splitting(Strict):
     """How keys that are too heavy for one channel may be shared by several."""
 

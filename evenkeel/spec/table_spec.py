@@ -13,6 +13,7 @@ from evenkeel.spec.parts import (
     ChannelSpec,
     Input,
     Name,
+    Partitions,
     Splitting,
     StateColumn,
     StateTable,
@@ -38,6 +39,8 @@ def _kind(channels: Any) -> str:
 def _schedule_kind(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, dict | Partitions):
+        return "mapping"
     return "list" if isinstance(value, list) else "text"
 
 
@@ -138,13 +141,14 @@ class TableSpec(Strict):
     horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
     schedule: Annotated[
         Annotated[list[str], Field(min_length=1), Tag("list")]
+        | Annotated[Partitions, Tag("mapping")]
         | Annotated[str, Tag("text")]
         | Annotated[None, Tag("none")],
         Discriminator(_schedule_kind),
     ] = Field(
         "@daily",
-        description="when the DAG runs; a list of Airflow assets: when each was updated; none: "
-        "only when asked",
+        description="when the DAG runs; a list of Airflow assets: when each was updated; "
+        "`partitions`: for each of their partitions; none: only when asked",
     )
     keep: int = Field(
         30,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +86,28 @@ def test_a_job_refuses_to_start_where_spark_connect_is_asked_for(
     (line,) = done.stderr.splitlines()
     assert "$SPARK_REMOTE: expected a Spark of the job's own, found the Spark Connect" in line
     assert "Unset SPARK_REMOTE" in line and done.returncode == 2
+
+
+def test_without_java_the_last_line_says_so(
+    spec_path: str,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Spark's own text comes first: spark-submit prints it."""
+    variables = {n: v for n, v in os.environ.items() if n != "JAVA_HOME"}
+    for program in ("bash", "dirname", "env", "ls", "cat"):
+        (tmp_path / program).symlink_to(shutil.which(program) or program)
+    # A checkout knows the Java that its set-up found.
+    code = (
+        "from evenkeel import spark_commands as c; c.environment = dict; "
+        "from evenkeel.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "job", "learn", "--spec", spec_path, "--run", "r"],
+        env={**variables, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 2, done.stderr
+    assert "expected a Java for Spark, found none" in last and "evenkeel doctor" in last

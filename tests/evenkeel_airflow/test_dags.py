@@ -177,7 +177,12 @@ def test_late_rows_can_be_learned(kind: str) -> None:
         task = dag.get_task("learn")
         rendered = task.render_template(
             task.application_args,
-            {"params": {**dag.params.dump(), "relearn": relearn}, "run_id": "r", "ti": Mock(id=7)},
+            {
+                "params": {**dag.params.dump(), "relearn": relearn},
+                "run_id": "r",
+                "ti": Mock(id=7),
+                "dag_run": Mock(partition_key=None),
+            },
             task.get_template_env(),
         )
         assert rendered[-4:] == ["--relearn", given, "--attempt", "7"]

@@ -13,6 +13,7 @@ from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixtu
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
 import evenkeel_airflow
+from airflow.sdk import Asset
 from evenkeel_airflow import loading
 from evenkeel_airflow.provider import get_provider_info
 # isort: on
@@ -124,3 +125,21 @@ def test_airflow_is_told_what_this_package_brings() -> None:
     assert info["versions"][0] == evenkeel_airflow.provider.__version__
     for module in info["operators"][0]["python-modules"]:
         __import__(module)
+    assert not [i for i in info["integrations"] if "external-doc-url" in i]
+
+
+def test_airflow_reads_it_as_a_provider() -> None:
+    """By Airflow's own manager. The pages come by their entry point alone: twice is an error."""
+    from airflow.providers_manager import ProvidersManager
+
+    manager = ProvidersManager()
+    assert manager.providers["evenkeel"].version == evenkeel_airflow.provider.__version__
+    assert "evenkeel" in dict(manager.provider_configs)
+    assert "evenkeel" not in {plugin.provider_name for plugin in manager.plugins}
+
+
+@pytest.mark.parametrize("uri", ["evenkeel:///trips", "evenkeel://trips/1", "evenkeel://t?x=1"])
+def test_an_asset_that_no_table_updates_is_refused(uri: str) -> None:
+    assert Asset("evenkeel://trips").uri in ("evenkeel://trips", "evenkeel://trips/")
+    with pytest.raises(ValueError, match="expected evenkeel://TABLE"):
+        Asset(uri)

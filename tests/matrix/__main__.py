@@ -66,11 +66,20 @@ def run(cell: Cell, groups: Sequence[str]) -> Result:
     for group in groups:
         began = time.monotonic()
         code, summary = pytest(home, group)
-        today = datetime.now(UTC).date().isoformat()
-        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s ({today})"
+        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s ({stamp()})"
         print(f"{cell.name}: {group}: {outcomes[group]}", flush=True)
         passed &= code == 0
     return Result(versions(cell, home), outcomes, passed)
+
+
+def stamp() -> str:
+    """Return the day, and the commit of this checkout; `+` if files differ from it."""
+    today = datetime.now(UTC).date().isoformat()
+    git = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        return f"{today}, {call(git, ROOT).strip()}"
+    except (OSError, subprocess.CalledProcessError):
+        return today
 
 
 def copy_checkout(home: Path) -> None:

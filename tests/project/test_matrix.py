@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_one_group_alone_keeps_the_other_unless_a_version_has_changed() -> None:
     page = with_results(EMPTY, [result("4.0.4", "5 passed", "3 passed")])
     assert outcomes(with_results(page, [result("4.0.4", "6 passed")])) == [("6 passed", "3 passed")]
     assert outcomes(with_results(page, [result("4.0.5", "6 passed")])) == [("6 passed", NOT_RUN)]
+
+
+def test_an_outcome_names_its_day_and_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d, [0-9a-f]{7,}\+?", matrix.stamp())
+    # Without a repository the day alone.
+    monkeypatch.setattr(matrix, "ROOT", tmp_path)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", matrix.stamp())
 
 
 def test_a_group_that_the_page_does_not_have_was_not_run() -> None:

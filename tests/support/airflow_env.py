@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DAGS = ROOT / "dags"
 #: Where the packages are, for processes that find none installed.
 PATH = os.pathsep.join(str(ROOT / folder) for folder in ("", "spark_jobs", "dags", "plugins"))
+#: Series of the Airflow that is installed, such as 3.3.
+VERSION = ".".join(metadata.version("apache-airflow").split(".")[:2])
 HOME = Path(tempfile.mkdtemp(prefix="evenkeel-airflow-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 

@@ -22,8 +22,10 @@ class Approve(ApprovalOperator):
 
     Parameters
     ----------
-    spec : path of the table's spec
+    spec : path of the table's spec; a template
     """
+
+    template_fields = (*ApprovalOperator.template_fields, "spec")
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
         super().__init__(subject="Move state?", **{**RETRIES, **kwargs})

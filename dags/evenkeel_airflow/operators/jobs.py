@@ -43,7 +43,7 @@ class ApplyWindow(SparkJob):
 
     Parameters
     ----------
-    spec : path of the table's spec
+    spec : path of the table's spec; a template
     start, end : templates of the first day and of the day after the last, such as
         `{{ data_interval_start | ds }}` and `{{ data_interval_end | ds }}`. Airflow's `@daily`
         gives a run no interval: schedule the DAG by `CronDataIntervalTimetable`

@@ -15,7 +15,7 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from evenkeel.shared_spark import SharedSpark
-from evenkeel.submit import RM_ADDRESS, check_own_driver, job_command, job_file
+from evenkeel.submit import RM_ADDRESS, check_java, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators.lineage import Lineage
 from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
@@ -77,6 +77,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 self.gate_failed = left.kind == "GateError"
                 failed = AirflowGateError if self.gate_failed else AirflowFailException
                 raise failed(left.message) from None
+            if left is None:
+                with one_line():
+                    check_java()
             raise
 
     def _run_in(self, shared: SharedSpark) -> None:

@@ -16,10 +16,11 @@ class ValidatePlan(Lineage, BaseOperator):
 
     Parameters
     ----------
-    spec : path of the table's spec
+    spec : path of the table's spec; a template
     """
 
     job = "validate_plan"
+    template_fields = ("spec",)
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
         about = "Check the plan, before a person is asked and before rows move."

@@ -20,6 +20,7 @@ _PLACES = {
     "StateTable": "state.NAME",
     "StateColumn": "state.NAME.columns.NAME",
     "ChannelSpec": "channel of a list",
+    "Partitions": "schedule by partitions",
     "Splitting": "split",
     "Watching": "watch",
 }

@@ -20,7 +20,7 @@ from evenkeel.table import Table
 from evenkeel_spark.runtime.attached import lost
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.commits import CONFLICTS
-from evenkeel_spark.tables.delta.filesystem import check_log_store, denied
+from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError
 
@@ -79,6 +79,7 @@ def run_job(
         _ABOUT.clear()
         about(table=table.spec.table, run=run, plan=digest and digest[:12])
         spark = session(f"evenkeel {table.spec.table}")
+        check_connectors(spark, table.spec)
         check_log_store(spark, table.spec)
         body(spark, table, options)
     except Exception as error:

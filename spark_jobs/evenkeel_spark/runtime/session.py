@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.extras import (
@@ -20,7 +21,7 @@ from evenkeel.extras import (
     newer_needed,
 )
 from evenkeel.shared_spark import SharedSpark
-from evenkeel.submit import check_own_driver
+from evenkeel.submit import check_java, check_own_driver
 from evenkeel_spark.runtime.attached import attached_session
 from evenkeel_spark.tables.delta.write_session import RESULT_SETTINGS
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
@@ -69,8 +70,8 @@ def own_spark(name: str, **extra: str) -> SparkSession:
 
     Raises
     ------
-    SetupError : Delta is not on the class path, or is built for another Spark; pyspark is of two
-        versions; Spark is too old; or Spark Connect is asked for
+    SetupError : there is no Java. Delta is not on the class path, or is built for another Spark;
+        pyspark is of two versions; Spark is too old; or Spark Connect is asked for
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
     # A client of Spark Connect has neither.
@@ -79,7 +80,12 @@ def own_spark(name: str, **extra: str) -> SparkSession:
     check_one_pyspark(pyspark.__file__)
     check_own_driver()
     # Only a conf that is made beside a running JVM has the settings of spark-submit.
-    SparkContext._ensure_initialized()
+    try:
+        SparkContext._ensure_initialized()
+    except PySparkException:
+        # Its launcher has printed why Java did not start.
+        check_java()
+        raise
     conf = SparkConf()
     conf.setIfMissing("spark.app.name", name)
     for key, value in {**_DEFAULTS, **{k.replace("_", "."): v for k, v in extra.items()}}.items():

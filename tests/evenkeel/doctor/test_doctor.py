@@ -156,6 +156,14 @@ def test_a_state_folder_and_a_registry_are_tried_and_left_clean(tmp_path: Path) 
         assert list(tmp_path.iterdir()) == []
 
 
+def test_only_the_registry_cannot_be_on_hadoops_own_address() -> None:
+    place = "hdfs://namenode:8020/lake/x"
+    for look in (stores.readable, stores.writable):
+        assert look("place", place).status is Status.ok
+    registry = stores.exclusive("registry", place)
+    assert registry.status is Status.wrong and "webhdfs://" in registry.found + registry.fix
+
+
 def test_a_table_on_s3_needs_a_log_store() -> None:
     look = lambda conf: stores.log_store("log", "s3a://lake/state", conf)  # noqa: E731
     assert stores.log_store("log", "/data/state", {}).status is Status.ok

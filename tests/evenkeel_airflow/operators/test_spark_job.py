@@ -154,6 +154,22 @@ def test_a_driver_here_runs_this_python(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "ran").read_text() == sys.executable
 
 
+def test_a_worker_without_java_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = tmp_path / "spark-submit"
+    submit.write_text("#!/bin/sh\necho JAVA_HOME is not set\nexit 1\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with DAG("maintain_d"):
+        task = SparkJob(
+            task_id="maintain", job="maintain", arguments={"--spec": Shop(tmp_path).spec}
+        )
+    with pytest.raises(AirflowFailException, match="expected a Java for Spark.*evenkeel doctor"):
+        task.execute({})
+
+
 def test_a_spark_that_is_not_up_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

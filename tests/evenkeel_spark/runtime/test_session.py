@@ -13,9 +13,10 @@ import pytest
 
 from evenkeel.extras import TESTED_SPARK, delta_package
 from evenkeel.local_env import environment
+from evenkeel_spark.jobs import bootstrap
 from evenkeel_spark.migration.move_predicate import LISTED_SLOTS
 from evenkeel_spark.runtime.session import _with_delta, check_series
-from partitioning.errors import InputError, UnreachableError
+from partitioning.errors import InputError, SetupError, UnreachableError
 from tests.conftest import World
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -113,3 +114,22 @@ def test_a_cluster_that_is_not_there_is_one_line_that_names_it(world: World):
     assert f"master {master}: Spark could not be started" in ours[0]
     assert "Traceback" not in done.stderr
     assert not (world.folder / "state").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        ("s3a://lake/events", "--packages org.apache.hadoop:hadoop-aws:3."),
+        ("gs://lake/events", "Put a connector of gs:// among Spark's jars"),
+    ],
+)
+def test_a_place_that_spark_cannot_open_is_one_line_before_any_work(
+    world: World, spark, capsys, place: str, advice: str
+):
+    world.respec(input={"path": place, "time": "at"})
+    code = bootstrap.main(["--spec", world.spec_path, "--end", "2013-01-08"])
+    assert code == SetupError.exit_code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert place in line and advice in line and "evenkeel doctor" in line
+    assert not (world.folder / "registry").exists()

@@ -181,3 +181,28 @@ def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
                 f"Set spark.delta.logStore.{scheme}.impl to a log store that does not, or "
                 f"{ONE_DRIVER}=true where no two programs ever write at once",
             )
+
+
+def check_connectors(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse places that Spark has no file system for, such as s3a:// without hadoop-aws.
+
+    Raises
+    ------
+    SetupError : names the place, and the jar to bring if it is known
+    """
+    jvm: Any = spark._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    for place in (spec.input.path, *(part.path for part in spec.state.values())):
+        scheme = urlsplit(place).scheme
+        try:
+            if scheme:
+                jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+        except JAVA_ERRORS as error:
+            hadoop = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+            raise SetupError(
+                f"Spark cannot open {scheme}:// ({java_cause(error)})",
+                place,
+                f"Start Spark with --packages org.apache.hadoop:hadoop-aws:{hadoop}"
+                if scheme == "s3a"
+                else f"Put a connector of {scheme}:// among Spark's jars",
+            ) from error

@@ -1,0 +1,103 @@
+"""What a run's own values become: its partition, and templates of specs and days."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import Mock
+
+import pytest
+
+from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
+
+# Only now: the environment above must be set before Airflow is first imported.
+# isort: off
+import airflow.sdk
+from airflow.sdk import DAG
+from airflow.sdk.execution_time.context import MacrosAccessor
+
+import evenkeel_airflow
+from evenkeel_airflow.operators import Approve, ValidatePlan
+# isort: on
+
+if TYPE_CHECKING:
+    from tests.conftest import World
+
+
+pytestmark = pytest.mark.airflow
+
+
+def test_a_run_of_a_partition_learns_the_window_that_ends_with_its_day(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    world.respec(schedule={"partitions": ["s3://lake/sales"]})
+    if not hasattr(airflow.sdk, "PartitionedAssetTimetable"):
+        (error,) = dag_bag().import_errors.values()
+        assert "partitions need Airflow 3.2 or newer" in error
+        return
+    bag = dag_bag()
+    assert bag.import_errors == {}
+    dag = bag.dags["rebalance_trips"]
+    assert isinstance(dag.timetable, airflow.sdk.PartitionedAssetTimetable)
+    learn = dag.get_task("learn")
+    for key, asked, end in (
+        ("2026-02-28", None, "2026-03-01"),
+        ("2026-02-28T00:00:00", None, "2026-03-01"),
+        ("2026-02-28", "2026-01-29", "2026-01-29"),
+        (None, None, ""),
+    ):
+        run = Mock(partition_key=key)
+        params = {**dag.params.dump(), "window_end": asked}
+        given = {"params": params, "dag_run": run, "run_id": "r", "ti": Mock(id=7)}
+        given["macros"] = MacrosAccessor()
+        args = learn.render_template(learn.application_args, given, learn.get_template_env())
+        assert args[args.index("--end") + 1] == end, key
+
+
+def test_airflows_scheduler_makes_a_run_for_a_partition(
+    world: World,
+    airflow_db: None,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not hasattr(airflow.sdk, "PartitionedAssetTimetable"):
+        pytest.skip("Airflow 3.1 has no partitions")
+    from airflow.assets.manager import AssetManager
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+    from airflow.models.asset import AssetModel
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    world.respec(schedule={"partitions": ["s3://lake/sales"]})
+    DagBundlesManager().sync_bundles_to_db()
+    with create_session() as session:
+        sync_bag_to_db(dag_bag(), "dags-folder", None, session=session)
+        session.query(DagModel).filter_by(dag_id="rebalance_trips").update({"is_paused": False})
+        asset = session.query(AssetModel).filter_by(uri="s3://lake/sales").one()
+        AssetManager.register_asset_change(
+            asset=asset, session=session, partition_key="2026-02-28", source_is_api=True
+        )
+        session.flush()
+        SchedulerJobRunner(Job())._create_dagruns_for_partitioned_asset_dags(session)
+        runs = session.query(DagRun).filter_by(dag_id="rebalance_trips").all()
+        assert [run.partition_key for run in runs] == ["2026-02-28"]
+        session.rollback()
+
+
+def test_specs_and_days_may_be_templates() -> None:
+    with DAG("daily", schedule=None) as dag:
+        applied = evenkeel_airflow.ApplyWindow(
+            task_id="apply", spec="{{ params.spec }}", start="{{ ds }}", end="{{ params.end }}"
+        )
+        validated = ValidatePlan(task_id="validate", spec="{{ params.spec }}")
+        approved = Approve(task_id="approve", spec="{{ params.spec }}")
+    given = {"params": {"spec": "/opt/t.yaml", "end": "2026-03-02"}, "ds": "2026-03-01"}
+    for task in dag.tasks:
+        task.render_template_fields({**given, "ti": Mock(id=7)})
+    wanted = {"--spec": "/opt/t.yaml", "--start": "2026-03-01", "--end": "2026-03-02"}
+    assert wanted.items() <= applied._given().items()
+    assert validated._given() == {"--spec": "/opt/t.yaml"} and approved.spec == "/opt/t.yaml"
