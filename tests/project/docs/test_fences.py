@@ -31,7 +31,7 @@ NOT_RUN = {
     ("PAPERS.md", "text"): "runs of experiments, which test_papers reads",
     ("papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
     ("ARCHITECTURE.md", "text"): "a drawing",
-    ("SPLITTING.md", "sql"): "test_exact_merges runs it on Delta",
+    ("SPLITTING.md", "sql"): "test_newcomer runs it on Delta",
 }
 #: What the names of an example in Python stand for. Its other names are PySpark's.
 KNOWN = {"evenkeel": evenkeel, "epoch": Epoch}
