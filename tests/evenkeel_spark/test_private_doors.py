@@ -33,7 +33,7 @@ LEFT = {
     "runtime/spark_server.py": (4, _SHARED),
     "runtime/task_metrics.py": (4, "Spark's REST API is off where its UI is off"),
     "tables/delta/commits.py": (1, _SPEED),
-    "tables/delta/filesystem.py": (2, _RIGHTS),
+    "tables/delta/filesystem.py": (4, _RIGHTS),
     "tables/delta/row_size.py": (2, _RIGHTS),
     "tables/delta/state.py": (6, _SPEED),
     "tables/delta/vacuum.py": (
