@@ -6,8 +6,6 @@ bit.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import FAULT, DamagedError, InputError, without_advice
+from partitioning.function.canonical import digest
 from partitioning.function.hashing import KEY_TYPES, Hashes, key_hash, slot_of
 from partitioning.function.split import Split
 
@@ -98,10 +97,8 @@ class PartitioningFunction:
     def __post_init__(self) -> None:
         check_channels(self.channels)
         if not self.key:
-            raise InputError(
-                "a partitioning function needs at least one key column",
-                fix="Name a column in `key`",
-            )
+            what = "a partitioning function needs at least one key column"
+            raise InputError(what, fix="Name a column in `key`")
         for name, kind in (
             ("slots", np.int32),
             ("explicit_keys", np.int64),
@@ -300,15 +297,3 @@ def numbered_channels(count: int) -> tuple[Channel, ...]:
     if count < 1:
         raise InputError(f"{count} channels asked for", fix="Give at least 1")
     return tuple(Channel(str(i)) for i in range(count))
-
-
-def canonical_json(data: Any) -> bytes:
-    """Spell equal data in one way: keys sorted, no spaces, UTF-8, no NaN."""
-    return json.dumps(
-        data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
-
-
-def digest(data: Any) -> str:
-    """Return the sha256 (hex) over the canonical JSON of `data`."""
-    return hashlib.sha256(canonical_json(data)).hexdigest()

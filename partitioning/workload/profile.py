@@ -120,15 +120,11 @@ class Profile:
         for name in ("load", "bytes", "rows", "heavy_load", "heavy_bytes", "heavy_rows", *copies):
             values = getattr(self, name)
             if not np.isfinite(values).all() or (values < 0).any():
-                raise InputError(
-                    f"{name} must be finite and not negative",
-                    "profile",
-                    "Correct the load of the events: its sum may be too large for a double",
-                )
+                what = f"{name} must be finite and not negative"
+                raise InputError(what, "profile", "Correct the load of the events")
         if not 0 <= self.chance < np.inf:
-            raise InputError(
-                f"chance must be finite and not negative, got {self.chance}", "profile", FAULT
-            )
+            what = f"chance must be finite and not negative, got {self.chance}"
+            raise InputError(what, "profile", FAULT)
         make_read_only(self)
 
     @property

@@ -13,7 +13,7 @@ import yaml
 
 from evenkeel.extras import delta_package
 
-FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
+FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes"
 MANIFESTS = [
     manifest
     for file in sorted(FOLDER.glob("*.yaml"))

@@ -15,7 +15,7 @@ import yaml
 from evenkeel.spec.loading import load_spec
 from evenkeel.submit import ONE_DRIVER
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 #: Variables of services that hold a secret, by name.

@@ -1,0 +1,72 @@
+"""What the doctor says of the places of a table: its input, its state and its registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+from evenkeel.doctor import Status, stores
+from tests.conftest import World
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_an_input_is_read(world: World, tmp_path: Path) -> None:
+    events = str(tmp_path / "events.parquet")
+    day = tmp_path / "input" / "day=1"
+    day.mkdir(parents=True)
+    assert stores.readable("input", str(tmp_path / "input")).status is Status.warning
+    (day / "part.parquet").write_bytes(b"rows")
+    for good in (events, str(tmp_path / "input"), str(tmp_path / "*.parquet")):
+        assert stores.readable("input", good).status is Status.ok, good
+    gone = stores.readable("input", str(tmp_path / "gone"))
+    assert gone.status is Status.wrong and "gone" in gone.found and "input.path" in gone.fix
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_columns_that_an_input_lacks_are_named_with_their_fields(
+    kind: str, world: World, tmp_path: Path
+) -> None:
+    trips = pq.read_table(tmp_path / "events.parquet")
+    folder = tmp_path / "input" / "dest=XYZ"
+    folder.mkdir(parents=True)
+    without = trips.drop_columns(["dest", "miles"])
+    if kind == "csv":
+        csv.write_csv(without, folder / "part.csv")
+    else:
+        pq.write_table(without, folder / "part.parquet")
+    world.respec(input={"path": str(folder.parent), "format": kind, "time": "hour"})
+    found = stores.readable("input", str(folder.parent), world.table.spec)
+    assert found.status is Status.wrong
+    assert "there is no column 'hour' (input.time), 'miles' (state." in found.found
+    assert "dest" in found.fix and "'dest'" not in found.found
+
+
+def test_a_state_folder_and_a_registry_are_tried_and_left_clean(tmp_path: Path) -> None:
+    for look in (stores.writable, stores.exclusive):
+        assert look("place", str(tmp_path / "not" / "yet")).status is Status.ok
+        (tmp_path / "file").write_text("a file, and no folder")
+        wrong = look("place", str(tmp_path / "file"))
+        assert wrong.status is Status.wrong and "file" in wrong.found and wrong.fix
+        assert look("place", "no-such-store://x").status is Status.wrong
+        (tmp_path / "file").unlink()
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_registry_cannot_be_on_hadoops_own_address() -> None:
+    place = "hdfs://namenode:8020/lake/x"
+    for look in (stores.readable, stores.writable):
+        assert look("place", place).status is Status.ok
+    registry = stores.exclusive("registry", place)
+    assert registry.status is Status.wrong and "webhdfs://" in registry.found + registry.fix
+
+
+def test_a_table_on_s3_needs_a_log_store() -> None:
+    look = lambda conf: stores.log_store("log", "s3a://lake/state", conf)  # noqa: E731
+    assert stores.log_store("log", "/data/state", {}).status is Status.ok
+    assert look({}).status is Status.warning and "S3DynamoDBLogStore" in look({}).fix
+    assert look({"spark.delta.logStore.s3a.impl": "x.Y"}).found == "x.Y"
+    assert look({"spark.evenkeel.oneDriver": "true"}).status is Status.ok
