@@ -45,7 +45,7 @@ matrix: .venv/.installed ## the state and DAG tests on each Spark, Airflow and P
 cluster: setup ## Airflow on PostgreSQL, Spark on two workers, data on an S3 that stalls; then jobs on YARN, data on HDFS
 	@setup/cluster.sh
 	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q -p no:xdist tests/evenkeel_airflow/test_topology.py \
-		tests/evenkeel_airflow/test_yarn.py tests/evenkeel/registry/test_store_on_hdfs.py $(ARGS)
+		tests/evenkeel_airflow/test_yarn.py tests/evenkeel/registry/files/test_whole_files_on_hdfs.py $(ARGS)
 
 chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)

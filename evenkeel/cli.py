@@ -29,7 +29,7 @@ from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, relea
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
 from partitioning.function.sql import channel_sql

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 #: Last words of every error about the set-up.
 DOCTOR = "`evenkeel doctor` looks at the whole set-up"
+#: Advice of an error that no user can cause: a rule of our own code is broken.
+FAULT = "This is a fault of Evenkeel: report it with this message and what `evenkeel doctor` prints"
+#: Advice for an option of a strategy that is out of the range which the message gives.
+IN_RANGE = "Give one in this range, or leave it out for its default"
 
 
 class EvenkeelError(Exception):
@@ -29,6 +33,13 @@ class EvenkeelError(Exception):
         place = f"{where}: " if where else ""
         remedy = f". {fix}" if fix else ""
         super().__init__(f"{place}{what}{remedy}")
+
+
+def without_advice(error: Exception) -> str:
+    """Return what an error says without its advice: the error around it has its own."""
+    if not isinstance(error, EvenkeelError):
+        return str(error)
+    return ": ".join(filter(None, (error.where, error.what)))
 
 
 class InputError(EvenkeelError):

@@ -2,7 +2,7 @@
 //!
 //! docs/reference/FUNCTION.md is the specification. It needs the standard library only. A
 //! `Function` is immutable, so threads may share one. Test it with:
-//! `rustc --test -O evenkeel.rs && ./evenkeel`
+//! `rustc --test -O --edition 2021 evenkeel.rs && ./evenkeel`
 
 #![allow(dead_code)]
 

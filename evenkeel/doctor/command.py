@@ -25,7 +25,7 @@ from evenkeel.spec.catalog import load_catalog, named_folder
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 
 _COLORS = {Status.ok: "green", Status.warning: "yellow", Status.wrong: "red", Status.absent: "dim"}
 

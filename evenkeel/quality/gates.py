@@ -165,7 +165,7 @@ def tables_gate(
 
 def _complete(rows: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> None:
     if not rows:
-        raise InputError("nothing was measured", where)
+        raise InputError("nothing was measured", where, "Run the job that measures again")
     for row in rows:
         missing = [n for n in names if row.get(n) is None]
         if missing:

@@ -26,7 +26,8 @@ from evenkeel.registry.files.stored_file import parse
 from evenkeel.registry.run_folder import safe_name
 from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError, FenceError, InputError
-from partitioning.function.function import PartitioningFunction, digest
+from partitioning.function.canonical import digest
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.sql import among_sql, channel_sql, hash_sql, slot_sql
 

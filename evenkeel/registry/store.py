@@ -16,8 +16,8 @@ from typing import Any
 
 import fsspec
 
+from evenkeel.registry.files.whole_files import whole_files
 from evenkeel.registry.store_errors import cannot_open, store_errors
-from evenkeel.registry.whole_files import whole_files
 from partitioning.errors import DamagedError, InputError
 
 #: Errors of a store for a file that is not there.

@@ -59,11 +59,12 @@ def read_bytes(text: str) -> int:
     found = _BYTES.fullmatch(text.strip().replace(",", "").replace(_GAP, " "))
     if found is None:
         raise InputError(
-            f"must be whole bytes, or a number with one of {', '.join(UNITS[1:])}, got {text!r}"
+            f"must be whole bytes, or a number with one of {', '.join(UNITS[1:])}, got {text!r}",
+            fix="Write 812 or 10 MB",
         )
     size = float(found[1]) * 1000 ** UNITS.index(found[2] or "bytes")
     if not math.isfinite(size):
-        raise InputError("must be a finite number of bytes")
+        raise InputError("must be a finite number of bytes", fix="Write fewer")
     return round(size)
 
 

@@ -33,6 +33,9 @@ except ImportError:
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
+#: Advice if the caller has none.
+_READABLE = "Name a file that is there and that this account may read"
+_WELL_FORMED = "Correct the line that it names"
 #: A URL with a user, or a user and a password. A password may hold slashes, as S3's secrets do.
 _URL = re.compile(r"\b([A-Za-z][\w+.-]*)://([^\s/?#@]*|[^\s/?#@:]*:(?!\d+(?:/|$))\S*)@")
 #: Schemes whose URLs name a container before the @: container@account.
@@ -115,7 +118,7 @@ def read_yaml(path: str | Path, fix: str | None = None) -> Any:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read ({error})", str(path), fix) from error
+        raise InputError(f"cannot be read ({error})", str(path), fix or _READABLE) from error
     try:
         # Look before the text is parsed: YAML's errors quote the line.
         if line := _line_with_user(text):
@@ -128,6 +131,10 @@ def read_yaml(path: str | Path, fix: str | None = None) -> Any:
             "Keys come from the environment or the machine's role: take away what stands before @",
         ) from None
     except yaml.YAMLError as error:
-        raise InputError(f"not YAML ({' '.join(str(error).split())})", str(path), fix) from error
+        raise InputError(
+            f"not YAML ({' '.join(str(error).split())})", str(path), fix or _WELL_FORMED
+        ) from error
     except RecursionError as error:
-        raise InputError("not YAML (nested too deeply)", str(path), fix) from error
+        raise InputError(
+            "not YAML (nested too deeply)", str(path), fix or "Nest it less"
+        ) from error

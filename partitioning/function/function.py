@@ -6,8 +6,6 @@ bit.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import FAULT, DamagedError, InputError, without_advice
+from partitioning.function.canonical import digest
 from partitioning.function.hashing import KEY_TYPES, Hashes, key_hash, slot_of
 from partitioning.function.split import Split
 
@@ -39,7 +38,11 @@ class KeyColumn:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InputError(f"expected text, got {self.name!r}", "name of a key column")
+            raise InputError(
+                f"expected text, got {self.name!r}",
+                "name of a key column",
+                "Put the name in quotes",
+            )
         if self.type not in KEY_TYPES:
             raise InputError(
                 f"type {self.type!r} cannot be a key",
@@ -94,7 +97,8 @@ class PartitioningFunction:
     def __post_init__(self) -> None:
         check_channels(self.channels)
         if not self.key:
-            raise InputError("a partitioning function needs at least one key column")
+            what = "a partitioning function needs at least one key column"
+            raise InputError(what, fix="Name a column in `key`")
         for name, kind in (
             ("slots", np.int32),
             ("explicit_keys", np.int64),
@@ -105,13 +109,15 @@ class PartitioningFunction:
             object.__setattr__(self, name, array)
         owners = np.concatenate([self.slots, self.explicit_channels, self.split.channels])
         if not len(self.slots) or owners.min() < 0 or owners.max() >= len(self.channels):
-            raise InputError(f"every slot and key needs a channel of 0 to {len(self.channels) - 1}")
+            raise InputError(
+                f"every slot and key needs a channel of 0 to {len(self.channels) - 1}", fix=FAULT
+            )
         if len(self.explicit_keys) != len(self.explicit_channels):
-            raise InputError("explicit keys and their channels differ in number")
+            raise InputError("explicit keys and their channels differ in number", fix=FAULT)
         if np.any(self.explicit_keys[1:] <= self.explicit_keys[:-1]):
-            raise InputError("explicit keys must be ascending and distinct")
+            raise InputError("explicit keys must be ascending and distinct", fix=FAULT)
         if np.intersect1d(self.explicit_keys, self.split.keys).size:
-            raise InputError("a key is both explicit and split")
+            raise InputError("a key is both explicit and split", fix=FAULT)
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:
@@ -162,7 +168,8 @@ class PartitioningFunction:
             return self.lookup_hashes(hashes)
         if self.row is None or row is None:
             what = "declares none" if self.row is None else f"declares {self.row.name!r}"
-            raise InputError(f"keys are split by a row column; the function {what}", "row")
+            fix = FAULT if self.row is None else "Give its values as `row`"
+            raise InputError(f"keys are split by a row column; the function {what}", "row", fix)
         return self.lookup_hashes(hashes, key_hash([hashes, row], ["bigint", self.row.type]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -202,9 +209,9 @@ class PartitioningFunction:
         """
         try:
             if (found := data["format"]) not in (FUNCTION_FORMAT, SPLIT_FORMAT):
-                raise InputError(f"format {found} is not {FUNCTION_FORMAT} or {SPLIT_FORMAT}")
+                raise ValueError(f"format {found} is not {FUNCTION_FORMAT} or {SPLIT_FORMAT}")
             if ("split" in data) != (data["format"] == SPLIT_FORMAT):
-                raise InputError(f"format {data['format']} does not fit its split keys")
+                raise ValueError(f"format {data['format']} does not fit its split keys")
             return cls(
                 key=tuple(KeyColumn(c["name"], c["type"]) for c in data["key"]),
                 channels=tuple(Channel(c["name"], c["capacity"]) for c in data["channels"]),
@@ -220,7 +227,9 @@ class PartitioningFunction:
             )
         except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
             raise DamagedError(
-                f"not a partitioning function ({error})", where, "Restore it from a backup"
+                f"not a partitioning function ({without_advice(error)})",
+                where,
+                "Restore it from a backup",
             ) from error
 
 
@@ -272,12 +281,15 @@ def successor(
 def check_channels(channels: Sequence[Channel]) -> None:
     """Refuse an empty list, a repeated name, or capacities that are not finite, or all zero."""
     if not channels:
-        raise InputError("there must be at least 1 channel")
+        raise InputError("there must be at least 1 channel", fix="Name one")
     if len({c.name for c in channels}) != len(channels):
-        raise InputError("channel names must differ")
+        raise InputError("channel names must differ", fix="Give each channel a name of its own")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     if not np.isfinite(capacities).all() or (capacities < 0).any() or capacities.sum() == 0:
-        raise InputError("capacities must be finite, not negative, and not all 0")
+        raise InputError(
+            "capacities must be finite, not negative, and not all 0",
+            fix="Give each open channel a capacity above 0, such as 1",
+        )
 
 
 def numbered_channels(count: int) -> tuple[Channel, ...]:
@@ -285,15 +297,3 @@ def numbered_channels(count: int) -> tuple[Channel, ...]:
     if count < 1:
         raise InputError(f"{count} channels asked for", fix="Give at least 1")
     return tuple(Channel(str(i)) for i in range(count))
-
-
-def canonical_json(data: Any) -> bytes:
-    """Spell equal data in one way: keys sorted, no spaces, UTF-8, no NaN."""
-    return json.dumps(
-        data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
-
-
-def digest(data: Any) -> str:
-    """Return the sha256 (hex) over the canonical JSON of `data`."""
-    return hashlib.sha256(canonical_json(data)).hexdigest()

@@ -109,10 +109,16 @@ def key_hash(columns: Sequence[Any], types: Sequence[str]) -> Hashes:
     Source: docs/ARCHITECTURE.md, "The function"; XXH64 by Y. Collet.
     """
     if len(columns) != len(types):
-        raise InputError(f"{len(columns)} key columns given where {len(types)} are declared")
+        raise InputError(
+            f"{len(columns)} key columns given where {len(types)} are declared",
+            fix="Give one array for each key column",
+        )
     arrays = [_to_arrow(c, t, i) for i, (c, t) in enumerate(zip(columns, types, strict=True))]
     if len({len(a) for a in arrays}) > 1:
-        raise InputError(f"key columns of different lengths: {[len(a) for a in arrays]}")
+        raise InputError(
+            f"key columns of different lengths: {[len(a) for a in arrays]}",
+            fix="Give as many values of each",
+        )
     hashes = np.full(len(arrays[0]) if arrays else 0, SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for array, kind in zip(arrays, types, strict=True):
@@ -138,7 +144,9 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         return array.cast(KEY_TYPES[kind])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"values are not of the declared type {kind} ({error})", f"key column {position + 1}"
+            f"values are not of the declared type {kind} ({error})",
+            f"key column {position + 1}",
+            f"Convert them to {kind} first",
         ) from error
 
 

@@ -24,7 +24,10 @@ def key_columns(keys: Sequence[str], types: Sequence[str]) -> list[pa.Array]:
     ]
     for key, values in zip(keys, parts, strict=True):
         if len(values) != len(types):
-            raise InputError(f"key {key!r} has {len(values)} columns, the table's has {len(types)}")
+            raise InputError(
+                f"key {key!r} has {len(values)} columns, the table's has {len(types)}",
+                fix="Write one value for each key column, with commas between them",
+            )
     columns = []
     for i, kind in enumerate(types):
         texts = [values[i] for values in parts]
@@ -32,5 +35,8 @@ def key_columns(keys: Sequence[str], types: Sequence[str]) -> list[pa.Array]:
             typed = map(bytes.fromhex, texts) if kind == "binary" else texts
             columns.append(pa.array(list(typed)).cast(KEY_TYPES[kind]))
         except ValueError as error:  # Arrow's, too
-            raise InputError(f"a key is not of type {kind} ({error})") from error
+            raise InputError(
+                f"a key is not of type {kind} ({error})",
+                fix="Write it as its type asks; binary is written in hexadecimal",
+            ) from error
     return columns

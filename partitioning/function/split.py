@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import FAULT, InputError
 from partitioning.function.hashing import Hashes
 
 Ints = npt.NDArray[np.int64]
@@ -52,18 +52,20 @@ class Split:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if np.any(self.keys[1:] <= self.keys[:-1]):
-            raise InputError("split keys must be ascending and distinct")
+            raise InputError("split keys must be ascending and distinct", fix=FAULT)
         copies = np.diff(self.starts)
         key = np.repeat(np.arange(len(copies)), copies)
         if len(copies) != len(self.keys) or self.starts[0] != 0 or (copies < 2).any():
-            raise InputError("a split key needs 2 owners or more")
+            raise InputError("a split key needs 2 owners or more", fix=FAULT)
         if not len(key) == len(self.channels) == len(self.shares):
-            raise InputError("owners of split keys and their shares differ in number")
+            raise InputError("owners of split keys and their shares differ in number", fix=FAULT)
         if len(np.unique((key << CHANNEL_BITS) + self.channels)) != len(key):
-            raise InputError("an owner of a split key is named twice")
+            raise InputError("an owner of a split key is named twice", fix=FAULT)
         sums = np.bincount(key, self.shares, minlength=len(copies))
         if (self.shares < 1).any() or (sums != PARTS_OF_A_KEY).any():
-            raise InputError(f"shares of a split key must be over 0 and add up to {PARTS_OF_A_KEY}")
+            raise InputError(
+                f"shares of a split key must be over 0 and add up to {PARTS_OF_A_KEY}", fix=FAULT
+            )
 
     @classmethod
     def of(cls, weights: Mapping[int, Mapping[int, float]]) -> Split:

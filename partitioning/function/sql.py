@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import FAULT, InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.function.split import CHANNEL_BITS, PARTS_OF_A_KEY
@@ -40,7 +40,8 @@ def hash_sql(key: Sequence[KeyColumn], columns: Sequence[str] | None = None) -> 
     names = [c.name for c in key] if columns is None else list(columns)
     if len(names) != len(key):
         raise InputError(
-            f"{len(names)} columns given for the key ({', '.join(c.name for c in key)})"
+            f"{len(names)} columns given for the key ({', '.join(c.name for c in key)})",
+            fix="Name one column for each key column",
         )
     parts = (f"CAST({quoted(n)} AS {c.type.upper()})" for n, c in zip(names, key, strict=True))
     return f"xxhash64({', '.join(parts)})"
@@ -108,7 +109,11 @@ def _split_sql(function: PartitioningFunction, begins: str, h: str, row: str | N
     twice, because the JVM does not compile long code.
     """
     if function.row is None:
-        raise InputError("keys are split, and no column of the rows is declared to split by", "row")
+        raise InputError(
+            "keys are split, and no column of the rows is declared to split by",
+            "row",
+            "Name one in `split.by` of the spec",
+        )
     r = f"xxhash64({h}, CAST({quoted(row or function.row.name)} AS {function.row.type.upper()}))"
     at = f"CAST(~{begins} + shiftrightunsigned({r}, {64 - function.split.bits}) AS INT)"
     cell = f"{array_sql(function.split.table, 'BIGINT')}[{at}]"
@@ -193,7 +198,7 @@ def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
             table = _displace(keys, slot_of(keys, slots), shift, 1 << size)
             if table is not None:
                 return table
-    raise InputError(f"no table parts these {len(keys)} hashes", "explicit keys")
+    raise InputError(f"no table parts these {len(keys)} hashes", "explicit keys", FAULT)
 
 
 def _displace(

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import Channel, KeyColumn, PartitioningFunction, canonical_json
+from partitioning.errors import DamagedError, InputError, without_advice
+from partitioning.function.canonical import canonical_json
+from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
 from partitioning.moves.moves import Move, moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.planning.split_curve import shared_curve
@@ -120,7 +121,7 @@ class Plan:
         try:
             values = dict(data)
             if values.pop("format") != FORMAT:
-                raise InputError(f"format is not {FORMAT}")
+                raise ValueError(f"format is not {FORMAT}")
             values["function"] = PartitioningFunction.from_dict(values["function"], where)
             values["moves"] = tuple(Move(**m) for m in values["moves"])
             for name in ("curve", "bound"):
@@ -135,7 +136,9 @@ class Plan:
             _ = made.digest
             return made
         except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
-            raise DamagedError(f"not a plan ({error})", where, PLAN_AGAIN) from error
+            raise DamagedError(
+                f"not a plan ({without_advice(error)})", where, PLAN_AGAIN
+            ) from error
 
 
 def make_plan(

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from partitioning.errors import InputError
+from partitioning.errors import FAULT, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.workload.metrics import key_sums
@@ -79,7 +79,7 @@ class Forecast:
         """
         listed = profile.listing(self.sketch.heavy)
         if len(listed.heavy) > len(self.sketch.heavy):
-            raise InputError("it lists keys that the forecast does not", "profile")
+            raise InputError("it lists keys that the forecast does not", "profile", FAULT)
         return replace(
             listed,
             load=self.sketch.load,
@@ -160,7 +160,11 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     [2.0, 6.0]
     """
     if not (decay in ("auto", None) or (not isinstance(decay, str) and 0 <= decay <= 1)):
-        raise InputError(f"{decay} is not from 0 to 1, auto or none", "decay")
+        raise InputError(
+            f"{decay} is not from 0 to 1, auto or none",
+            "decay",
+            "Give auto to have the past choose it",
+        )
     whole = merge(sketches)
     past = tuple([s for s in sketches if s.load.any()][-REACH:])
     if not past:

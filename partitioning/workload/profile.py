@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import FAULT, DamagedError, InputError, without_advice
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.workload.npz import make_read_only, pack, unpack
@@ -116,15 +116,15 @@ class Profile:
             if not getattr(self, name).size:
                 object.__setattr__(self, name, np.zeros(len(self.heavy)))
             if getattr(self, name).shape != self.heavy.shape:
-                raise InputError(f"{name} must be one a heavy key", "profile")
+                raise InputError(f"{name} must be one a heavy key", "profile", FAULT)
         for name in ("load", "bytes", "rows", "heavy_load", "heavy_bytes", "heavy_rows", *copies):
             values = getattr(self, name)
             if not np.isfinite(values).all() or (values < 0).any():
-                raise InputError(f"{name} must be finite and not negative", "profile")
+                what = f"{name} must be finite and not negative"
+                raise InputError(what, "profile", "Correct the load of the events")
         if not 0 <= self.chance < np.inf:
-            raise InputError(
-                f"chance must be finite and not negative, got {self.chance}", "profile"
-            )
+            what = f"chance must be finite and not negative, got {self.chance}"
+            raise InputError(what, "profile", FAULT)
         make_read_only(self)
 
     @property
@@ -193,7 +193,7 @@ class Profile:
             return cls(**values)
         except (KeyError, TypeError, ValueError, InputError) as error:
             raise DamagedError(
-                f"not a profile ({error})", where, "Learn again: start a new run"
+                f"not a profile ({without_advice(error)})", where, "Learn again: start a new run"
             ) from error
 
 
@@ -236,10 +236,11 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
     InputError : nothing to merge, or sketches with different numbers of slots
     """
     if not sketches:
-        raise InputError("there is no sketch to merge")
+        raise InputError("there is no sketch to merge", fix=FAULT)
     if len({len(s.load) for s in sketches}) > 1:
         raise InputError(
-            f"sketches disagree on the number of slots: {sorted({len(s.load) for s in sketches})}"
+            f"sketches disagree on the number of slots: {sorted({len(s.load) for s in sketches})}",
+            fix=FAULT,
         )
     every = np.concatenate([s.heavy for s in sketches])
     heavy, first, inverse = np.unique(every, return_index=True, return_inverse=True)

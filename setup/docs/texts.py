@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from setup.docs.reference.markdown import sources
 
 #: Functions around a value in a message, which do not name it.
 _AROUND = {"join", "sorted", "len", "str", "map", "strip", "isoformat", "items", "format"}
-_AROUND |= {"max", "min"}
+_AROUND |= {"max", "min", "without_advice"}
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,19 @@ class Scope:
     ----------
     names : of a module's or function's assignments; the last one counts
     functions : name -> a function that returns texts, and the scope of its module
+    attributes : name -> texts that classes assign to it
     """
 
     names: Mapping[str, ast.expr]
     functions: Mapping[str, tuple[ast.FunctionDef, Mapping[str, ast.expr]]]
+    attributes: Mapping[str, list[str]] = field(default_factory=dict)
 
     def within(self, function: ast.FunctionDef | None, before: int | None = None) -> Scope:
         """Return the scope in a function, at a line of it."""
         nodes = ast.walk(function) if function else ()
-        return replace(self, names={**self.names, **_assigned(nodes, before)})
+        return replace(
+            self, names={**self.names, **_defaults(function), **_assigned(nodes, before)}
+        )
 
     def cases(self, node: ast.AST | None) -> list[str]:
         """Return each text that the expression can become, once; none: it is no text."""
@@ -54,6 +59,15 @@ class Scope:
             case ast.Name(id=name) if name in self.names:
                 rest = {n: value for n, value in self.names.items() if n != name}
                 found = replace(self, names=rest).cases(self.names[name])
+            case (
+                ast.Attribute(value=ast.Name(id="cls"), attr=name)
+                | ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), _])
+            ):
+                found = [*self.attributes.get(name, ())]
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=[_, other]
+            ) if isinstance(known := self.names.get(name), ast.Dict):
+                found = [text for value in (*known.values, other) for text in self.cases(value)]
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 found = self._returned(name)
             case _:
@@ -65,7 +79,7 @@ class Scope:
             return []
         function, names = self.functions[name]
         rest = {n: value for n, value in self.functions.items() if n != name}
-        scope = Scope(names, rest).within(function)
+        scope = Scope(names, rest, self.attributes).within(function)
         returns = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
         return [text for value in returns for text in scope.cases(value)]
 
@@ -98,7 +112,12 @@ def scopes() -> dict[str, Scope]:
         if isinstance(node, ast.FunctionDef)
         if isinstance(node.returns, ast.Name) and node.returns.id == "str"
     }
-    return {path: Scope(names[path], functions) for path in trees}
+    attributes: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees.items():
+        for node in (n for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for n in c.body):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                attributes[node.target.id] += Scope(names[path], functions).cases(node.value)
+    return {path: Scope(names[path], functions, attributes) for path in trees}
 
 
 def _module(path: str) -> str:
@@ -113,6 +132,13 @@ def _assigned(nodes: Iterable[ast.AST], before: int | None = None) -> dict[str, 
         if isinstance(node, ast.Assign) and (before is None or node.lineno < before)
         if isinstance(target := node.targets[0], ast.Name)
     }
+
+
+def _defaults(function: ast.FunctionDef | None) -> dict[str, ast.expr]:
+    if function is None or not function.args.defaults:
+        return {}
+    names = [a.arg for a in function.args.args[-len(function.args.defaults) :]]
+    return dict(zip(names, function.args.defaults, strict=True))
 
 
 def _imported(tree: ast.Module, own: Mapping[str, dict[str, ast.expr]]) -> dict[str, ast.expr]:

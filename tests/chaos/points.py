@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.files.whole_files import Linked
 from evenkeel.registry.store import Store
-from evenkeel.registry.whole_files import Linked
 from evenkeel_spark.adoption import adopt, release
 from evenkeel_spark.evolving import joining
 from evenkeel_spark.jobs import learn

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.clients.vectors import CASES, FILE, KEYS, functions, lines
+from tests.support.wheel import ROOT
 
 CLIENTS = FILE.parent
 AGREE = f"{len(CASES) * KEYS} vectors agree"
@@ -19,6 +23,8 @@ COMMANDS = {
     "rust": ("rustc", ["rustc --test -O --edition 2021 evenkeel.rs", "./evenkeel --nocapture"]),
     "javascript": ("node", ["node evenkeel.mjs ../vectors.txt"]),
 }
+#: If it is set, a missing tool is a failure: the workflow "test" has all of them.
+ALL = "EVENKEEL_ALL_CLIENTS"
 
 
 def copied(tmp_path: Path, language: str) -> Path:
@@ -31,6 +37,7 @@ def run(folder: Path, language: str) -> tuple[int, str]:
     """Check the vectors by a client; return the exit code and what it printed."""
     tool, commands = COMMANDS[language]
     if shutil.which(tool) is None:
+        assert not os.environ.get(ALL), f"{tool} is not installed, and {ALL} asks for it"
         pytest.skip(f"{tool} is not installed")
     printed = ""
     for command in commands:
@@ -80,3 +87,31 @@ def test_a_client_tells_a_vector_that_differs(tmp_path: Path, language: str) -> 
     code, printed = run(folder, language)
     assert code != 0
     assert "expected" in printed
+
+
+def test_a_missing_tool_is_a_failure_if_all_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(ALL, raising=False)
+    with pytest.raises(pytest.skip.Exception):
+        run(tmp_path, "go")
+    monkeypatch.setenv(ALL, "1")
+    with pytest.raises(AssertionError, match="go is not installed"):
+        run(tmp_path, "go")
+
+
+def test_the_workflow_brings_the_tools_of_the_page() -> None:
+    text = (ROOT / ".github/workflows/test.yml").read_text()
+    job = yaml.safe_load(text)["jobs"]["test"]
+    assert job["env"] == {ALL: "1"}
+    brought = {
+        f"{name.removesuffix('-version')} {version}"
+        for step in job["steps"]
+        for name, version in step.get("with", {}).items()
+        if name in ("java-version", "go-version", "toolchain", "node-version")
+    }
+    page = (ROOT / "docs/reference/FUNCTION.md").read_text()
+    tested = re.findall(r"^\| (\w+).*?, tested with (?:Node )?([\d.]+) ", page, re.M)
+    names = {"Java": "java", "Go": "go", "Rust": "toolchain", "JavaScript": "node"}
+    assert brought == {f"{names[language]} {version}" for language, version in tested}

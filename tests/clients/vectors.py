@@ -15,12 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from partitioning.function.function import (
-    Channel,
-    KeyColumn,
-    PartitioningFunction,
-    canonical_json,
-)
+from partitioning.function.canonical import canonical_json
+from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.split import Split
 

@@ -27,23 +27,23 @@ _SHARED = "a job attaches to the JVM of another process"
 _RIGHTS = "only Hadoop's file systems have the rights and the log store that Spark has"
 #: Doors that are left: how many in each module, and why. The numbers only shrink.
 LEFT = {
-    "adoption/adopt.py": (1, "the number of cores has no public API"),
     "adoption/rewrite.py": (2, _ATOMIC),
-    "jobs/generate.py": (1, "to do"),
-    "migration/throttle.py": (1, "to do"),
     "runtime/attached.py": (3, _SHARED),
     "runtime/session.py": (2, "the conf of spark-submit is known to a JVM alone"),
     "runtime/spark_server.py": (4, _SHARED),
     "runtime/task_metrics.py": (4, "Spark's REST API is off where its UI is off"),
     "tables/delta/commits.py": (1, _SPEED),
-    "tables/delta/filesystem.py": (2, _RIGHTS),
+    "tables/delta/filesystem.py": (4, _RIGHTS),
     "tables/delta/row_size.py": (2, _RIGHTS),
     "tables/delta/state.py": (6, _SPEED),
-    "tables/delta/vacuum.py": (3, "to do"),
+    "tables/delta/vacuum.py": (
+        2,
+        "Delta alone knows its defaults, and reads an interval as it does",
+    ),
     "tables/delta/write_session.py": (8, _ATOMIC),
+    "tables/parallelism.py": (1, "the number of cores has no public API"),
     "tables/spark_errors.py": (1, "a session in this process raises py4j's error"),
     "watching/streaming.py": (1, "the batch does not say the id of its stream"),
-    "windows/ancestry.py": (1, "to do"),
 }
 
 

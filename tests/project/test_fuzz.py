@@ -25,7 +25,8 @@ from evenkeel.spec.run_params import Params
 from evenkeel.watch import state_file
 from evenkeel.watch.state import PendingDecision, WatchState
 from partitioning.errors import DamagedError, EvenkeelError, InputError
-from partitioning.function.function import KeyColumn, digest, numbered_channels
+from partitioning.function.canonical import digest
+from partitioning.function.function import KeyColumn, numbered_channels
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.strategies.skew import Threshold

@@ -6,12 +6,17 @@ import asyncio
 import importlib
 import json
 import re
+import shlex
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
+
+from evenkeel.cli import app
 
 # Before its example imports Airflow, whose folder would be one in the user's home.
 from tests.support.airflow_env import HOME
@@ -108,28 +113,65 @@ def test_what_it_quotes_is_said_somewhere() -> None:
             assert part.strip() in code, quote
 
 
+def told() -> Iterator[tuple[bool, str, list[str]]]:
+    """Each `evenkeel COMMAND ...` of the docs: whether it is a step, the command and its words."""
+    fence = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.M | re.S)
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *(ROOT / "docs").rglob("*.md")]
+    for text in (page.read_text() for page in pages):
+        steps = [
+            (language == "sh", line)
+            for language, block in fence.findall(text)
+            if language in ("", "sh")
+            for line in block.replace("\\\n", " ").split("\n")
+        ]
+        sentences = [
+            (False, said)
+            for said in re.findall(r"`((?:\S*/)?evenkeel [^`]+)`", fence.sub("", text))
+        ]
+        for step, said in steps + sentences:
+            line = re.sub(r"\S*spark_jobs/(\w+)\.py", r"evenkeel job \1", " ".join(said.split()))
+            for words in re.findall(r"(?:^|[ /(])evenkeel ([a-z][^|>&;)]*)", line):
+                name, *rest = shlex.split(words, comments=True)
+                yield step, name, rest
+
+
+def options(words: list[str]) -> set[str]:
+    """The options among a command's words; a value may hold options of another program."""
+    return {w.split("=")[0] for w in words if re.match(r"--\w[^ ]*$", w)}
+
+
+def test_the_console_takes_every_command_that_a_page_tells() -> None:
+    known = typer.main.get_group(app).commands
+    seen = set()
+    for step, name, words in told():
+        assert name in known, (name, words)
+        seen.add(name)
+        if step:
+            known[name].make_context(name, [*words])
+        elif name != "job":
+            there = {o for p in known[name].params for o in (*p.opts, *p.secondary_opts)}
+            assert options(words) <= {*there, "--help"}, (name, words)
+    assert seen == set(known)
+
+
 def test_jobs_take_what_its_commands_give_them(capsys: pytest.CaptureFixture[str]) -> None:
     # The wheel has no spark_jobs/: only the composed cluster, whose image is a checkout, names it.
     assert set(re.findall(r"spark_jobs/(\w+)\.py", TEXT)) == {"bootstrap"}
-    job = r"(?:evenkeel job (\w+)|spark_jobs/(\w+)\.py)"
-    option = r"\s+--(?!submit)[\w-]+(?:\s+[\w.:/-]+)?"
     commands = [
-        (named or file, given)
-        for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-        for text in [page.read_text()]
-        for named, file, given in re.findall(
-            rf"{job}(?: --submit \"[^\"]*\")?((?:{option})+)", text
-        )
+        (job, given)
+        for _, name, words in told()
+        if name == "job"
+        for job in [next((w for w in words if re.match(r"[a-z]", w)), None)]
+        if job and (given := options(words) - {"--submit", "--help"})
     ]
-    jobs = {"apply_window", "bootstrap", "learn", "migrate", "maintain"}
+    jobs = {"apply_window", "bootstrap", "learn", "migrate", "maintain", "watch"}
     assert jobs <= {job for job, _ in commands} and len(commands) > 20
     for job, given in commands:
         with pytest.raises(SystemExit):
             importlib.import_module(f"evenkeel_spark.jobs.{job}").main(["--help"])
         usage = re.findall(r"(\[?)(--[\w-]+)", capsys.readouterr().out.split("\n\n")[0])
-        options = set(re.findall(r"--[\w-]+", given))
-        assert options <= {name for _, name in usage}, job
-        assert {name for way, name in usage if not way} <= options, job
+        assert given <= {name for _, name in usage}, job
+        assert {name for way, name in usage if not way} <= given, job
 
 
 def test_jobs_by_hand_get_the_secret_of_the_composed_cluster() -> None:

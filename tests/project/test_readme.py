@@ -1,5 +1,7 @@
 """The README's own commands and code, run as they stand."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,20 +14,32 @@ import pytest
 from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.spec.loading import load_spec
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.planning.plan import make_plan
+from partitioning.workload.profile import profile_of_keys
 from tests.support.docs.readme import ROOT, TEXT, block
+from tests.support.docs.readme import sales as made_up
+
+#: Commands of the console that are run here, by name alone; test_newcomer runs jobs.
+PLAIN = ("check", "cost", "epochs", "locate", "show", "sql")
 
 
 @pytest.fixture
 def sales(tmp_path, monkeypatch):
-    """The folder of the README's spec, as it stands, with an epoch in its registry."""
+    """The folder of the README's spec, as it stands, with events, an epoch and a plan."""
     tables = tmp_path / "tables"
     tables.mkdir()
     (tables / "sales.yaml").write_text(block("yaml"))
     function = PartitioningFunction(
         (KeyColumn("product", "string"),), numbered_channels(16), np.arange(4096) % 16
     )
-    registry = load_spec(tables / "sales.yaml").registry
-    Registry(registry).publish(function, {"sales": TableVersion("state", 1)})
+    lake = tmp_path / "lake" / "sales"
+    lake.mkdir(parents=True)
+    made_up(lake / "day.parquet", 7)
+    registry = Registry(load_spec(tables / "sales.yaml").registry)
+    registry.publish(function, {"sales": TableVersion("state", 1)})
+    load = 1.0 / np.arange(1, 301)
+    profile = profile_of_keys(function.key, np.arange(300) * 2**50, load, 4096, threshold=0.1)
+    registry.run("day").plan.write(make_plan("sales", profile, function, function.channels))
     monkeypatch.setenv("EVENKEEL_TABLES", str(tables))
     return tables
 
@@ -55,20 +69,53 @@ def test_the_python_runs(sales, spark):
     assert names["rows"].rdd.getNumPartitions() == 16
 
 
-@pytest.mark.parametrize(
-    "command", re.findall(r"evenkeel (?:check|epochs|show|locate)\b[^\n`]*?(?=  |$|`)", TEXT, re.M)
-)
-def test_the_console_commands_run(sales, command):
-    command = re.sub(r"\(.*", "", command)
-    values = {"SPEC": str(sales / "sales.yaml"), "TABLE": "sales", "[EPOCH]": "0", "KEY...": "tea"}
-    words = [values.get(w, w.replace("tables/", f"{sales}/")) for w in command.split()[1:]]
+def evenkeel(folder, *words, form="json", **variables):
+    """What a command of the console prints, in a folder."""
     done = subprocess.run(
-        [sys.executable, "-c", "from evenkeel.cli import main; main()", *words, "--format", "json"],
+        [sys.executable, "-c", "from evenkeel.cli import main; main()", *words, "--format", form],
+        cwd=folder,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", re.findall(rf"evenkeel (?:{'|'.join(PLAIN)})\b[^`]*", TEXT))
+def test_the_console_commands_run(sales, command):
+    values = {"SPEC": "tables/sales.yaml", "TABLE": "sales", "[EPOCH]": "0", "KEY...": "tea"}
+    values["RUN"] = "day"
+    words = [values.get(word, word) for word in command.split()[1:]]
+    assert json.loads(evenkeel(sales.parent, *words))
+
+
+def test_each_command_is_run():
+    named = set(re.findall(r"evenkeel ([a-z_]+)[ `]", TEXT))
+    assert named == {*PLAIN, "doctor", "backtest", "job"}
+
+
+@pytest.mark.airflow
+def test_the_doctor_finds_nothing_wrong_after_the_steps(sales):
+    told = evenkeel(
+        sales.parent,
+        "doctor",
+        AIRFLOW_HOME=str(sales.parent / "airflow"),
+        AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
+        AIRFLOW_CONN_SPARK_DEFAULT="spark://local",
+    )
+    found = {row["what"]: row["status"] for row in json.loads(told)}
+    assert found["sales: input"] == found["sales: registry"] == "ok"
+
+
+def test_the_backtest_runs(tmp_path):
+    (asked,) = re.findall(r"evenkeel (backtest sales\.parquet.*?)`", TEXT, re.S)
+    made_up(tmp_path / "sales.parquet", 21)
+    lines = evenkeel(tmp_path, *asked.split(), form="jsonl").splitlines()
+    scores = [json.loads(line) for line in lines]
+    assert len(scores) == 2 * 4
+    assert {s["strategy"] for s in scores} == {"frontier", "consistent", "readj", "elb"}
 
 
 def test_the_make_targets_are_there():

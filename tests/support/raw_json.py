@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from evenkeel.registry.files.folder import Folder
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 
 
 def read_json(folder: Folder, file: str) -> Any:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import evenkeel
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -23,12 +25,22 @@ def tracked() -> list[Path]:
     return [file for file in map(Path, named.stdout.splitlines()) if (ROOT / file).exists()]
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the wheel into a folder, from a copy of the checkout's files; return its path."""
+def build_wheel(folder: Path, version: str | None = None) -> Path:
+    """Build the wheel into a folder, from a copy of the checkout's files; return its path.
+
+    Parameters
+    ----------
+    version : build it as this version; None: the checkout's own
+    """
     source = folder / "source"
     for file in tracked():
         (source / file).parent.mkdir(parents=True, exist_ok=True)
         (source / file).write_bytes((ROOT / file).read_bytes())
+    if version:
+        about = source / "evenkeel" / "__init__.py"
+        text, own = about.read_text(), f'__version__ = "{evenkeel.__version__}"'
+        assert own in text
+        about.write_text(text.replace(own, f'__version__ = "{version}"'))
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "-w", str(folder), str(source)], check=True)
     (wheel,) = folder.glob("*.whl")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from evenkeel.registry.files.folder import Folder
 from evenkeel.registry.store import RESTORE
 from partitioning.errors import DamagedError
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 
 T = TypeVar("T")
 #: Plain words for names of Python in pydantic's messages.

@@ -10,7 +10,7 @@ from pydantic import Field
 from evenkeel.registry.files.stored_file import FileModel, parse_model
 from evenkeel.registry.store import parsed_json
 from partitioning.errors import DamagedError
-from partitioning.function.function import canonical_json, digest
+from partitioning.function.canonical import canonical_json, digest
 from partitioning.strategies.skew import Threshold
 from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Mitigation, Sample

@@ -54,7 +54,8 @@ class FrontierOptions:
     1.05
     >>> FrontierOptions(copies=3)
     Traceback (most recent call last):
-    partitioning.errors.InputError: copies: expected 2 or more, and splitting=True, got 3
+    partitioning.errors.InputError: copies: expected 2 or more, and splitting=True, got 3. Leave \
+it out for any number
     """
 
     max_imbalance: float | None = None
@@ -70,16 +71,34 @@ class FrontierOptions:
     def __post_init__(self) -> None:
         if self.max_imbalance is not None and not self.max_imbalance >= 1:
             raise InputError(
-                f"expected 1 (perfect) or more, got {self.max_imbalance}", "max_imbalance"
+                f"expected 1 (perfect) or more, got {self.max_imbalance}",
+                "max_imbalance",
+                "Give 1.05 to allow 5 % over the mean",
             )
         if self.budget is not None and not self.budget >= 0:
-            raise InputError(f"expected 0 bytes or more, got {self.budget}", "budget")
+            raise InputError(
+                f"expected 0 bytes or more, got {self.budget}",
+                "budget",
+                "Leave it out for no limit",
+            )
         if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"expected more than 0 seconds, got {self.seconds}", "seconds")
+            raise InputError(
+                f"expected more than 0 seconds, got {self.seconds}",
+                "seconds",
+                "Leave it out for no limit",
+            )
         if self.copies is not None and (self.copies < 2 or not self.splitting):
-            raise InputError(f"expected 2 or more, and splitting=True, got {self.copies}", "copies")
+            raise InputError(
+                f"expected 2 or more, and splitting=True, got {self.copies}",
+                "copies",
+                "Leave it out for any number",
+            )
         if not 0 <= self.worth < np.inf:
-            raise InputError(f"expected 0 or more, finite, got {self.worth}", "worth")
+            raise InputError(
+                f"expected 0 or more, finite, got {self.worth}",
+                "worth",
+                "Leave it out for its default",
+            )
 
     def recorded(self) -> dict[str, Any]:
         """Return the options as the function records them; newer ones only where they are set.
@@ -113,7 +132,11 @@ def hashes_of(key: Sequence[KeyColumn], names: Iterable[str], option: str) -> Ha
             found.append(key_hash(key_columns([name], types), types)[0])
         except InputError as error:
             columns = BETWEEN.join(f"{c.name} {c.type}" for c in key)
-            raise InputError(f"expected a key ({columns}), got {name!r}", option) from error
+            raise InputError(
+                f"expected a key ({columns}), got {name!r}",
+                option,
+                "Write one value for each column, in this order",
+            ) from error
     return np.array(found, dtype=np.int64)
 
 
@@ -128,6 +151,10 @@ def places_of(
     """
     numbers = {c.name: i for i, c in enumerate(channels) if c.capacity > 0}
     if unknown := sorted(set(map(str, pinned.values())) - set(numbers)):
-        raise InputError(f"no open channel {', '.join(unknown)}", "pinned")
+        raise InputError(
+            f"no open channel {', '.join(unknown)}",
+            "pinned",
+            "Name a channel with a capacity above 0",
+        )
     hashes = hashes_of(key, pinned, "pinned").tolist()
     return {h: numbers[str(c)] for h, c in zip(hashes, pinned.values(), strict=True)}

@@ -209,7 +209,11 @@ def problem_of(
     now = np.concatenate([slots, keys])
     every = _resources(profile)
     if not resources or set(resources) - set(every):
-        raise InputError(f"expected letters of {', '.join(every)}, got {resources!r}", "resources")
+        raise InputError(
+            f"expected letters of {', '.join(every)}, got {resources!r}",
+            "resources",
+            "Give L to even out load alone",
+        )
     wanted = sorted(set(resources), key=lambda r: (r != "L", r))
     load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots
 from partitioning.strategies.water_filling import settled_loads
@@ -173,7 +173,7 @@ def _built(
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < theta <= 1:
-        raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta")
+        raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta", IN_RANGE)
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
     _check_seed(seed)
@@ -211,7 +211,7 @@ def _built(
 
 def _check_seed(seed: int) -> None:
     if seed < 0:
-        raise InputError(f"{seed} is below 0", "seed")
+        raise InputError(f"{seed} is below 0", "seed", "Give 0 or more")
 
 
 def _hashed(slots: int, seed: int) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.function.hashing import slot_of
 from partitioning.strategies.hashing import check_slots, in_turn
@@ -138,9 +138,9 @@ def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
 def check_thresholds(delta: float, hot: float) -> None:
     """Refuse a delta that is not over 1, or a share that is not over 0."""
     if not delta > 1:
-        raise InputError(f"expected more than 1, got {delta}", "delta")
+        raise InputError(f"expected more than 1, got {delta}", "delta", IN_RANGE)
     if not hot > 0:
-        raise InputError(f"expected more than 0, got {hot}", "hot")
+        raise InputError(f"expected more than 0, got {hot}", "hot", IN_RANGE)
 
 
 def _split(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.frontier.assignment import Ints, evacuate
 from partitioning.strategies.hashing import check_slots, in_turn
@@ -145,7 +145,7 @@ def flowjoin(
     Source: Reshape's section 7.1, which compares with it in this form.
     """
     if not hot > 0:
-        raise InputError(f"expected more than 0, got {hot}", "hot")
+        raise InputError(f"expected more than 0, got {hot}", "hot", IN_RANGE)
 
     def halve(placed: Placed, skewed: int, helper: int, load: float) -> None:
         least = hot * placed.loads.sum() / len(placed.loads)
@@ -193,7 +193,7 @@ def _mitigated(
     check_channels(channels)
     for option in ("eta", "tau"):
         if not options[option] >= 0:
-            raise InputError(f"{options[option]} is below 0", option)
+            raise InputError(f"{options[option]} is below 0", option, "Give 0 or more")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     placed = first_placement(profile, previous, capacities)
     levels = np.divide(placed.loads, capacities, out=np.full(len(capacities), np.inf),

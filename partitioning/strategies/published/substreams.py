@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.published.covariance import split_by_covariance
@@ -94,7 +94,7 @@ def elb(
     InputError : unusable channels or options, or a previous function with another S
     """
     if not width > 0:
-        raise InputError(f"expected more than 0, got {width}", "width")
+        raise InputError(f"expected more than 0, got {width}", "width", IN_RANGE)
     task = _task(profile, previous, channels, substreams)
     at = task.at.copy()
     loads = np.bincount(at[at >= 0], task.loads[at >= 0], minlength=len(task.fair))
@@ -141,9 +141,9 @@ def clb(
     InputError : unusable channels or options, or a previous function with another S
     """
     if period < 1:
-        raise InputError(f"expected 1 window or more, got {period}", "period")
+        raise InputError(f"expected 1 window or more, got {period}", "period", IN_RANGE)
     if not 0 <= theta < 1:
-        raise InputError(f"expected 0 or more and less than 1, got {theta}", "theta")
+        raise InputError(f"expected 0 or more and less than 1, got {theta}", "theta", IN_RANGE)
     task = _task(profile, previous, channels, substreams, PAIRED)
     history, age = [(task.loads / (task.loads.sum() or 1.0)).tolist()], 1
     known = previous.options if previous is not None and previous.strategy == "clb" else {}
@@ -190,7 +190,7 @@ def uhlb(
     if draws < 1:
         raise InputError(f"{draws} draws", "draws", "Give at least 1")
     if seed < 0:
-        raise InputError(f"{seed} is below 0", "seed")
+        raise InputError(f"{seed} is below 0", "seed", "Give 0 or more")
     task = _task(profile, previous, channels, substreams)
     random = np.random.default_rng([seed, previous.epoch + 1 if previous else 0])
     tried = [draw_hash(random) for _ in range(draws)]

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.water_filling import pour
@@ -60,7 +60,7 @@ def kip(
     check_slots(profile, previous)
     check_channels(channels)
     if not (excess > 0 and math.isfinite(excess)):
-        raise InputError(f"expected more than 0, finite, got {excess}", "excess")
+        raise InputError(f"expected more than 0, finite, got {excess}", "excess", IN_RANGE)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     if previous is None:
         slots = in_turn(profile.slots, capacities)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots, ring_slots
 from partitioning.workload.profile import Floats, Profile, sums_by
@@ -95,7 +95,7 @@ def mixed(
     check_channels(channels)
     for name, value in (("theta", theta), ("table", table), ("beta", beta)):
         if not 0 <= value < math.inf:
-            raise InputError(f"expected 0 or more, finite, got {value}", name)
+            raise InputError(f"expected 0 or more, finite, got {value}", name, IN_RANGE)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     slots = ring_slots(profile.slots, channels)
     keys = _Keys(

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots
 from partitioning.strategies.published.reshape import Placed, first_placement
@@ -61,9 +61,11 @@ def trino(
     check_slots(profile, previous)
     check_channels(channels)
     if not 0 < skewness < 1:
-        raise InputError(f"expected more than 0 and less than 1, got {skewness}", "skewness")
+        raise InputError(
+            f"expected more than 0 and less than 1, got {skewness}", "skewness", IN_RANGE
+        )
     if not 0 <= least < np.inf:
-        raise InputError(f"expected 0 or more, finite, got {least}", "least")
+        raise InputError(f"expected 0 or more, finite, got {least}", "least", IN_RANGE)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     placed = first_placement(profile, previous, capacities)
     _scale(placed, capacities, skewness, least * placed.loads.sum() / np.count_nonzero(capacities))

@@ -30,7 +30,11 @@ class KeyCounter(ABC):
 
     def __init__(self, epsilon: float) -> None:
         if not 0 < epsilon < 1:
-            raise InputError(f"expected more than 0 and less than 1, got {epsilon}", "epsilon")
+            raise InputError(
+                f"expected more than 0 and less than 1, got {epsilon}",
+                "epsilon",
+                "Give a share of the load, such as 0.01",
+            )
         self.epsilon = epsilon
         self.keys: Hashes = np.empty(0, dtype=np.int64)
         self.counts: Floats = np.empty(0)
@@ -59,7 +63,11 @@ class KeyCounter(ABC):
         InputError : none, or of different epsilons
         """
         if len({s.epsilon for s in sketches}) != 1:
-            raise InputError("sketches of one epsilon can be merged, and of no other", "epsilon")
+            raise InputError(
+                "sketches of one epsilon can be merged, and of no other",
+                "epsilon",
+                "Make all with one epsilon",
+            )
         result = cls(sketches[0].epsilon)
         for sketch in sketches:
             result.rows += sketch.rows

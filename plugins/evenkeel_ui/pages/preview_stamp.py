@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 

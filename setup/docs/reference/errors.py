@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, partial
 from importlib import import_module
+from inspect import signature
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -84,7 +85,7 @@ def _messages_page(name: str) -> str:
     return page(
         title,
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
-        "stands for a value. If nothing stands beside a message, give what it expects. "
+        "stands for a value. "
         "[Exit codes](../exit-codes.md) explains the classes.",
         *(
             f"## {kind}\n\n{about[kind]}\n\n{table(_HEAD, rows)}"
@@ -100,24 +101,34 @@ PAGES = {name: partial(_messages_page, name) for name in _GROUPS}
 def messages() -> list[Message]:
     """List every error whose message stands in the code."""
     names = {kind.__name__ for kind in kinds()}
+    # Their callers give parts of a message that the class itself words.
+    worded = {k.__name__ for k in kinds() if "what" not in signature(k).parameters}
     return [
         Message(path, kind, what[0], ". *Or:* ".join(scope.cases(_fix(call))))
         for path, tree, _ in sources()
         for kind, call, function in _calls(tree)
-        if kind in names and call.args
+        if kind in names and call.args and isinstance(call.func, ast.Name) != (kind in worded)
         for scope in [scopes()[path].within(function, call.lineno)]
         if (what := scope.cases(call.args[0]))
     ]
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.FunctionDef | None]]:
-    """Yield each call of a plain name, with the outermost function or method around it."""
-    inside = [n for c in tree.body if isinstance(c, ast.ClassDef) for n in c.body]
+    """Yield each call of a plain name, with the outermost function or method around it.
+
+    A call of `super().__init__` counts as one of the class that it is in.
+    """
+    classes = [c for c in tree.body if isinstance(c, ast.ClassDef)]
+    inside = [n for c in classes for n in c.body]
     functions = [n for n in [*tree.body, *inside] if isinstance(n, ast.FunctionDef)]
     around = {node: function for function in functions for node in ast.walk(function)}
+    of = {node: c.name for c in classes for node in ast.walk(c)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield node.func.id, node, around.get(node)
+        match node:
+            case ast.Call(func=ast.Name(id=name)):
+                yield name, node, around.get(node)
+            case ast.Call(func=ast.Attribute(attr="__init__")) if node in of:
+                yield of[node], node, around.get(node)
 
 
 def _fix(call: ast.Call) -> ast.expr | None:

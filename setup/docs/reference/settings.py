@@ -1,4 +1,4 @@
-"""The page of settings: environment variables, Spark settings and table properties."""
+"""The page of settings: environment variables, Spark settings, table properties and constraints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 
 from evenkeel_airflow.provider import get_provider_info
+from evenkeel_spark.migration.placement import REPAIRING
+from evenkeel_spark.tables.delta.constraints import epoch_name, moving_name
 from setup.docs.reference.markdown import code, constants, page, sources, table
 
 #: Variables of other programs that Evenkeel reads, too.
@@ -17,8 +19,16 @@ _OF_OTHERS = {
     "SPARK_REMOTE": "a Spark Connect server, for your own programs. Jobs refuse to start beside it",
     "SPARK_HOME": "Spark that submits jobs. Default: that on PATH, then this Python's PySpark",
 }
+#: Constraints of state tables; N is an epoch, PLAN the beginning of a plan's digest.
+_CONSTRAINTS = {
+    epoch_name(0): "A row must be in the channel that epoch N gives it. Each table at rest has it.",
+    moving_name(0, "PLAN"): "The plan moves this table to epoch N. Rows may be where either epoch "
+    "puts them; while a step writes alone, where one does.",
+    REPAIRING: "The table is under repair. No job moves rows or adds a window.",
+}
 #: Tests alone set it.
 _OF_TESTS = {"EVENKEEL_CRASH_AT"}
+_PROPERTY = r"evenkeel\.(?!render)\w+|delta\.[a-zA-Z.]*[a-zA-Z]"
 
 
 def page_text() -> str:
@@ -36,7 +46,15 @@ def page_text() -> str:
         table(["setting", "meaning"], _rows(found, r"spark\.evenkeel\.\w+")),
         "## Table properties",
         "Evenkeel sets these on state tables. `SHOW TBLPROPERTIES` lists them. Do not change them.",
-        table(["property", "meaning"], _rows(found, r"evenkeel\.(?!render)\w+|delta\.[a-zA-Z]+")),
+        table(["property", "meaning"], _rows(found, _PROPERTY)),
+        "## Constraints",
+        "Evenkeel adds these CHECK constraints to state tables, and drops them. N is an epoch, "
+        "PLAN the beginning of a plan's digest. [The protocol](../PROTOCOL.md) says when a table "
+        "has which. Do not change them; `evenkeel repair` puts them right.",
+        table(
+            ["constraint", "meaning"],
+            [[code(name.replace("0", "N")), about] for name, about in _CONSTRAINTS.items()],
+        ),
     )
 
 

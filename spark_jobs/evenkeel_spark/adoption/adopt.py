@@ -27,6 +27,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY, check_tables
 from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.parallelism import cores
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -69,7 +70,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
             _check_as_before(spark, spec, name)
     surveys = [look(spark, spec, name, function) for name in waiting]
     for survey in surveys:
-        for line in survey.lines(spec.state[survey.name], spark.sparkContext.defaultParallelism):
+        for line in survey.lines(spec.state[survey.name], cores(spark)):
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem

@@ -12,7 +12,8 @@ from datetime import date
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import SKETCHES
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.function.function import KeyColumn, digest
+from partitioning.function.canonical import digest
+from partitioning.function.function import KeyColumn
 from partitioning.workload.profile import Sketch, sketch_from_bytes, sketch_to_bytes
 
 

@@ -22,8 +22,12 @@ from evenkeel_spark.tables.delta.state import comparable, properties, schema
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 
-#: Delta's properties with which a column can be renamed or dropped, and widened, without a rewrite.
-_MAPPING, _MAPPED = "delta.columnMapping.mode", ("name", "id")
+#: Delta's property for columns that are renamed or dropped without a rewrite. `evolve` sets it
+#: before it does either.
+_MAPPING = "delta.columnMapping.mode"
+_MAPPED = ("name", "id")
+#: Delta's property for columns that get a wider type without a rewrite. `evolve` sets it
+#: before it does that.
 _WIDENING = "delta.enableTypeWidening"
 _OTHER_NAME = "Give the new column another name in the spec, and drop the old one with --drop"
 

@@ -17,7 +17,7 @@ from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.runtime.command import say
 from partitioning.errors import InputError
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 
 _COLUMNS = ("change", "table", "column", "meaning")
 

@@ -46,7 +46,8 @@ from evenkeel_spark.tables.delta.unfinished_table import (
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from partitioning.errors import DamagedError, FenceError, InputError
-from partitioning.function.function import PartitioningFunction, digest
+from partitioning.function.canonical import digest
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql
 from partitioning.strategies.hashing import first_function
 

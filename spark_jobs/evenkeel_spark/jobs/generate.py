@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from evenkeel_spark.runtime.command import fail, say
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.filesystem import occupied
+from evenkeel_spark.tables.parallelism import cores
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.sql import array_sql
 from partitioning.streams import zipf_stream
@@ -129,7 +130,7 @@ def _unit(value: Column, seed: int, purpose: int) -> Column:
 
 def _tasks(spark: SparkSession, total: int) -> int:
     least, most = _FILE_ROWS
-    return max(min(spark.sparkContext.defaultParallelism, -(-total // least)), -(-total // most))
+    return max(min(cores(spark), -(-total // least)), -(-total // most))
 
 
 def write_stream(spark: SparkSession, stream: Stream, path: str) -> None:

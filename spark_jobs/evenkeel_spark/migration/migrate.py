@@ -59,6 +59,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         if all(s == {migration.old} for s in existing.values()):
             check_one_row_a_key(spark, migration)
             check_in_place(spark, migration)
+            for name in names:
+                forward_migration(spark, migration, name, STEP).check_merges()
             check_budget(spark, migration, throttle)
         migration.table.registry.store.check_exclusive()
         for name in names:

@@ -20,6 +20,7 @@ from evenkeel_spark.migration.move_predicate import moved_sql
 from evenkeel_spark.migration.split_state import (
     WRITTEN,
     PartialMerge,
+    check_holds,
     check_nothing_lost,
     selected_columns,
     unmerged_columns,
@@ -101,30 +102,35 @@ class TableMigration(TableLock):
         return total
 
     def check_merges(self) -> None:
-        """Refuse partial rows that a MERGE would lose values of. Write nothing.
+        """Refuse partial rows that a MERGE would lose values of, or cannot add up. Write nothing.
 
         Raises
         ------
         InputError : names the column, and how to continue
         """
-        for left, statement in self.writes():
-            if statement.startswith("MERGE"):
-                unmerged_columns(self.spark, self.migration.table.spec, self.name)
-                if not self.spark.sql(left).isEmpty():
-                    check_nothing_lost(self.spark, self.migration.table.spec, self.name)
+        if not len(self.shared):
+            return
+        spec, joining = self.migration.table.spec, self._joining()
+        unmerged_columns(self.spark, spec, self.name)
+        if not self.spark.sql(joining.rows_to_move()).isEmpty():
+            check_nothing_lost(self.spark, spec, self.name)
+            check_holds(self.spark, joining)
 
     def writes(self) -> list[tuple[str, str]]:
         """List the queries for the rows left to move, each with the statement that moves them.
 
         Whole keys come first. See `PartialMerge.rows_to_move`.
         """
-        spec, found = self.migration.table.spec, []
+        found = []
         if (whole := moved_sql(self.source, self.target, shared=self.shared)) is not None:
             found.append(self._update(whole))
         if len(self.shared):
-            joining = PartialMerge(spec, self.name, self.target, self.shared)
+            joining = self._joining()
             found.append((joining.rows_to_move(), joining.merge()))
         return found
+
+    def _joining(self) -> PartialMerge:
+        return PartialMerge(self.migration.table.spec, self.name, self.target, self.shared)
 
     def _update(self, condition: str) -> tuple[str, str]:
         # Rows of split keys are excluded: their channel is not the function's.

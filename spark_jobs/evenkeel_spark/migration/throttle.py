@@ -20,6 +20,7 @@ from evenkeel_spark.migration.fence import Migration, our_commits
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
+from evenkeel_spark.tables.parallelism import task_bytes
 from partitioning.errors import DamagedError, EvenkeelError, FenceError
 from partitioning.planning.batches import BatchLimit, Stops, stops
 
@@ -234,7 +235,7 @@ def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
     The tables are read as they stood when the plan was made, so that a new attempt, or a roll back,
     stops at the same places. Each task writes one file per channel that its rows go to.
     """
-    read = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
+    read = task_bytes(spark)
     most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
     for name, version in migration.plan.tables.items():
         try:

@@ -79,8 +79,8 @@ def run_job(
         _ABOUT.clear()
         about(table=table.spec.table, run=run, plan=digest and digest[:12])
         spark = session(f"evenkeel {table.spec.table}")
-        check_connectors(spark, table.spec)
         check_log_store(spark, table.spec)
+        check_connectors(spark, table.spec)
         body(spark, table, options)
     except Exception as error:
         ours = _known(error, table)

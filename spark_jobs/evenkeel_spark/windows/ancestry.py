@@ -118,14 +118,13 @@ def _restored(spark: SparkSession, path: str, restore: commits.Commit) -> int:
 
 def _version_at(spark: SparkSession, path: str, moment: str) -> int | None:
     """Return the version that was the newest at a moment; None: the log no longer tells."""
-    jvm = spark._jvm
+    by_then = F.col("timestamp") <= F.lit(moment).cast("timestamp")
     try:
-        time = jvm.java.sql.Timestamp.valueOf(moment)
-        none = jvm.scala.Option.empty()
-        history = state.delta_log(spark, path).history()
-        return int(history.getActiveCommitAtTime(time, none, True, True, False).version())
+        history = spark.sql(f"DESCRIBE HISTORY {state.sql_name(path)}")
+        (found,) = history.where(by_then).agg(F.max("version")).collect()[0]
     except SPARK_ERRORS:
         return None
+    return None if found is None else int(found)
 
 
 def _same_files(spark: SparkSession, path: str, one: int, other: int) -> bool:

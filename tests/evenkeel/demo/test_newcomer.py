@@ -7,38 +7,21 @@ import os
 import re
 import subprocess
 import sys
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from evenkeel.local_env import environment
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from tests.support.docs.readme import ROOT, TEXT, block
+from tests.support.docs.readme import FIRST, ROOT, TEXT, block, sales
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
-
-FIRST = date(2026, 1, 1)
-
-
-def sales(file: Path, days: int, first: date = FIRST) -> Path:
-    """Sales of 300 products, by Zipf, on so many days from the first on."""
-    rng = np.random.default_rng(days)
-    weights = 1 / np.arange(1, 301)
-    products = rng.choice(300, 4000, p=weights / weights.sum())
-    columns = {
-        "product": [None, *(f"product {p}" for p in products[1:])],
-        "quantity": rng.integers(1, 9, 4000).astype(np.int32),
-        "day": [first + timedelta(days=int(d)) for d in rng.integers(0, days, 4000)],
-    }
-    pq.write_table(pa.table(columns), file)
-    return file
 
 
 def run(*command: str, code: int = 0, **variables: str) -> str:
@@ -88,7 +71,9 @@ def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
     assert "epoch 0 to epoch 1" in Path(line["report"]).read_text()
 
 
-def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_of_ones_own_is_made_and_written_to(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     jobs = re.findall(r"(\.venv/bin/evenkeel job (?:bootstrap|apply_window) --spec[^`]*)`", TEXT)
     assert len(jobs) == 2
     spec, data = tmp_path / "tables" / "sales.yaml", tmp_path / "lake" / "sales"
@@ -106,6 +91,22 @@ def test_a_table_of_ones_own_is_made_and_written_to(spark: SparkSession, tmp_pat
         events.groupby("product").quantity.sum()
     )
     assert found.channel.tolist() == table.epoch().lookup(found["product"].tolist()).tolist()
+    # The README's writer, and that of docs/SPLITTING.md, on the table that is there now.
+    monkeypatch.setenv("EVENKEEL_TABLES", str(spec.parent))
+    rows = spark.createDataFrame([("product 0", 3), ("teapot", 5)], "product string, quantity int")
+    names: dict[str, Any] = {"rows": rows, "events": rows, "F": F}
+    exec(compile(block("python"), "README.md", "exec"), names)
+    owners = {r["product"]: r["channel"] for r in names["rows"].collect()}
+    assert owners == dict(zip(owners, table.epoch().lookup([*owners]).tolist(), strict=True))
+    page = (ROOT / "docs/SPLITTING.md").read_text().partition("## Your own writer\n")[2]
+    code, sql = re.findall(r"```(?:python|sql)\n(.*?)```", page, re.S)
+    exec(compile(code, "SPLITTING.md", "exec"), names)
+    names["batch"].createOrReplaceTempView("batch")
+    path = table.spec.state["sales"].path
+    spark.sql(sql.replace("MERGE INTO sales ", f"MERGE INTO delta.`{path}` "))
+    before = dict(zip(found["product"], found["units"], strict=True))
+    written = {r["product"]: r["units"] for r in table.state("sales").collect()}
+    assert written == {**before, "product 0": before["product 0"] + 3, "teapot": 5}
 
 
 def test_jobs_and_console_need_no_airflow() -> None:
@@ -128,15 +129,3 @@ def test_a_place_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
         "nowhere). Give a path, or a URL that fsspec knows, such as s3://, gs:// or abfs://; "
         "`evenkeel doctor` looks at the whole set-up"
     ]
-
-
-def test_the_backtest_runs(tmp_path: Path) -> None:
-    asked = re.search(r"evenkeel (backtest sales\.parquet.*?)`", TEXT, re.S)
-    assert asked is not None
-    words = [
-        str(sales(tmp_path / "sales.parquet", 21)) if "." in w else w for w in asked[1].split()
-    ]
-    lines = run("evenkeel", *words, "--format", "jsonl").splitlines()
-    scores = [json.loads(line) for line in lines]
-    assert len(scores) == 2 * 4
-    assert {s["strategy"] for s in scores} == {"frontier", "consistent", "readj", "elb"}

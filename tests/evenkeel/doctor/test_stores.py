@@ -1,4 +1,4 @@
-"""The rows about places: inputs are read, state folders and registries are tried."""
+"""What the doctor says of the places of a table: its input, its state and its registry."""
 
 from __future__ import annotations
 

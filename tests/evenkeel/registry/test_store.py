@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from evenkeel.registry.epochs import Registry, TableVersion
+from evenkeel.registry.files.whole_files import Conditional
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.registry.verdict import read_rolled_back
-from evenkeel.registry.whole_files import Conditional
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 

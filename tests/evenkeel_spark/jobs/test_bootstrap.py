@@ -171,7 +171,7 @@ def test_an_unreadable_input_is_one_line_and_makes_nothing(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"key": ["destination"]}, "no column 'destination'. Its columns: dest, at, miles"),
+        ({"key": ["destination"]}, "no column 'destination' (key). Its columns: dest, at, miles"),
         ({"key": ["weight"]}, "column 'weight': type 'double' cannot be a key"),
         (
             {"input": {"path": "events.parquet", "time": "dest"}},

@@ -12,6 +12,7 @@ from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import DamagedError, FenceError, InputError
+from tests.chaos.home import bootstrapped, dag
 from tests.conftest import World
 from tests.support.cases.bootstrapped import END, expected, rows
 from tests.support.state_tables import put_members
@@ -187,6 +188,22 @@ def test_a_table_in_use_is_not_taken_for_a_half_made_one(spark, ready: World, lo
     assert "Correct `registry` in the spec (it was made with" in str(error.value)
     assert state.table_version(spark, path) == before
     assert ready.table.registry.numbers() == []
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["rows moved", "a key split"])
+def test_a_table_of_a_later_epoch_is_not_bootstrapped_under_a_mistyped_registry(
+    spark, tmp_path, split: bool
+):
+    """Where only a key is split, its rows stand as epoch 0 has them, too."""
+    world = bootstrapped(spark, tmp_path / "world", both=False, split=split)
+    assert dag(spark, world, "learn")
+    path = world.table.spec.state["totals"].path
+    stands, before = constraints.of(spark, path), state.table_version(spark, path)
+    assert list(stands) == ["evenkeel_epoch_1"]
+    with pytest.raises(DamagedError, match="is in use: has the constraint evenkeel_epoch_1"):
+        bootstrap(spark, world.respec(registry="regisrty").table, END)
+    assert constraints.of(spark, path) == stands
+    assert state.table_version(spark, path) == before
 
 
 def test_tables_that_disagree_on_slots(spark, ready: World):

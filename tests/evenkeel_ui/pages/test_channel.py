@@ -14,7 +14,7 @@ from evenkeel.inspect.epoch_diff import compare
 from evenkeel.inspect.status import table_status
 from evenkeel.render.formatting import bytes_text, count_text, imbalance_text
 from evenkeel.table import open_table
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 from partitioning.workload.metrics import channel_loads, imbalance
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.plugin_site import Site, made_site, profile, run_name  # noqa: F401  a fixture

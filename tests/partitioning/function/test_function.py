@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partitioning.errors import DamagedError, InputError
+from partitioning.errors import FAULT, DamagedError, InputError
 from partitioning.function.function import (
     Channel,
     KeyColumn,
@@ -133,6 +133,16 @@ def test_a_damaged_function_is_refused(field):
     del data[field]
     with pytest.raises(DamagedError, match="not a partitioning function"):
         PartitioningFunction.from_dict(data)
+
+
+def test_a_damaged_function_has_one_advice():
+    data = function(explicit={1: 2}).to_dict()
+    data["explicit"]["channels"] *= 2
+    with pytest.raises(DamagedError, match="differ in number") as error:
+        PartitioningFunction.from_dict(data, "function.json")
+    assert str(error.value).endswith("differ in number). Restore it from a backup")
+    with pytest.raises(InputError, match=f"differ in number. {FAULT}"):
+        replace(function(explicit={1: 2}), explicit_channels=[2, 2])
 
 
 def test_the_function_cannot_be_changed():

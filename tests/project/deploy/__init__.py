@@ -1,1 +1,1 @@
-"""deploy/: the compose file and the manifests, as far as they can be tested without an engine."""
+"""What is in deploy/, and the compose file: what can be known of it without an engine."""

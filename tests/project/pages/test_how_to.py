@@ -1,19 +1,22 @@
 """The steps of the how-to pages, run as they stand on real Spark, Delta and Airflow."""
 
 import os
+import re
 import shutil
 import socket
+import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from evenkeel.local_env import environment
+import evenkeel
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, Venv, build_wheel
 
 HOW_TO = ROOT / "docs" / "how-to"
-#: Pages whose steps are run, each in an empty folder of its own.
+#: Pages whose steps are run, each in an empty folder of its own. The last one installs more.
 RUN = (
     "adopt",
     "choose",
@@ -24,57 +27,86 @@ RUN = (
     "schedule",
 )
 RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
-RUN += ("operate/forget", "operate/leave", "operate/recover", "operate/upgrade")
-#: Pages that are run with what the first of them has installed, and nothing of this checkout.
-INSTALLED = ("install", "first-table-s3")
-#: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
-#: state that another program keeps, which its page does not have.
-NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
+RUN += ("operate/forget", "operate/recover", "operate/upgrade", "operate/leave", "first-table-s3")
+#: Page -> how its fences begin that no test runs. Two want a container engine or a cluster; another
+#: watches state that another program keeps, which its page does not have.
+NOT_RUN = {
+    "cluster": ["docker compose exec ", "kubectl "],
+    "stream": ["evenkeel job watch "],
+}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
 NEEDS = {"read": ("Trino", "TRINO_HOME")}
+#: Pages that change what is installed: one upgrades this version, and one takes the package out.
+OLDER, CHANGES = "0.0.9", ("operate/upgrade", "operate/leave")
+
+pytestmark = pytest.mark.timeout(2400)
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.timeout(2400)
-@pytest.mark.parametrize("name", RUN)
-def test_a_page_does_what_it_says(name, tmp_path):
-    own = ("EVENKEEL_TABLES", "PYTHONPATH")
-    mine = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("AIRFLOW")}
-    mine["PORT"] = free_port()
-    section, variable = NEEDS.get(name, (None, None))
-    without = None if variable in os.environ else section
-    run(HOW_TO / f"{name}.md", tmp_path, {**mine, **environment(small=True)}, without)
+@dataclass(frozen=True)
+class Reader:
+    """Who has done what the page of the installation says."""
+
+    wheel: Path
+    #: Variables of a fresh shell, as that page says; nothing of this checkout.
+    shell: dict[str, str]
+
+    def pip(self, *arguments: str) -> None:
+        """Change what is installed."""
+        subprocess.run(["pip", *arguments], env=self.shell, check=True)
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """What the page of the installation makes, in a folder that has the wheel alone."""
+def reader(tmp_path_factory):
+    """The folder of the installation has the wheel alone, and its shell no key of a store."""
     made = tmp_path_factory.mktemp("made")
     folder = made / "reader"
     folder.mkdir()
-    shutil.copy(build_wheel(made), folder)
-    run(HOW_TO / "install.md", folder, Venv(made / "base").create().environment())
-    return Venv(folder / "venv")
+    wheel = Path(shutil.copy(build_wheel(made), folder))
+    base = Venv(made / "base").create().environment()
+    own = {name: value for name, value in base.items() if not name.startswith("AWS_")}
+    run(HOW_TO / "install.md", folder, own)
+    return Reader(wheel, fresh_shell(HOW_TO / "install.md", folder, own))
+
+
+def fresh_shell(page, folder, variables):
+    """Return the variables of a shell that has run one section of a page, and no other step."""
+    section = page.read_text().split("## A fresh shell\n")[1].split("\n## ")[0]
+    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.S)
+    shell = ["bash", "-ec", f"{commands}\nenv -0"]
+    said = subprocess.check_output(shell, cwd=folder, env=variables, text=True)
+    return dict(variable.split("=", 1) for variable in said.split("\0") if variable)
 
 
 @pytest.mark.slow
 @pytest.mark.airflow
-@pytest.mark.timeout(2400)
-def test_the_page_of_the_installation_brings_all_that_it_needs(installed):
-    assert (installed.bin / "evenkeel").is_file()
+def test_the_page_of_the_installation_brings_all_that_it_needs(reader):
+    assert shutil.which("evenkeel", path=reader.shell["PATH"]) == str(
+        reader.wheel.parent / "venv/bin/evenkeel"
+    )
+    assert [name for name, value in reader.shell.items() if str(ROOT) in value] == []
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(2400)
-def test_the_page_of_a_store_runs_as_printed_where_it_was_installed(installed, tmp_path):
-    """Spark's settings, endpoint and keys are those of the page: the test brings a port alone."""
-    # One after the other: where versions clash, pip takes the stranger of PyPI for `evenkeel`.
-    for package in ("evenkeel[s3]", "moto[server]"):
-        installed.run("pip", "install", "-q", package, check=True)
-    own = {k: v for k, v in installed.environment().items() if not k.startswith("AWS_")}
-    run(HOW_TO / "first-table-s3.md", tmp_path, {**own, "PORT": free_port()})
+@pytest.mark.parametrize("name", RUN)
+def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
+    section, variable = NEEDS.get(name, ("", ""))
+    without = None if variable in os.environ else section
+    upgrades = name == "operate/upgrade"
+    if upgrades:
+        older = build_wheel(tmp_path_factory.mktemp("older"), OLDER)
+        reader.pip("install", "-q", "--no-deps", "--force-reinstall", str(older))
+        shutil.copy(reader.wheel, tmp_path)
+    try:
+        outputs = run(
+            HOW_TO / f"{name}.md", tmp_path, {**reader.shell, "PORT": free_port()}, without
+        )
+    finally:
+        if name in CHANGES:
+            reader.pip("install", "-q", "--no-deps", "--force-reinstall", str(reader.wheel))
+    if upgrades:
+        versions = re.findall(r"^Version: (.+)", "".join(outputs), re.M)
+        assert versions == [OLDER, evenkeel.__version__]
 
 
 def free_port():
@@ -117,7 +149,7 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
 
 def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
     pages = {str(p.relative_to(HOW_TO).with_suffix("")): p for p in HOW_TO.rglob("*.md")}
-    assert set(pages) == {*RUN, *INSTALLED}
+    assert set(pages) == {*RUN, "install"}
     left = {name: found for name, page in pages.items() if (found := not_run(page))}
     assert left.keys() == NOT_RUN.keys()
     for name, begins in NOT_RUN.items():
@@ -147,12 +179,17 @@ def test_a_section_that_needs_more_is_left_out_alone(tmp_path):
 
 
 def test_the_pages_that_are_run_have_steps_and_tell_what_they_print():
-    for name in (*RUN, *INSTALLED):
-        page = HOW_TO / f"{name}.md"
-        assert sum(language == "sh" for language, _ in blocks(page)) > 2, name
-        assert any(file_of(text) for _, text in blocks(page)), name
-    assert (
-        sum(len(lines) for name in (*RUN, *INSTALLED) for lines in expected(HOW_TO / f"{name}.md"))
-        > 6
-    )
+    pages = [HOW_TO / f"{name}.md" for name in ("install", *RUN)]
+    for page in pages:
+        assert sum(language == "sh" for language, _ in blocks(page)) > 2, page
+        assert any(file_of(text) for _, text in blocks(page)), page
+    assert sum(len(lines) for page in pages for lines in expected(page)) > 6
     assert missing("a ... c", "a b") and not missing("a ... c", "a b c")
+
+
+def test_each_page_says_where_its_shell_comes_from():
+    for name in RUN:
+        page = HOW_TO / f"{name}.md"
+        begin = page.read_text().split("```")[0]
+        up = "../" * name.count("/")
+        assert f"[shell of Install]({up}install.md#a-fresh-shell)" in begin, name

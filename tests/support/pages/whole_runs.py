@@ -10,7 +10,7 @@ import numpy as np
 
 from evenkeel.pipeline import steps
 from evenkeel.render.formatting import bytes_text, count_text, seconds_text
-from partitioning.function.function import canonical_json
+from partitioning.function.canonical import canonical_json
 from partitioning.planning.plan import Plan
 from tests.support.plugin_site import profile, run_name
 from tests.support.raw_json import table_moved, write_json

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.errors import InputError
+from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import check_slots, ring_slots
@@ -108,11 +108,12 @@ def gedik_task(
     if not alpha > 1:
         raise InputError(f"{alpha} tolerates no imbalance", "alpha", "Give more than 1")
     if not 0 < sigma <= 1:
-        raise InputError(f"expected more than 0 and at most 1, got {sigma}", "sigma")
+        raise InputError(f"expected more than 0 and at most 1, got {sigma}", "sigma", IN_RANGE)
     if not 0 <= epsilon < 1:
-        raise InputError(f"must be from 0 to under 1, got {epsilon}", "epsilon")
+        raise InputError(f"must be from 0 to under 1, got {epsilon}", "epsilon", IN_RANGE)
     if len(resources) != 3 or set(resources) - set(RESOURCES):
-        raise InputError(f"expected three of C, L and Q, got {resources!r}", "resources")
+        what = f"expected three of C, L and Q, got {resources!r}"
+        raise InputError(what, "resources", "Give LLL to even out load alone")
     if utility not in UTILITIES:
         raise InputError(f"no utility {utility!r}", "utility", f"Allowed: {', '.join(UTILITIES)}")
     check_slots(profile, previous)

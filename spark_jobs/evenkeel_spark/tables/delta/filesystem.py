@@ -190,13 +190,13 @@ def check_connectors(spark: SparkSession, spec: TableSpec) -> None:
     ------
     SetupError : names the place, and the jar to bring if it is known
     """
-    jvm: Any = spark._jvm
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
     for place in (spec.input.path, *(part.path for part in spec.state.values())):
-        scheme = urlsplit(place).scheme
+        if not (scheme := urlsplit(place).scheme):
+            continue
+        jvm: Any = spark._jvm
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
         try:
-            if scheme:
-                jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+            jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
         except JAVA_ERRORS as error:
             hadoop = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
             raise SetupError(

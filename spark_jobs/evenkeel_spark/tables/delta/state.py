@@ -30,9 +30,12 @@ REGISTRY_PROPERTY = "evenkeel.registry"
 SLOTS_PROPERTY = "evenkeel.slots"
 #: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
-#: Delta's properties for how long the log, and removed files, are kept. The first must not be
-#: shorter than the second.
-RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+#: Delta's property for how long the log is kept: `keep` of the spec, or longer if files are kept
+#: longer.
+LOG_RETENTION = "delta.logRetentionDuration"
+#: Delta's property for how long removed files, and so versions, are kept: `keep` of the spec.
+FILE_RETENTION = "delta.deletedFileRetentionDuration"
+RETENTION = (LOG_RETENTION, FILE_RETENTION)
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.parallelism import cores
 
 _DAY_MS = 86_400_000
 
@@ -59,7 +60,7 @@ def vacuum(spark: SparkSession, path: str) -> None:
     A file that no version names is removed if it is older than the retention.
     """
     # VACUUM lists folders four times in this many tasks. The default of 10,000 takes a minute.
-    tasks = str(2 * spark.sparkContext.defaultParallelism)
+    tasks = str(2 * cores(spark))
     listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
     own_session(spark, listing).sql(f"VACUUM {state.sql_name(path)}")
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fsspec.core import url_to_fs
 
+from evenkeel.registry.files.whole_files import beside
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import DeniedError, StoreError
-from evenkeel.registry.whole_files import beside
 from tests.support.cases.hadoop import Hadoop, hadoop
 
 pytestmark = [

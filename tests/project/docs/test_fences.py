@@ -1,0 +1,166 @@
+"""Code of the pages outside of docs/how-to: specs load, Python compiles, and commands are there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import shlex
+import textwrap
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import yaml
+
+import evenkeel
+from evenkeel.registry.epochs import Epoch, Registry, TableVersion
+from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
+from evenkeel.spec.loading import load_spec
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from setup.docs.reference.commands import parser_of
+from tests.support.docs.readme import ROOT, block
+
+DOCS = ROOT / "docs"
+#: Pages and a language -> why no test below reads their code.
+NOT_RUN = {
+    ("PAPERS.md", "text"): "runs of experiments, which test_papers reads",
+    ("papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
+    ("ARCHITECTURE.md", "text"): "a drawing",
+    ("SPLITTING.md", "sql"): "test_newcomer runs it on Delta",
+}
+#: What the names of an example in Python stand for. Its other names are PySpark's.
+KNOWN = {"evenkeel": evenkeel, "epoch": Epoch}
+MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+class Fence(NamedTuple):
+    """A fenced block of a page, without its indent."""
+
+    page: str
+    language: str
+    text: str
+
+
+FENCES = [
+    Fence(file.relative_to(DOCS).as_posix(), language, textwrap.dedent(text))
+    for file in sorted(DOCS.rglob("*.md"))
+    if "how-to" not in file.parts
+    for language, text in re.findall(
+        r"^ *```(\w*)[^\n]*\n(.*?)^ *```", file.read_text(), re.M | re.S
+    )
+]
+
+
+def of(language: str) -> Any:
+    """The fences of a language, as a parameter of a test."""
+    found = [f for f in FENCES if f.language == language]
+    return pytest.mark.parametrize("fence", found, ids=[f.page for f in found])
+
+
+def test_each_fence_is_read_here_or_has_a_reason() -> None:
+    rest = [f for f in FENCES if f.language not in ("yaml", "python", "sh")]
+    reasons = {
+        reason: [f for f in rest if f.language == language and fnmatch(f.page, page)]
+        for (page, language), reason in NOT_RUN.items()
+    }
+    assert [f for f in rest if not any(f in found for found in reasons.values())] == []
+    assert [reason for reason, found in reasons.items() if not found] == []
+    assert len(FENCES) > 30
+
+
+@of("yaml")
+def test_a_spec_loads(fence: Fence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = yaml.safe_load(fence.text)
+    if given.keys().isdisjoint(TableSpec.model_fields):
+        file = tmp_path / "merges.yaml"
+        file.write_text(fence.text)
+        monkeypatch.setenv(MERGES_VARIABLE, str(file))
+        assert given.keys() <= merges().keys()
+        return
+    spec = yaml.safe_load(block("yaml"))
+    if "table" not in given:
+        given = spec | given
+    elif (file := ROOT / "tables" / f"{given['table']}.yaml").exists():
+        assert fence.text == file.read_text(), "it is not the file any more"
+    file = tmp_path / f"{given['table']}.yaml"
+    file.write_text(yaml.safe_dump(given))
+    assert load_spec(file).table == given["table"]
+
+
+@of("python")
+def test_python_calls_what_there_is(fence: Fence) -> None:
+    tree = ast.parse(fence.text)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    found = [call for call in calls if (target := target_of(call.func)) and bound(call, target)]
+    assert found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert all(find_spec(alias.name) for alias in node.names)
+
+
+def target_of(node: ast.expr) -> Any:
+    """What of ours an expression names; None: it is of PySpark."""
+    if isinstance(node, ast.Name):
+        return KNOWN.get(node.id)
+    if isinstance(node, ast.Attribute) and (owner := target_of(node.value)) is not None:
+        return getattr(owner, node.attr)
+    if isinstance(node, ast.Call) and (function := target_of(node.func)) is not None:
+        kind = inspect.signature(function).return_annotation
+        return getattr(evenkeel, str(kind), None)
+    return None
+
+
+def bound(call: ast.Call, target: Any) -> inspect.BoundArguments:
+    """The arguments of a call, or TypeError; a method's first is its object."""
+    own = [None] if "." in target.__qualname__ else []
+    names = {k.arg: None for k in call.keywords if k.arg}
+    return inspect.signature(target).bind(*own, *call.args, **names)
+
+
+def test_the_example_of_the_python_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fence,) = (f for f in FENCES if f.page == "reference/python.md")
+    text = (ROOT / "tables/flights.yaml").read_text().replace("../.run", str(tmp_path))
+    (tmp_path / "flights.yaml").write_text(text)
+    key, channels = (KeyColumn("dest", "string"),), numbered_channels(10)
+    function = PartitioningFunction(key, channels, np.arange(4096) % 10)
+    spec = load_spec(tmp_path / "flights.yaml")
+    Registry(spec.registry).publish(function, {"flights": TableVersion("state", 1)})
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    names: dict[str, Any] = {}
+    exec(compile(fence.text, fence.page, "exec"), names)
+    assert names["epoch"].lookup(["ATL"]).tolist() == function.lookup(["ATL"]).tolist()
+
+
+@of("sh")
+def test_commands_are_there(fence: Fence) -> None:
+    lines = fence.text.replace("\\\n", " ").splitlines()
+    found = [check(words) for line in lines if (words := shlex.split(line, comments=True))]
+    assert found
+
+
+def check(words: list[str]) -> str:
+    """Refuse a command that cannot be run as it stands; return its name."""
+    name, *rest = words
+    if name == "eval":
+        return check(shlex.split(rest[0].removeprefix("$(").removesuffix(")")))
+    if name == "make":
+        assert rest[0] in MAKE
+        assert all(word.startswith("ARGS=") for word in rest[1:])
+        return name
+    assert Path(name).name == "python", f"say how to check {name}"
+    if rest[0] == "-c":
+        compile(rest[1], name, "exec")
+    elif rest[0] == "-m":
+        assert find_spec(rest[1])
+        if ".jobs." in rest[1]:
+            parser_of(rest[1].rpartition(".")[2]).parse_args(rest[2:])
+    else:
+        assert (ROOT / rest[-1]).is_file()
+    return name
