@@ -28,12 +28,9 @@ RUN = (
 )
 RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
 RUN += ("operate/forget", "operate/recover", "operate/upgrade", "operate/leave", "first-table-s3")
-#: Page -> how its fences begin that no test runs. Two want a container engine or a cluster; another
-#: watches state that another program keeps, which its page does not have.
-NOT_RUN = {
-    "cluster": ["docker compose exec ", "kubectl "],
-    "stream": ["evenkeel job watch "],
-}
+#: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
+#: state that another program keeps, which its page does not have.
+NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
 NEEDS = {"read": ("Trino", "TRINO_HOME")}
 #: Pages that change what is installed: one upgrades this version, and one takes the package out.
