@@ -135,7 +135,7 @@ def submit(
     Raises
     ------
     InputError : there is no such job
-    SetupError : there is no spark-submit or no Java, or Spark Connect is asked for
+    SetupError : spark-submit or Java is missing, or Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """
     if job not in job_names():

@@ -22,6 +22,8 @@ from partitioning.errors import EvenkeelError
 
 #: Folders that are followed down to the first file of an input.
 _DEPTH = 8
+#: Schemes that only Spark reaches: fsspec's own client of HDFS needs Java's libjvm.
+_BY_HADOOP = ("hdfs", "viewfs")
 #: Errors that a place gives: of its store, of its address, or for want of its client.
 _FAULTS = (EvenkeelError, ImportError, ValueError)
 
@@ -50,8 +52,8 @@ def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
     ----------
     spec : names the columns that it must have; None: any
     """
-    if by_hadoop_only(url):
-        return Finding(what, Status.ok, f"{url}: jobs reach it, doctor does not look")
+    if urlsplit(url).scheme in _BY_HADOOP:
+        return Finding(what, Status.warning, f"{url}: only jobs reach it, so it was not looked at")
     try:
         with store_errors("read", url):
             return _first_file(what, url, spec)
@@ -92,15 +94,10 @@ def _columns(file: IO[bytes], kind: str) -> list[str] | None:
     return next(csv.reader([file.readline().decode()]), []) if kind == "csv" else None
 
 
-def by_hadoop_only(url: str) -> bool:
-    """Tell whether only Spark reaches a place: fsspec's own client of HDFS needs Java's libjvm."""
-    return urlsplit(url).scheme in ("hdfs", "viewfs")
-
-
 def writable(what: str, url: str) -> Finding:
     """Write a probe file and remove it; its name is hidden from Delta and from listings."""
-    if by_hadoop_only(url):
-        return Finding(what, Status.ok, f"{url}: jobs reach it, doctor does not look")
+    if urlsplit(url).scheme in _BY_HADOOP:
+        return Finding(what, Status.warning, f"{url}: only jobs reach it, so it was not looked at")
     try:
         store = Store(existing(url))
         name = f".probe.{uuid.uuid4().hex}"

@@ -109,7 +109,7 @@ def strike(
             if case.table != TEAM:
                 persist(lambda: task(spark, world, "roll_back"))
         except AssertionError:
-            # A fault that could not be done, such as that of a rival which is no more.
+            # The fault could not be done: a rival has ended by itself, for instance.
             raise
         except home.STATEMENTS:
             assert case.kind in ("full", "append", "rival", "error")

@@ -35,7 +35,7 @@ def start() -> SparkSession:
 class Apart:
     """A process with a Spark of its own that runs cases, in a session of its own."""
 
-    #: What it runs.
+    #: Module that it runs.
     MODULE: ClassVar[str]
 
     def __init__(self, folder: Path, **environment: str) -> None:

@@ -102,7 +102,7 @@ class Renamed:
         self._rename(path, data, renameoptions="OVERWRITE")
 
     def create(self, path: str, data: bytes) -> None:
-        """Write a file of another name, and rename it if there is no other."""
+        """Write a file of another name, and rename it unless the file is there."""
         said = self._rename(path, data)
         if said.json()["boolean"]:
             return

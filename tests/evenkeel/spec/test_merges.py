@@ -19,7 +19,7 @@ from evenkeel.spec.merges import MERGES
     ],
 )
 def test_no_merge_takes_a_type_whose_order_would_choose_by_arrival(kind: str) -> None:
-    """Of two strings that a collation takes for equal, the first to come would stay."""
+    """The first of two strings that a collation takes for equal would stay."""
     assert [name for name, merge in MERGES.items() if merge.takes(kind)] == []
 
 
