@@ -123,6 +123,24 @@ class SparkJob(Lineage, SparkSubmitOperator):
             store.set(_SUBMITTED_BY, dict(_pairs(self.application_args or []))["--attempt"])
         return super().submit_job(context)
 
+    def get_job_status(self, external_id: Any, context: Any) -> str:
+        """Return what the cluster says of an earlier driver, "FORGOTTEN" if it knows it no more."""
+        try:
+            return str(super().get_job_status(external_id, context))
+        except RuntimeError as error:
+            # A resource manager that was started again, or has had many applications since.
+            if "returned HTTP 404" in str(error):
+                return "FORGOTTEN"
+            raise
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Return False: a driver that has ended well says nothing about a task that was cleared.
+
+        Airflow would take it for the result of this try, and do nothing. A job that has nothing
+        left to do ends at once.
+        """
+        return False
+
     def _get_hook(self) -> SparkSubmitHook:
         """Return Airflow's hook, with what only the connection can tell."""
         hook = super()._get_hook()

@@ -36,7 +36,7 @@ echo "$@" >> {folder}/submitted
 echo "Submitted application application_1_0001"
 """
 RUNNING, FAILED = ("RUNNING", "UNDEFINED"), ("FINISHED", "FAILED")
-SUCCEEDED = ("FINISHED", "SUCCEEDED")
+SUCCEEDED, FORGOTTEN = ("FINISHED", "SUCCEEDED"), ("", "")
 
 
 class TaskState(dict[str, Any]):
@@ -54,7 +54,7 @@ def manager() -> Iterator[ThreadingHTTPServer]:
             said = self.server.said  # type: ignore[attr-defined]
             state, final = said.pop(0) if len(said) > 1 else said[0]
             body = json.dumps({"app": {"state": state, "finalStatus": final}}).encode()
-            self.send_response(200)
+            self.send_response(404 if (state, final) == FORGOTTEN else 200)
             self.end_headers()
             self.wfile.write(body)
 
@@ -122,6 +122,22 @@ def test_a_retry_finds_the_driver_on_yarn_and_its_error(
     with pytest.raises(RuntimeError, match="final status: FAILED"):
         yarn.attempt("third")
     assert "--attempt third" in yarn.submitted[1]
+
+
+@pytest.mark.parametrize("earlier", [SUCCEEDED, FORGOTTEN])
+def test_a_cleared_task_runs_although_its_driver_has_ended(
+    earlier: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    manager: ThreadingHTTPServer,
+) -> None:
+    """Rows may have moved since: roll_back of a second attempt must not be taken for done."""
+    yarn = Yarn(tmp_path, monkeypatch, f"127.0.0.1:{manager.server_port}")
+    manager.said = [SUCCEEDED]  # type: ignore[attr-defined]
+    yarn.attempt("first")
+    manager.said = [earlier, SUCCEEDED]  # type: ignore[attr-defined]
+    yarn.attempt("cleared")
+    assert ["--attempt cleared" in line for line in yarn.submitted] == [False, True]
 
 
 def test_yarn_without_an_address_submits_and_waits(
