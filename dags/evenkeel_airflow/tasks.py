@@ -63,7 +63,8 @@ def plan_rollback(spec: str, *, ti: Any = None, params: Any = None) -> str:
     from evenkeel.pipeline import steps
 
     with one_line():
-        return steps.plan_rollback(spec, folder(spec, ti), int(params["epoch"]))
+        dry_run = bool(params.get("dry_run"))
+        return steps.plan_rollback(spec, folder(spec, ti), int(params["epoch"]), dry_run=dry_run)
 
 
 @task(task_id="plan", **RETRIES)
@@ -118,6 +119,10 @@ def report(spec: str, *, ti: Any = None) -> str | None:
     states = task_states(ti, ti.run_id, ti.task_id)
     failed = [name for name, state in states.items() if state == "failed"]
     if failed:
-        back = ", and was rolled back" if states.get("roll_back") == "success" else ""
-        raise AirflowFailException(f"The run failed at {', '.join(failed)}{back}. Report: {page}")
+        # By the run's files: roll_back also publishes what verify has passed, and ends well then.
+        if numbers.get("published"):
+            so = ", but its epoch is published. Clear publish, so that DAGs that wait for it start"
+        else:
+            so = ", and was rolled back" if numbers.get("rolled_back") else ""
+        raise AirflowFailException(f"The run failed at {', '.join(failed)}{so}. Report: {page}")
     return page

@@ -79,7 +79,7 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     return _write_plan(registry, run, made, profile, requested_throttling(spec, params))
 
 
-def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
+def plan_rollback(spec_path: str, run_id: str, to_epoch: int, *, dry_run: bool = False) -> str:
     """Plan the way back to the placement of an earlier epoch, and return the plan's digest.
 
     The result is a new epoch. Rows written since then stay.
@@ -98,7 +98,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int) -> str:
     target = registry.epoch(to_epoch)
     made = plan_back(spec, epoch, profile, target, tables)
     digest = _write_plan(registry, run, made, profile, requested_throttling(spec, Params()))
-    run.params.write(ParamsRecord(to_epoch=to_epoch))
+    run.params.write(ParamsRecord(to_epoch=to_epoch, dry_run=dry_run))
     return digest
 
 

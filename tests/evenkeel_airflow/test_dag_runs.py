@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,11 +11,18 @@ from tests.support.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401 
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
-
+from evenkeel.pipeline import steps
+from evenkeel.watch.mitigation import daily_run_under_way
+from evenkeel_airflow import tasks
+from evenkeel_airflow.airflow_versions import AirflowFailException
 from tests.support.cases.dag_runs import END, PIPELINE, run_dag, task_states
+from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
 # isort: on
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from tests.conftest import World
@@ -103,6 +111,44 @@ def test_a_table_broken_by_hand_is_repaired(
     assert dag_of("repair_trips").test().state == "success"
     assert _rows(ready, spark) == rows
     assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}
+
+
+def test_a_run_whose_epoch_is_published_is_not_told_as_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task publish failed after verify had published; roll_back found nothing to undo."""
+    shop = Shop(tmp_path)
+    states = {"verify": "success", "publish": "failed", "roll_back": "success"}
+    monkeypatch.setattr(tasks, "task_states", lambda *_: states)
+    monkeypatch.setattr(tasks, "folder", lambda *_: "r")
+
+    def told() -> str:
+        with pytest.raises(AirflowFailException) as raised:
+            tasks.report.function(shop.spec, ti=Mock())
+        return str(raised.value).partition(" Report:")[0]
+
+    shop.learn("r")
+    digest = shop.plan("r", force=True)
+    assert told() == "The run failed at publish."
+    write_json(shop.registry.run("r"), "rolled_back.json", {"digest": digest, "done": True})
+    assert told() == "The run failed at publish, and was rolled back."
+    shop.registry.run("r").remove("rolled_back.json")
+    shop.verified()
+    steps.publish(shop.spec, "r")
+    assert "but its epoch is published. Clear publish" in told()
+
+
+def test_a_dry_run_of_a_rollback_does_not_hold_up_the_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    shop.publish("r", force=True, max_imbalance=1.01)
+    monkeypatch.setattr(tasks, "folder", lambda *_: "back")
+    shop.learn_row("back")
+    for dry_run, waits in ((True, None), (False, "run back has planned from epoch 1")):
+        params = {"epoch": 0, "dry_run": dry_run}
+        tasks.plan_rollback.function(shop.spec, ti=Mock(), params=params)
+        assert daily_run_under_way("words", shop.registry, shop.registry.current()) == waits
 
 
 def _rows(ready: World, spark: SparkSession) -> list[list[Any]]:

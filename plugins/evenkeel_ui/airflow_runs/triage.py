@@ -41,7 +41,7 @@ FAILED_LISTED = 3
 #: runs among them do not count.
 LATER = 20
 #: State of roll_back -> what it adds to the result of a run that failed.
-_UNDO = {"success": ", rolled back", "failed": ", and rolling back failed"}
+_UNDO = {"success": ", then roll_back ran", "failed": ", and rolling back failed"}
 
 
 @dataclass(frozen=True)
