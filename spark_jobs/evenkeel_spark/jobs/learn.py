@@ -60,8 +60,8 @@ def learn(
     Parameters
     ----------
     table : its spec and registry
-    end : every day before it is complete; None: the day after the newest event. Events dated after
-        today (UTC) do not count. The newest day may be incomplete, so its sketch is not stored
+    end : every day before it and before today (UTC) is complete; None: the day after the newest
+        event. Events dated after today do not count. A day that may be incomplete is not stored
     relearn : sketch every day again, and replace the stored sketches
     epoch : whose function gives the slots and the explicit keys; None: the current one
 
@@ -117,7 +117,8 @@ def _window(
         end = _after_last(events, spec)
         closed = end - timedelta(days=1)
     else:
-        closed = end
+        # Events of today may still come, whatever end was asked for.
+        closed = min(end, datetime.now(UTC).date())
     start = end - timedelta(days=spec.window)
     days = [start + timedelta(days=i) for i in range(spec.window)]
     stored = Sketches(table.registry, spec, passes.key)

@@ -133,6 +133,19 @@ def test_a_day_that_may_still_be_under_way_is_not_stored(spark, ready: World):
     assert (next(ready.folder.glob("registry/sketches/*")) / "2013-01-10.npz").exists()
 
 
+def test_today_is_not_stored_even_if_an_end_after_it_is_asked_for(spark, ready: World):
+    today, last = pd.Timestamp.now("UTC").normalize(), pd.Timestamp("2013-01-10", tz="UTC")
+    events = ready.events
+    events = events[events["at"] < last + pd.Timedelta(days=1)]
+    ready.write_events(events.assign(at=events["at"] + (today - last)))
+    end = (today + pd.Timedelta(days=1)).date()
+    profile, _ = learn(spark, ready.table, end)
+    assert profile.events == len(in_window(events, "2013-01-04", "2013-01-11"))
+    stored = {p.stem for p in ready.folder.glob("registry/sketches/*/*.npz")}
+    assert str(today.date()) not in stored
+    assert str((today - pd.Timedelta(days=1)).date()) in stored
+
+
 @pytest.mark.parametrize("year", ["2099-12-31", "9999-12-31"])
 def test_events_dated_in_the_future_do_not_move_the_window(spark, ready: World, capsys, year):
     expected, _ = learn(spark, ready.table)
