@@ -23,6 +23,11 @@ def folder_name(dag: str, run: str) -> str:
     return f"{name[: MAX_NAME_LENGTH - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
+def dag_of(folder: str) -> str:
+    """Return the id of the DAG that the folder of a run names, if it has no `--` of its own."""
+    return folder.partition("--")[0]
+
+
 def find_folder(store: Store, dag: str, run: str, *, first: bool = False) -> str:
     """Return the name of the folder of a DAG's run, whether or not it is there yet.
 

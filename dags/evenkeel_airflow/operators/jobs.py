@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators.runs import task_states
 from evenkeel_airflow.operators.spark_job import SparkJob
+from partitioning.errors import EvenkeelError
 
 #: States of a task that did not start.
 _NOT_STARTED = {None, "skipped", "upstream_failed", "removed"}
@@ -29,10 +31,8 @@ class Watch(SparkJob):
 
     def execute(self, context: Any) -> None:
         """Look for active runs of the other DAGs, then run the job."""
-        for dag in self.others:
-            if context["ti"].get_dr_count(dag_id=dag, states=["queued", "running"]):
-                self.application_args = [*self.application_args, "--busy", f"{dag} is running"]
-                break
+        if busy := _active(context["ti"], self.others):
+            self.application_args = [*self.application_args, "--busy", f"{busy[0]} is running"]
         super().execute(context)
 
 
@@ -72,7 +72,7 @@ class Repair(SparkJob):
 
     Parameters
     ----------
-    others : ids of the DAGs that move state
+    others : ids of the DAGs of the table that move state
     """
 
     def __init__(self, *, others: Sequence[str], **kwargs: Any) -> None:
@@ -81,14 +81,32 @@ class Repair(SparkJob):
 
     def execute(self, context: Any) -> None:
         """Refuse if another DAG runs, unless this is a dry run; then run the job."""
-        running = [
-            dag
-            for dag in self.others
-            if context["ti"].get_dr_count(dag_id=dag, states=["queued", "running"])
-        ]
+        running = _active(context["ti"], {*self.others, *_mover(self._given()["--spec"])})
         if running and not context["params"].get("dry_run"):
             raise AirflowFailException(
                 f"{', '.join(running)} is running: let it end, or mark its run as failed, then "
                 "clear this task"
             )
         super().execute(context)
+
+
+def _active(ti: Any, dags: Iterable[str]) -> list[str]:
+    """Return those of the DAGs that have a run under way."""
+    under_way = ["queued", "running"]
+    return sorted(dag for dag in dags if ti.get_dr_count(dag_id=dag, states=under_way))
+
+
+def _mover(spec: str) -> list[str]:
+    """Return the DAG whose run left the table half moved; a team's own may have a task group."""
+    from evenkeel.inspect.half_moved import half_moved
+    from evenkeel.registry.epochs import Registry
+    from evenkeel.registry.profiles import run_names
+    from evenkeel.registry.run_folder import dag_of
+    from evenkeel.spec.loading import load_spec
+
+    # What cannot be read is for the job to say, and perhaps to mend.
+    with suppress(EvenkeelError):
+        registry = Registry(load_spec(spec).registry)
+        if (half := half_moved(registry, run_names(registry))) is not None:
+            return [dag_of(half.run)]
+    return []

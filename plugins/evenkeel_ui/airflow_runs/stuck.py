@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from evenkeel.inspect.half_moved import HalfMoved, half_moved
 from evenkeel.registry.profiles import run_names
-from evenkeel.registry.run_folder import folder_name, safe_name
+from evenkeel.registry.run_folder import dag_of, folder_name, safe_name
 from evenkeel.table import Table
 from evenkeel_ui.access import REBALANCE, REPAIR, ROLL_BACK, WATCH, DagAccessEntity, may
 from evenkeel_ui.airflow_runs import runs
@@ -42,6 +43,10 @@ def blocked(
             "the DAG stays away, look at Airflow's import errors."
         )
     movers = [f"{kind}{table}" for kind in MOVERS]
+    # A task group in a DAG of the team's own moves state, too.
+    with suppress(EvenkeelError):
+        if (half := half_moved(found.registry, run_names(found.registry))) is not None:
+            movers.append(dag_of(half.run))
     query = select(DagRun).where(DagRun.dag_id.in_(movers), DagRun.state.not_in(ENDED))
     for run in session.scalars(query):
         readable = may(user, "GET", run.dag_id)
@@ -73,12 +78,12 @@ class Stuck:
 
     Parameters
     ----------
-    dag, run : ids of the run in Airflow; None if Airflow has forgotten it
+    dag, run : ids of the run in Airflow; None if no DAG of the table has it
     visible : the user may read that run
     may : the user may let it go on, or undo it
     paused : its DAG is paused, so no task starts
     may_repair : the user may start the repair DAG
-    since : when its run ended; None if Airflow has forgotten it
+    since : when its run ended; None as for `run`
     blocked : why it can neither go on nor be undone now, one sentence each
     """
 
@@ -121,6 +126,10 @@ def stuck_table(
         paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
         why = why_unrecoverable(session, user, found, dag, half) if allowed else []
         return Stuck(table, half, dag, run, visible, allowed, bool(paused), repair, end, tuple(why))
+    own = select(DagRun.run_id).where(DagRun.dag_id == dag_of(half.run))
+    for run in session.scalars(own.where(DagRun.state.not_in(ENDED))):
+        if half.run == folder_name(dag_of(half.run), run):
+            return None
     readable = may(user, "GET", f"{ROLL_BACK}{table}")
     return Stuck(table, half, None, None, readable, False, False, repair)
 

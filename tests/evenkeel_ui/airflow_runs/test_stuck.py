@@ -97,6 +97,37 @@ def test_a_half_moved_run_waits_for_every_other_mover(
             session.query(DagRun).filter(DagRun.run_id == "other").delete()
 
 
+def test_a_run_of_a_teams_own_dag_is_left_to_go_on(site: Site, broken: str) -> None:
+    """A task group in a DAG of any name moves state, too."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    folder, own = site.registry.run(broken), site.registry.run("nightly--first")
+    record = folder.read("migration.json")
+    folder.remove("migration.json")
+    own.write("plan.json", folder.read("plan.json"))
+    own.write("migration.json", record)
+    mark_moving(site.registry, own)
+    try:
+        told = unescape(site.client("uma").get(HOME).text)
+        assert "No DAG of this table has this run" in told
+        with create_session() as session:
+            known = session.query(DagRun).filter(DagRun.dag_id == "rebalance_words").first()
+            run = DagRun(
+                dag_id="nightly", run_id="first", run_type="manual", run_after=known.run_after
+            )
+            run.state = "running"
+            session.add(run)
+        assert "half moved" not in unescape(site.client("uma").get(HOME).text)
+        answer = repair(site, "uma")
+        assert answer.status_code == 409 and "nightly--first is under way" in answer.text
+    finally:
+        with create_session() as session:
+            session.query(DagRun).filter(DagRun.dag_id == "nightly").delete()
+        site.registry.store.remove_folder("moving")
+        site.registry.store.remove_folder(f"runs/{own.name}")
+
+
 def test_without_a_scheduler_nothing_goes_on(site: Site, broken: str) -> None:
     scheduler(alive=False)
     try:
