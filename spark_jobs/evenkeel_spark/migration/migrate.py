@@ -43,12 +43,13 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     ------
     InputError : keys are split, and a state table has a column without a merge; a column cannot be
         compared; or the spec has other state tables than the registry
-    FenceError : something has changed since the plan; what moves has outgrown the budget (nothing
+    FenceError : something has changed since the plan; it was not approved; what moves has outgrown the budget (nothing
         was changed then); a rollback has not ended; or other writers never let us commit
     DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
     if not published(migration):
+        check_approved(migration)
         check_members(spark, migration.table.spec)
         migration = clear_rolled_back(migration)
         existing = {name: fence(spark, migration, name)[1] for name in names}
@@ -85,6 +86,22 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     migration.run.migration.write(record)
     crash_point("written")
     return record
+
+
+def check_approved(migration: Migration) -> None:
+    """Raise FenceError if the answer that the run has is no, or of another plan.
+
+    A plan that was cleared in Airflow, without the tasks after it, is one that nobody was asked
+    about. A run by hand has no answer, and needs none.
+    """
+    said, digest = migration.run.approval.find(), migration.plan.digest
+    if said is not None and not (said.approved and said.digest in (None, digest)):
+        raise FenceError(
+            f"expected approval of plan {digest[:12]}, found that {said.by} has "
+            f"{'approved' if said.approved else 'refused'} plan {(said.digest or digest)[:12]}",
+            migration.run.approval.path,
+            "Clear the task approve with all tasks after it, or start a new run",
+        )
 
 
 def clear_rolled_back(migration: Migration) -> Migration:

@@ -28,7 +28,7 @@ from tests.support.placed import (
     planned,
     store,
 )
-from tests.support.raw_json import read_json
+from tests.support.raw_json import read_json, write_json
 from tests.support.state_tables import assert_placed
 
 pytestmark = pytest.mark.spark
@@ -182,6 +182,25 @@ def test_a_table_that_somebody_else_moved_is_refused(
     assert home.path() in str(error.value)
     assert home.version(spark) == version
     assert home.rows(spark) == rows
+
+
+@pytest.mark.parametrize(
+    ("approved", "digest", "said"),
+    [(True, "f" * 64, "ada has approved plan ffffffffffff"), (False, None, "ada has refused plan")],
+)
+def test_a_plan_that_was_not_the_one_approved_is_refused(
+    spark: SparkSession, home: Placed, approved: bool, digest: str | None, said: str
+) -> None:
+    migration, version = planned(spark, home), home.version(spark)
+    answer = {"approved": approved, "by": "ada", "when": "now", "digest": digest}
+    write_json(migration.run, "approval.json", answer)
+    with pytest.raises(FenceError, match=f"{said}.*Clear the task approve"):
+        migrate(spark, migration)
+    assert home.version(spark) == version and not migration.run.migration.exists()
+    own = migration.plan.digest
+    write_json(migration.run, "approval.json", {**answer, "approved": True, "digest": own})
+    migrate(spark, migration)
+    assert_placed(spark, home, migration)
 
 
 def test_an_edited_plan_is_refused(
