@@ -81,12 +81,15 @@ class SharedSpark:
                 f"chmod 700 {self.folder}; or give a folder that is not there yet",
             )
         until = time.monotonic() + _END_SECONDS
-        while self.address() is None:
+        while True:
             # One that ends keeps the folder for as long as its JVM does, and a job that looks
             # whether somebody keeps it does so for a moment.
             with suppress(BlockingIOError):
-                return _locked(self.folder / _SERVER, fcntl.LOCK_EX)
-            if time.monotonic() > until:
+                file = _locked(self.folder / _SERVER, fcntl.LOCK_EX)
+                # Of a program that was killed. Its process id may be another's by now.
+                self.withdraw()
+                return file
+            if self.address() is not None or time.monotonic() > until:
                 break
             time.sleep(LOOK_SECONDS)
         raise InputError(

@@ -50,6 +50,15 @@ def test_an_address_of_a_program_that_is_gone_is_none(shared: SharedSpark) -> No
         shared.find()
 
 
+def test_a_process_id_that_another_has_by_now_keeps_no_folder(shared: SharedSpark) -> None:
+    """In a container the program has the same process id after each start."""
+    with shared.claim():
+        begun(shared)
+    assert shared.address() == HERE
+    with shared.claim():
+        assert shared.address() is None
+
+
 def test_a_job_waits_for_a_program_that_starts(shared: SharedSpark) -> None:
     with shared.claim():
         threading.Timer(0.3, begun, [shared]).start()
