@@ -10,12 +10,16 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 #: Names of files that a killed process may leave: before they had their own name, and of the
 #: probes of `Store.check_exclusive`.
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
+
+#: How long HDFS may take to accept a connection, and between two parts of its answer.
+CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 
 
 class WholeFiles(Protocol):
@@ -96,6 +100,9 @@ class Renamed:
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
+        # fsspec waits for an answer for ever.
+        send = type(fs.session).request
+        fs.session.request = partial(send, fs.session, timeout=(CONNECT_SECONDS, READ_SECONDS))
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a file of another name, and rename it over the older one."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 import fsspec
 import pytest
 from fsspec.registry import _registry as loaded
 
+from evenkeel.registry.files import whole_files
 from evenkeel.registry.store import Store
+from evenkeel.registry.store_errors import StoreError
 from partitioning.errors import SetupError
 
 
@@ -61,3 +64,14 @@ def test_a_client_that_cannot_start_is_one_line(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SetupError, match=r"\(Unable to load libjvm\)") as refused:
         Store("broken://lake/x")
     assert "dlopen" not in str(refused.value)
+
+
+def test_a_name_node_that_does_not_answer_is_an_error_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(whole_files, "READ_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = Store(f"webhdfs://127.0.0.1:{silent.getsockname()[1]}/registry")
+        with pytest.raises(StoreError, match=r"cannot be looked at .*[Tt]imed out") as refused:
+            store.exists("epochs")
+    assert refused.value.retry
