@@ -86,7 +86,7 @@ class SharedSpark:
             # whether somebody keeps it does so for a moment.
             with suppress(BlockingIOError):
                 file = _locked(self.folder / _SERVER, fcntl.LOCK_EX)
-                # Of a program that was killed. Its process id may be another's by now.
+                # A program that was killed left it. Its process id may be another's by now.
                 self.withdraw()
                 return file
             if self.address() is not None or time.monotonic() > until:

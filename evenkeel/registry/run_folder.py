@@ -12,15 +12,19 @@ from partitioning.errors import DamagedError, InputError
 
 #: Characters of a folder's name at most: file systems allow 255, and temporary files need some.
 MAX_NAME_LENGTH = 200
+#: What Airflow itself puts into the ids of runs.
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+\d\d:\d\d)?")
 
 
 def folder_name(dag: str, run: str) -> str:
     """Name the folder of a DAG's run by both ids, because two DAGs may give their runs one id."""
-    name = safe_name(f"{dag}--{run}", None)
-    if len(name) <= MAX_NAME_LENGTH:
+    ids = f"{dag}--{run}"
+    name = safe_name(ids, None)
+    plain = _TIMESTAMP.sub(lambda found: re.sub("[:+]", "-", found[0]), ids)
+    if name == plain and len(name) <= MAX_NAME_LENGTH:
         return name
-    # Two long ids may differ in their ends alone.
-    return f"{name[: MAX_NAME_LENGTH - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    # Two long ids may differ in their ends alone, and two others in what became a dash.
+    return f"{name[: MAX_NAME_LENGTH - 17]}-{hashlib.sha256(ids.encode()).hexdigest()[:16]}"
 
 
 def dag_of(folder: str) -> str:

@@ -127,7 +127,8 @@ class Partitions(Strict):
     partitions: list[str] = Field(
         min_length=1,
         description="Airflow assets whose partition keys begin with a day, such as `2026-01-29`, "
-        "one key a day; a run learns from the window that has this day as its last. Airflow 3.2 or newer",
+        "one key a day; a run learns from the window that has this day as its last. Airflow 3.2 "
+        "or newer",
     )
 
 

@@ -29,10 +29,12 @@ User = Annotated[BaseUser, Depends(get_user)]
 REBALANCE, ROLL_BACK, WATCH = "rebalance_", "roll_back_", "watch_"
 MAINTAIN, REPAIR, APPLY = "maintain_", "repair_", "apply_"
 ADOPT, RELEASE = "adopt_", "release_"
+#: Kinds of DAGs whose runs leave a folder in the registry, and so have a page of their own.
+PAGED = (REBALANCE, ROLL_BACK, WATCH)
 #: Kinds of DAGs whose runs leave no folder in the registry, and so have no page of their own.
 PAGELESS = (MAINTAIN, REPAIR, APPLY, ADOPT, RELEASE)
 #: Every kind of DAG that a table can have; the name of the table follows.
-KINDS = (REBALANCE, ROLL_BACK, WATCH, *PAGELESS)
+KINDS = (*PAGED, *PAGELESS)
 #: Seconds for which a form is valid.
 FORM_AGE = 12 * 3600
 

@@ -104,7 +104,7 @@ def _mover(spec: str) -> list[str]:
     from evenkeel.registry.run_folder import dag_of
     from evenkeel.spec.loading import load_spec
 
-    # What cannot be read is for the job to say, and perhaps to mend.
+    # The job says which file cannot be read, and perhaps mends it.
     with suppress(EvenkeelError):
         registry = Registry(load_spec(spec).registry)
         if (half := half_moved(registry, run_names(registry))) is not None:

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evenkeel.quality.data_docs import Page
-from evenkeel_ui.access import REBALANCE, REPAIR, ROLL_BACK, WATCH
+from evenkeel_ui.access import PAGED, REPAIR, ROLL_BACK
 from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow, dry_run
 from evenkeel_ui.statuses import TableRow
 
@@ -114,7 +114,7 @@ def _recovered(session: Session, tables: Iterable[str]) -> dict[str, datetime]:
     A rollback is a run of the roll-back DAG, or the task of a failed run that moves all back.
     """
     whole = {f"{kind}{table}": table for table in tables for kind in (REPAIR, ROLL_BACK)}
-    undone = {f"{k}{table}": table for table in tables for k in (REBALANCE, ROLL_BACK, WATCH)}
+    undone = {f"{k}{table}": table for table in tables for k in PAGED}
     if not whole:
         return {}
     runs = select(DagRun.dag_id, func.max(DagRun.end_date)).where(

@@ -33,7 +33,7 @@ from evenkeel.registry.profiles import Learned
 from evenkeel.registry.run_folder import find_folder, folder_name, safe_name
 from evenkeel.runs.params import goes_back
 from evenkeel.table import Table
-from evenkeel_ui.access import REBALANCE, ROLL_BACK, WATCH, may, require
+from evenkeel_ui.access import PAGED, ROLL_BACK, may, require
 from evenkeel_ui.airflow_versions import WAITING
 from partitioning.errors import EvenkeelError
 
@@ -82,7 +82,7 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
     HTTPException : 403, the user may not read that DAG; each DAG of a table has its own rights
     """
     table = found.spec.table
-    dags = tuple(f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
+    dags = tuple(f"{kind}{table}" for kind in PAGED)
     query = select(DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(dags))
     store = found.registry.store
     known = [
@@ -130,7 +130,7 @@ def runs_under_way(session: Session, user: BaseUser, table: str) -> list[str]:
 
     Only runs of DAGs that the user may read are returned.
     """
-    every = (f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH))
+    every = (f"{kind}{table}" for kind in PAGED)
     dags = [dag for dag in every if may(user, "GET", dag)]
     query = select(DagRun.dag_id, DagRun.run_id).where(
         DagRun.dag_id.in_(dags), DagRun.state.not_in(ENDED)

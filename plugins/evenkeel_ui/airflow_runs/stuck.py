@@ -17,7 +17,7 @@ from evenkeel.inspect.half_moved import HalfMoved, half_moved
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.run_folder import dag_of, folder_name, safe_name
 from evenkeel.table import Table
-from evenkeel_ui.access import REBALANCE, REPAIR, ROLL_BACK, WATCH, DagAccessEntity, may
+from evenkeel_ui.access import PAGED, REPAIR, ROLL_BACK, DagAccessEntity, may
 from evenkeel_ui.airflow_runs import runs
 from evenkeel_ui.airflow_runs.runs import ENDED
 from evenkeel_ui.airflow_runs.triage import MOVERS
@@ -110,7 +110,7 @@ def stuck_table(
         return None
     table = found.spec.table
     repair = may_repair(user, table)
-    dags = [f"{kind}{table}" for kind in (REBALANCE, ROLL_BACK, WATCH)]
+    dags = [f"{kind}{table}" for kind in PAGED]
     repairs = select(DagRun.id).where(
         DagRun.dag_id == f"{REPAIR}{table}", DagRun.state.not_in(ENDED)
     )

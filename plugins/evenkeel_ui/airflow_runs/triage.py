@@ -19,10 +19,9 @@ from evenkeel.render.formatting import seconds_text
 from evenkeel_ui.access import (
     ADOPT,
     KINDS,
-    REBALANCE,
+    PAGED,
     RELEASE,
     REPAIR,
-    ROLL_BACK,
     WATCH,
     readable_dags,
 )
@@ -31,7 +30,7 @@ from evenkeel_ui.airflow_runs.windows import failed_windows
 from evenkeel_ui.airflow_versions import WAITING
 
 #: Kinds of runs that move state: while one goes on, no other can start.
-MOVERS = (REBALANCE, ROLL_BACK, WATCH, REPAIR, ADOPT, RELEASE)
+MOVERS = (*PAGED, REPAIR, ADOPT, RELEASE)
 #: Runs of each DAG that a table's page lists; of every table, the overview asks for the newest.
 RUNS_LISTED = 5
 #: Newest failed runs of each DAG that are always asked for: the error of one that is not the newest
@@ -79,7 +78,7 @@ class RunRow:
     @property
     def ours(self) -> bool:
         """Whether Evenkeel has a page for the run."""
-        return self.dag.startswith((REBALANCE, ROLL_BACK, WATCH))
+        return self.dag.startswith(PAGED)
 
     @property
     def goes_on(self) -> bool:

@@ -43,8 +43,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     ------
     InputError : keys are split, and a state table has a column without a merge; a column cannot be
         compared; or the spec has other state tables than the registry
-    FenceError : something has changed since the plan; it was not approved; what moves has outgrown the budget (nothing
-        was changed then); a rollback has not ended; or other writers never let us commit
+    FenceError : another plan was approved; something has changed since the plan; what moves has
+        outgrown the budget; a rollback has not ended; or other writers never let us commit
     DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)

@@ -40,6 +40,11 @@ def test_long_ids_that_differ_in_their_ends_alone_have_a_folder_each() -> None:
     assert len(names) == 3 and {len(n) for n in names} == {MAX_NAME_LENGTH}
 
 
+def test_ids_that_differ_in_signs_alone_have_a_folder_each() -> None:
+    names = {folder_name("rebalance_t", f"manual{sign}1") for sign in ":-+~_"}
+    assert len(names) == 5 and "rebalance_t--manual-1" in names
+
+
 @pytest.mark.parametrize(
     ("files", "owner"),
     [

@@ -36,9 +36,7 @@ def test_repair_waits_for_the_dag_that_moves_rows_whatever_its_name(
     write_json(folder, "migration.json", {"digest": digest, "epoch": 1, "tables": {}})
     mark_moving(shop.registry, folder)
     with DAG("repair_words"):
-        task = Repair(
-            task_id="repair", others=["rebalance_words"], arguments={"--spec": shop.spec}
-        )
+        task = Repair(task_id="repair", others=["rebalance_words"], arguments={"--spec": shop.spec})
     under_way = {"nightly"}
     ti = Mock(get_dr_count=lambda dag_id, states: int(dag_id in under_way))
     with pytest.raises(AirflowFailException, match="nightly is running: let it end"):
