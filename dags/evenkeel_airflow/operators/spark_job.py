@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.exceptions import AirflowException
@@ -112,7 +112,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
 
     def _given(self) -> dict[str, str]:
         """Return option -> value of the job, without options whose value renders empty."""
-        return {n: v for n, v in _pairs(self.application_args or []) if v not in ("", None)}
+        args = self.application_args or []
+        pairs = zip(args[::2], args[1::2], strict=True)
+        return {option: value for option, value in pairs if value not in ("", None)}
 
     def submit_job(self, context: Any) -> str | None:
         """Submit a driver that later tries of the task find again, and note which try did so.
@@ -120,7 +122,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
         Airflow calls this in cluster mode alone, and only if no earlier driver is still at work.
         """
         if (store := context.get("task_state_store")) is not None:
-            store.set(_SUBMITTED_BY, dict(_pairs(self.application_args or []))["--attempt"])
+            store.set(_SUBMITTED_BY, self._given()["--attempt"])
         return super().submit_job(context)
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
@@ -169,7 +171,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
         from evenkeel.registry.job_error import error_left
         from evenkeel.spec.loading import load_spec
 
-        given = dict(_pairs(self.application_args or []))
+        given = self._given()
         # The driver has the id of the try that submitted it, which may be an earlier one.
         store = None if SharedSpark.of_environment() else context.get("task_state_store")
         attempt = (store and store.get(_SUBMITTED_BY)) or given["--attempt"]
@@ -193,8 +195,3 @@ def driver_python(master: str) -> dict[str, str]:
     if master.startswith("local"):
         settings["spark.pyspark.python"] = "PYSPARK_PYTHON"
     return {s: sys.executable for s, variable in settings.items() if not os.environ.get(variable)}
-
-
-def _pairs(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (option, value) of each argument."""
-    return list(zip(arguments[::2], arguments[1::2], strict=True))
