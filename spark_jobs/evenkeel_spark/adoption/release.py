@@ -22,6 +22,7 @@ from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import FenceError, InputError
@@ -57,11 +58,7 @@ def release(
     spec, spark = table.spec, own_session(spark)
     for name, part in spec.state.items():
         if not part.plain:
-            raise InputError(
-                "Evenkeel made it: without its placement, a split key counts several times",
-                f"{name} ({part.path})",
-                "Read it by `evenkeel.open_table`; or make a table of your own from that",
-            )
+            raise _made_by_us(name, part.path)
     found = [n for n in spec.state if _may_release(spark, table, n, drop_columns, registry_lost)]
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
@@ -99,8 +96,19 @@ def _may_release(
         return drop_columns and left
     if owner != table.spec.table:
         raise InputError(f"belongs to table {owner!r}", f"{name} ({path})", "Correct the path")
+    # A spec can be edited: the table itself knows who made it.
+    if ROWS_PROPERTY not in properties:
+        raise _made_by_us(name, path)
     _check_registry(spark, table, name, properties.get(state.REGISTRY_PROPERTY), registry_lost)
     return True
+
+
+def _made_by_us(name: str, path: str) -> InputError:
+    return InputError(
+        "Evenkeel made it: without its placement, a split key counts several times",
+        f"{name} ({path})",
+        "Read it by `evenkeel.open_table`; or make a table of your own from that",
+    )
 
 
 def _check_registry(
