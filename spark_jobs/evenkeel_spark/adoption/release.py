@@ -24,7 +24,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.tables.membership import known_tables
+from evenkeel_spark.tables.membership import known_tables, owning_spec
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's, its constraints among them.
@@ -74,7 +74,7 @@ def release(
             _release(spark, table, name, drop_columns, registry_lost)
             crash_point("released")
     if not dry_run:
-        _mark(table)
+        _mark(spark, table)
     return found
 
 
@@ -181,9 +181,13 @@ def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str
             )
 
 
-def _mark(table: Table) -> None:
-    """Note in the registry that the tables are the team's again, for other jobs to say so."""
+def _mark(spark: SparkSession, table: Table) -> None:
+    """Note in the registry that all tables are the team's again, for other jobs to say so."""
     if not table.registry.numbers() or table.registry.files.released.exists():
+        return
+    spec, known = table.spec, known_tables(table.registry)
+    # One with a spec of its own may leave alone.
+    if any(owning_spec(spark, known[n]) == spec.table for n in known if n not in spec.state):
         return
     now = datetime.now(UTC).isoformat("T", "seconds")
     table.registry.files.released.write(ReleaseRecord(time=now))
