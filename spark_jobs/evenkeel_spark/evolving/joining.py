@@ -19,7 +19,7 @@ from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.state_tables import StateTables, is_moving
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.unfinished_table import first_properties
+from evenkeel_spark.tables.delta.unfinished_table import clear_unfinished, first_properties
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 
@@ -44,6 +44,7 @@ def create(
     path = table.spec.state[name].path
     if state.table_version(spark, path) < 0:
         end = None if until is None else until.isoformat()
+        clear_unfinished(spark, path, rows=False)
         meta = {"step": "bootstrap", "end": end, "epoch": function.epoch}
         with commits.commit_session(spark, None, None, meta) as own:
             nullable = StructType([StructField(c.name, c.dataType) for c in columns])
