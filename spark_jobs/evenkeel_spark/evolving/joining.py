@@ -114,8 +114,12 @@ def restore_members(table: Table, before: Mapping[str, Membership | None]) -> No
             file.write(one)
 
 
-def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> None:
+def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> bool:
     """Take Evenkeel's constraint and properties out of a table, in one commit. Its rows stay.
+
+    Returns
+    -------
+    False if the registry has another record of the name by now; nothing was done then.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> No
     version, known = state.table_version(spark, gone.path), table.registry.files.member(name)
     # Another call may have let it go, and a table of this name may have joined again.
     if known.find() != gone:
-        return
+        return False
     ours = [n for n in state.properties(spark, gone.path) if n.startswith(OUR_PROPERTIES)]
     if ours:
         if is_moving(spark, gone):
@@ -133,3 +137,4 @@ def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> No
         with commits.commit_session(spark, None, None, {"step": "release"}) as own:
             change(own, gone.path, version, Layout(removed=ours))
     known.write(gone.model_copy(update={"guarded": False}))
+    return True

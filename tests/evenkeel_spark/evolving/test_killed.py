@@ -111,6 +111,25 @@ def check_done(spark: SparkSession, world: World, apply: bool) -> None:
         apply_window(spark, world.table, day(8), day(9))
 
 
+def test_a_table_that_left_is_let_go_before_one_of_its_name_joins_elsewhere(
+    spark: SparkSession, before: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = moved(spark, before, tmp_path / "home")
+    at = points_of(spark, moved(spark, before, tmp_path / "whole")).index("before REWRITE of seen")
+    points_of(spark, world, at)
+    old = str(world.folder / "state/seen")
+    assert constraints.our_constraints(spark, old) == {"evenkeel_epoch_0"}
+    world.respec(state={**STATE, "seen": {**SEEN, "path": "state/again"}})
+    capsys.readouterr()
+    evolve(spark, world.table, Intent.of())
+    assert "seen: let go" in capsys.readouterr().out
+    assert not [name for name in state.properties(spark, old) if "evenkeel" in name]
+    new = world.table.spec.state["seen"].path
+    assert constraints.our_constraints(spark, new) == {"evenkeel_epoch_0"}
+    assert set(known_tables(world.table.registry)) == {"totals", "newest", "seen"}
+    assert evolve(spark, world.table, Intent.of()) == []
+
+
 @pytest.mark.parametrize("rest", ["a log", "rows"])
 def test_a_table_whose_first_commit_never_came_is_made(
     spark: SparkSession, ready: World, rest: str

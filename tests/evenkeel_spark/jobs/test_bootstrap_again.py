@@ -87,9 +87,7 @@ def test_a_crash_inside_the_write_is_completed(spark, world: World, monkeypatch)
     (log.parent / "channel=0" / "notes.txt").unlink()
 
     # Another one may still be writing them.
-    with pytest.raises(
-        FenceError, match=r"another job is making a table .* again in \d+ sec"
-    ):
+    with pytest.raises(FenceError, match=r"another job is making a table .* again in \d+ sec"):
         bootstrap(spark, table, END)
     assert left == {p.name for p in log.parent.glob("channel=*/*.parquet")}
 
