@@ -22,8 +22,9 @@ from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.tables.membership import known_tables
+from evenkeel_spark.tables.membership import known_tables, owning_spec
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's, its constraints among them.
@@ -57,11 +58,7 @@ def release(
     spec, spark = table.spec, own_session(spark)
     for name, part in spec.state.items():
         if not part.plain:
-            raise InputError(
-                "Evenkeel made it: without its placement, a split key counts several times",
-                f"{name} ({part.path})",
-                "Read it by `evenkeel.open_table`; or make a table of your own from that",
-            )
+            raise _made_by_us(name, part.path)
     found = [n for n in spec.state if _may_release(spark, table, n, drop_columns, registry_lost)]
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
@@ -77,7 +74,7 @@ def release(
             _release(spark, table, name, drop_columns, registry_lost)
             crash_point("released")
     if not dry_run:
-        _mark(table)
+        _mark(spark, table)
     return found
 
 
@@ -99,8 +96,19 @@ def _may_release(
         return drop_columns and left
     if owner != table.spec.table:
         raise InputError(f"belongs to table {owner!r}", f"{name} ({path})", "Correct the path")
+    # A spec can be edited: the table itself knows who made it.
+    if ROWS_PROPERTY not in properties:
+        raise _made_by_us(name, path)
     _check_registry(spark, table, name, properties.get(state.REGISTRY_PROPERTY), registry_lost)
     return True
+
+
+def _made_by_us(name: str, path: str) -> InputError:
+    return InputError(
+        "Evenkeel made it: without its placement, a split key counts several times",
+        f"{name} ({path})",
+        "Read it by `evenkeel.open_table`; or make a table of your own from that",
+    )
 
 
 def _check_registry(
@@ -173,9 +181,13 @@ def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str
             )
 
 
-def _mark(table: Table) -> None:
-    """Note in the registry that the tables are the team's again, for other jobs to say so."""
+def _mark(spark: SparkSession, table: Table) -> None:
+    """Note in the registry that all tables are the team's again, for other jobs to say so."""
     if not table.registry.numbers() or table.registry.files.released.exists():
+        return
+    spec, known = table.spec, known_tables(table.registry)
+    # One with a spec of its own may leave alone.
+    if any(owning_spec(spark, known[n]) == spec.table for n in known if n not in spec.state):
         return
     now = datetime.now(UTC).isoformat("T", "seconds")
     table.registry.files.released.write(ReleaseRecord(time=now))

@@ -6,7 +6,7 @@ step is one commit and looks first, so a call that is killed anywhere is run aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.records import Membership
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.pruning import may_move, readable_plan
 from evenkeel.registry.verdict import has_started, newest_attempt, withdraw
@@ -113,6 +114,8 @@ def evolve(
         step = partial(create, found.spark, table, name, found.wanted[name], found.tables.until)
         retry_on_conflict(spark, partial(step, found.function), name)
         say(f"{name}: made, under epoch {found.function.epoch}")
+    # Their records name the old folders, and a table of such a name may join elsewhere.
+    _let_go(found, {n: g for n, g in found.tables.guarded.items() if n not in found.tables.left})
     before = record_members(table, found.tables, found.function)
     try:
         # A run that has started since may not know yet that tables have joined or left.
@@ -120,9 +123,7 @@ def evolve(
     except FenceError:
         restore_members(table, before)
         raise
-    for name, gone in found.tables.guarded.items():
-        retry_on_conflict(spark, partial(let_go, found.spark, table, name, gone), name)
-        say(f"{name}: let go")
+    _let_go(found, {n: g for n, g in found.tables.guarded.items() if n in found.tables.left})
     check_current(table, found.function)
     constraints.check_admits(spark, table.spec, found.function)
     return found.changes
@@ -165,6 +166,13 @@ def _step(found: Evolution, name: str) -> bool:
         own.sql(f"ALTER TABLE {state.sql_name(path)} {left[0]}")
     say(f"{name}: {left[0]}")
     return True
+
+
+def _let_go(found: Evolution, gone: Mapping[str, Membership]) -> None:
+    for name, record in gone.items():
+        step = partial(let_go, found.spark, found.table, name, record)
+        if retry_on_conflict(found.spark, step, name):
+            say(f"{name}: let go")
 
 
 def _wanted(

@@ -19,7 +19,7 @@ from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.state_tables import StateTables, is_moving
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.unfinished_table import first_properties
+from evenkeel_spark.tables.delta.unfinished_table import clear_unfinished, first_properties
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 
@@ -44,6 +44,7 @@ def create(
     path = table.spec.state[name].path
     if state.table_version(spark, path) < 0:
         end = None if until is None else until.isoformat()
+        clear_unfinished(spark, path, rows=False)
         meta = {"step": "bootstrap", "end": end, "epoch": function.epoch}
         with commits.commit_session(spark, None, None, meta) as own:
             nullable = StructType([StructField(c.name, c.dataType) for c in columns])
@@ -113,8 +114,12 @@ def restore_members(table: Table, before: Mapping[str, Membership | None]) -> No
             file.write(one)
 
 
-def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> None:
+def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> bool:
     """Take Evenkeel's constraint and properties out of a table, in one commit. Its rows stay.
+
+    Returns
+    -------
+    False if the registry has another record of the name by now; nothing was done then.
 
     Raises
     ------
@@ -124,7 +129,7 @@ def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> No
     version, known = state.table_version(spark, gone.path), table.registry.files.member(name)
     # Another call may have let it go, and a table of this name may have joined again.
     if known.find() != gone:
-        return
+        return False
     ours = [n for n in state.properties(spark, gone.path) if n.startswith(OUR_PROPERTIES)]
     if ours:
         if is_moving(spark, gone):
@@ -132,3 +137,4 @@ def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> No
         with commits.commit_session(spark, None, None, {"step": "release"}) as own:
             change(own, gone.path, version, Layout(removed=ours))
     known.write(gone.model_copy(update={"guarded": False}))
+    return True

@@ -21,7 +21,11 @@ from evenkeel_spark.adoption.release import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.tables.delta import constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_made_from_events, check_ours
-from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY, first_properties
+from evenkeel_spark.tables.delta.unfinished_table import (
+    MADE_PROPERTY,
+    clear_unfinished,
+    first_properties,
+)
 from evenkeel_spark.tables.membership import (
     differing,
     known_tables,
@@ -83,7 +87,7 @@ def find_tables(
     ------
     InputError : one is lost, a new one's folder is not free, nothing says what became of one, or
         the others have not the same windows
-    FenceError : state moves in one that is to go
+    FenceError : state moves in one that is to go; or another call is making a new one
     """
     spec, known = table.spec, known_tables(table.registry)
     for name in spec.state:
@@ -183,6 +187,7 @@ def _joining_version(spark: SparkSession, table: Table, name: str) -> int:
     Raises
     ------
     InputError : the folder holds anything else
+    FenceError : another call is making it, or was killed just now
     """
     path = table.spec.state[name].path
     version, wanted = state.table_version(spark, path), first_properties(table, name)
@@ -191,7 +196,9 @@ def _joining_version(spark: SparkSession, table: Table, name: str) -> int:
     ours = version >= 0 and all(
         found.get(key) == value for key, value in wanted.items() if key not in state.RETENTION
     )
-    if filesystem.occupied(spark, path) and (not ours or MADE_PROPERTY in found):
+    free = ours and MADE_PROPERTY not in found
+    free = free or not filesystem.occupied(spark, path)
+    if not free and not clear_unfinished(spark, path, rows=False, dry_run=True):
         raise InputError(
             "expected an empty folder for a new state table, found something in it",
             f"{name} ({path})",

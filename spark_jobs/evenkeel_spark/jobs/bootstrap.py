@@ -7,7 +7,6 @@ and completes. With --evolve it changes the columns of tables that are there, an
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -42,6 +41,7 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
     MADE_PROPERTY,
     check_half_made,
+    clear_unfinished,
     first_properties,
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
@@ -55,9 +55,6 @@ from partitioning.strategies.hashing import first_function
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
 #: Tries of a bootstrap that another one overtakes. The waits between them grow by 0.2 s each.
 BOOTSTRAP_ATTEMPTS = 5
-#: Seconds without a write after which an unfinished write counts as broken off. Lower: another
-#: bootstrap that is about to commit may lose its files.
-QUIET = 600
 
 
 def first_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
@@ -171,17 +168,8 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
     spec, path = table.spec, table.spec.state[name].path
     if not filesystem.occupied(spark, path):
         return False
-    ours = path in _marked_folders(table) and state.table_version(spark, path) < 0
-    written = filesystem.unfinished(spark, path) if ours else None
-    if written is not None:
-        if (wait := math.ceil(written + QUIET - time.time())) > 0:
-            raise FenceError(
-                "another bootstrap is writing here, or was broken off just now",
-                path,
-                f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
-            )
+    if path in _marked_folders(table) and clear_unfinished(spark, path, rows=True):
         say(f"{name}: an earlier bootstrap was broken off while it wrote. Writing the table again")
-        filesystem.remove(spark, path)
         return False
     found = state.check_owner(spark, path, spec.table)
     if found.get(state.SLOTS_PROPERTY) != str(spec.slots):

@@ -16,6 +16,7 @@ from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import adopt as job
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, partitions, run
@@ -138,6 +139,22 @@ def test_jobs_say_when_a_table_was_released(
     assert "was released on 20" in said and "to adopt it again" in said
     adopt(spark, team.table)
     assert learn.main(["--spec", team.spec_path, "--run", "r2"]) == 0
+
+
+def test_tables_that_are_still_adopted_are_not_called_released(
+    spark: SparkSession, team: World
+) -> None:
+    adopt(spark, team.table)
+    parts = team.table.spec.model_dump(mode="json")["state"]
+    release(spark, team.respec(state={"orders": parts["orders"]}).table)
+    assert not team.table.registry.files.released.exists()
+    learn.learn(spark, team.respec(state={"profiles": parts["profiles"]}).table, None)
+    spark.sql(f"RESTORE TABLE delta.`{team.folder / 'profiles'}` TO VERSION AS OF 0")
+    with pytest.raises(InputError, match="brought back to before Evenkeel took it"):
+        check_tables(spark, team.table.spec)
+    adopt(spark, team.table)
+    release(spark, team.table)
+    assert team.table.registry.files.released.exists()
 
 
 def test_a_release_that_died_before_its_mark_is_gone_on_with(

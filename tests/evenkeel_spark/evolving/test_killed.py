@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta.unfinished_table import QUIET
 from evenkeel_spark.tables.membership import known_tables
+from partitioning.errors import FenceError, InputError
 from tests.chaos.home import copied, task
 from tests.chaos.points import stopped
 from tests.conftest import SEEN, SPEC, World
@@ -105,3 +109,51 @@ def check_done(spark: SparkSession, world: World, apply: bool) -> None:
     assert [*known_tables(world.table.registry)] == ["totals", "newest"]
     if apply:
         apply_window(spark, world.table, day(8), day(9))
+
+
+def test_a_table_that_left_is_let_go_before_one_of_its_name_joins_elsewhere(
+    spark: SparkSession, before: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = moved(spark, before, tmp_path / "home")
+    at = points_of(spark, moved(spark, before, tmp_path / "whole")).index("before REWRITE of seen")
+    points_of(spark, world, at)
+    old = str(world.folder / "state/seen")
+    assert constraints.our_constraints(spark, old) == {"evenkeel_epoch_0"}
+    world.respec(state={**STATE, "seen": {**SEEN, "path": "state/again"}})
+    capsys.readouterr()
+    evolve(spark, world.table, Intent.of())
+    assert "seen: let go" in capsys.readouterr().out
+    assert not [name for name in state.properties(spark, old) if "evenkeel" in name]
+    new = world.table.spec.state["seen"].path
+    assert constraints.our_constraints(spark, new) == {"evenkeel_epoch_0"}
+    assert set(known_tables(world.table.registry)) == {"totals", "newest", "seen"}
+    assert evolve(spark, world.table, Intent.of()) == []
+
+
+@pytest.mark.parametrize("rest", ["a log", "rows"])
+def test_a_table_whose_first_commit_never_came_is_made(
+    spark: SparkSession, ready: World, rest: str
+) -> None:
+    newest = {**SEEN, "path": "state/newest"}
+    table = ready.respec(state={**SPEC["state"], "newest": newest}).table
+    path = ready.folder / "state/newest"
+    torn = path / f"_delta_log/.{0:020d}.json.7a.tmp"
+    if rest == "rows":
+        torn = path / "channel=1/part-0.snappy.parquet"
+    torn.parent.mkdir(parents=True)
+    torn.touch()
+    if rest == "a log":
+        with pytest.raises(FenceError, match="in [0-9]+ seconds"):
+            evolve(spark, table, Intent.of())
+    long_ago = time.time() - QUIET - 1
+    for file in (torn, torn.parent, path):
+        os.utime(file, (long_ago, long_ago))
+    if rest == "rows":
+        with pytest.raises(InputError, match="expected an empty folder"):
+            evolve(spark, table, Intent.of())
+        assert torn.exists()
+        return
+    assert len(evolve(spark, table, Intent.of(), dry_run=True)) == 1 and torn.exists()
+    evolve(spark, table, Intent.of())
+    assert not torn.exists() and rows(spark, ready, "newest").empty
+    assert constraints.our_constraints(spark, str(path)) == {"evenkeel_epoch_0"}

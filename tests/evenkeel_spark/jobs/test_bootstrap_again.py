@@ -10,7 +10,7 @@ import pytest
 from evenkeel.registry.files.records import BootstrapRecord
 from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta import commits, constraints, state, unfinished_table
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.chaos.home import bootstrapped, dag
 from tests.conftest import World
@@ -87,11 +87,11 @@ def test_a_crash_inside_the_write_is_completed(spark, world: World, monkeypatch)
     (log.parent / "channel=0" / "notes.txt").unlink()
 
     # Another one may still be writing them.
-    with pytest.raises(FenceError, match=r"another bootstrap is writing here, .* again in \d+ sec"):
+    with pytest.raises(FenceError, match=r"another job is making a table .* again in \d+ sec"):
         bootstrap(spark, table, END)
     assert left == {p.name for p in log.parent.glob("channel=*/*.parquet")}
 
-    monkeypatch.setattr(job, "QUIET", 0)
+    monkeypatch.setattr(unfinished_table, "QUIET", 0)
     assert bootstrap(spark, table, END) is True
     want = expected(world.events[world.events["at"].dt.date < END])
     found = rows(spark, table.spec.state["totals"].path)

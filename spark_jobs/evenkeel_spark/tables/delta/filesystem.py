@@ -18,7 +18,8 @@ from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import SetupError
 
 #: Files of a first write that has not committed: Parquet parts, and a log without a version.
-_UNFINISHED = re.compile(r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?|_delta_log/(?!\d{20}\.).*")
+_PARTS = r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?"
+_LOG = r"_delta_log/(?!\d{20}\.).*"
 #: Temporary files of Delta's commits and of a version's checksum, not yet renamed to their places,
 #: and Hadoop's checksums of them.
 _TORN = re.compile(r"\.{1,2}\d{20}\.(json|crc)\..*\.tmp(\.crc)?")
@@ -95,10 +96,14 @@ def free_bytes(spark: SparkSession, path: str) -> int | None:
     return free if 0 < free < 1 << 60 else None
 
 
-def unfinished(spark: SparkSession, path: str) -> float | None:
+def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | None:
     """Return when an unfinished first write of Delta last wrote to a folder.
 
     Such a write leaves only Parquet parts by channel and a log without a version.
+
+    Parameters
+    ----------
+    rows : it may have written rows; without, it leaves no parts
 
     Returns
     -------
@@ -110,10 +115,11 @@ def unfinished(spark: SparkSession, path: str) -> float | None:
         return None
     newest = status.getModificationTime()
     root = files.makeQualified(where).toString().rstrip("/") + "/"
+    allowed = re.compile(f"{_PARTS}|{_LOG}" if rows else _LOG)
     found = files.listFiles(where, True)
     while found.hasNext():
         file = found.next()
-        if not _UNFINISHED.fullmatch(file.getPath().toString().removeprefix(root)):
+        if not allowed.fullmatch(file.getPath().toString().removeprefix(root)):
             return None
         newest = max(newest, file.getModificationTime())
     return float(newest) / 1000

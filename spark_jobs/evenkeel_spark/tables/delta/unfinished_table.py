@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Collection
 
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
-from partitioning.errors import DamagedError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 
 #: Table property with the digest of a bootstrap's input. Another bootstrap must not complete it.
 MADE_PROPERTY = "evenkeel.bootstrap"
+#: Seconds without a write after which an unfinished write counts as broken off. Lower: another
+#: call that is about to commit may lose its files.
+QUIET = 600
 
 
 def first_properties(table: Table, name: str) -> dict[str, str]:
@@ -34,6 +39,37 @@ def first_properties(table: Table, name: str) -> dict[str, str]:
         state.REGISTRY_PROPERTY: table.registry.url,
         COLUMNS_PROPERTY: declared(spec.state[name]),
     }
+
+
+def clear_unfinished(spark: SparkSession, path: str, rows: bool, dry_run: bool = False) -> bool:
+    """Remove what a first write that was broken off has left in a folder, and nothing else.
+
+    Parameters
+    ----------
+    rows : the write had rows
+    dry_run : remove nothing
+
+    Returns
+    -------
+    False if the folder is free, or holds anything else.
+
+    Raises
+    ------
+    FenceError : the write may go on
+    """
+    if not filesystem.occupied(spark, path) or state.table_version(spark, path) >= 0:
+        return False
+    if (written := filesystem.unfinished(spark, path, rows)) is None:
+        return False
+    if (wait := math.ceil(written + QUIET - time.time())) > 0:
+        raise FenceError(
+            "another job is making a table here, or was broken off just now",
+            path,
+            f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
+        )
+    if not dry_run:
+        filesystem.remove(spark, path)
+    return True
 
 
 def check_half_made(
