@@ -171,8 +171,8 @@ def locate(
         list[str],
         typer.Argument(
             metavar="KEY...",
-            help="keys; the columns of a composite key separated by commas; after --, also texts "
-            "that begin with a dash",
+            help="keys; the columns of a composite key with commas or ' | ' between them, or as a "
+            "JSON list; after --, also texts that begin with a dash",
         ),
     ],
     epoch: Annotated[int | None, typer.Option(help="its number; default: the current")] = None,
@@ -184,7 +184,7 @@ def locate(
     """
     found = open_table(table).epoch(epoch)
     function = found.function
-    columns = key_columns(keys, [c.type for c in function.key])
+    columns = key_columns(keys, [c.type for c in function.key], sure=True)
     hashes = key_hash(columns, [c.type for c in function.key])
     owners = function.lookup_hashes(hashes)
     by_name = np.isin(hashes, function.explicit_keys)

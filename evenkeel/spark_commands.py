@@ -80,7 +80,9 @@ def forget(
     keys: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY...", help="keys; the columns of a composite key separated by commas"
+            metavar="KEY...",
+            help="keys; the columns of a composite key with commas or ' | ' between them, or as a "
+            "JSON list",
         ),
     ],
     dry_run: Annotated[
@@ -92,7 +94,7 @@ def forget(
     Starts Spark. Delete their events from the input first, because events bring the rows back.
     """
     function = open_table(table).epoch().function
-    key_columns(keys, [column.type for column in function.key])
+    key_columns(keys, [column.type for column in function.key], sure=True)
     flags = ["--dry-run"] if dry_run else []
     asked = ["--spec", table, *(f"--forget={key}" for key in keys), *flags]
     raise typer.Exit(submit("maintain", asked, environment()))

@@ -1,24 +1,29 @@
 """Removal of the names of keys from the registry, for people who ask that their data be deleted.
 
 Sketches and profiles stay, and no longer list the keys: their load stays with their slots. Plans
-and reports that name a key go as whole files. The functions of epochs hold no names: they know a
-key by its hash, and keep that.
+and reports that name a key go as whole files. So do sentences of the watch. The functions of epochs
+hold no names: they know a key by its hash, and keep that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.records import WatchDecision
 from evenkeel.registry.files.run_files import SKETCHES, EpochFiles, KeptFiles, RunFiles
 from evenkeel.registry.pruning import may_move, readable_plan
 from evenkeel.registry.verdict import has_started, withdraw
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
+
+#: Text in place of a sentence of the watch that named a key.
+FORGOTTEN = "the watch: a key that this named was forgotten"
 
 
 def check_at_rest(registry: Registry, keys: Hashes) -> None:
@@ -53,7 +58,7 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
     Raises
     ------
     FenceError : a run has begun to move state meanwhile
-    DamagedError : a file of an epoch is torn, so nobody knows which keys it names
+    DamagedError : a file of an epoch or of the watch is torn, so nobody knows which keys it names
     """
     gone = Counter[str]()
     gone["sketches"] = _forget_in_sketches(registry, keys)
@@ -67,8 +72,12 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
             registry.store.remove_folder(f"runs/{run.name}")
             gone["runs"] += 1
     gone["errors"] = _forget_errors(registry, texts)
+    for name in registry.store.names("runs"):
+        # Withdrawn runs stay, with the decision of the watch.
+        gone["sentences of the watch"] += _forget_sentence(registry.run(name), keys)
     for number in registry.numbers():
         gone["files of epochs"] += _forget_in_epoch(registry.archive(number), keys)
+    gone["sentences of the watch"] += _forget_newest_sentence(registry, keys, texts)
     return {kind: count for kind, count in gone.items() if count}
 
 
@@ -90,8 +99,17 @@ def _profile_lists(folder: KeptFiles, keys: Hashes) -> bool:
 
 
 def _plan_names(folder: KeptFiles, keys: Hashes) -> bool:
-    plan, wanted = folder.plan.find(), set(keys.tolist())
-    return plan is not None and any(m.kind != "slot" and m.item in wanted for m in plan.moves)
+    plan, wanted, decided = folder.plan.find(), set(keys.tolist()), _decided(folder, keys)
+    if plan is None:
+        return False
+    # The reason of the watch names keys of which no row may move.
+    return decided is not None or any(m.kind != "slot" and m.item in wanted for m in plan.moves)
+
+
+def _decided(folder: KeptFiles, keys: Hashes) -> WatchDecision | None:
+    """Return the decision of the watch on one of the keys; None: there is none."""
+    decided = folder.watch_decision.find()
+    return None if decided is None or decided.weights.keys().isdisjoint(keys.tolist()) else decided
 
 
 def _withdraw(run: RunFiles, digest: str) -> None:
@@ -99,7 +117,8 @@ def _withdraw(run: RunFiles, digest: str) -> None:
     if not withdraw(run, digest):
         raise _moving(run)
     # The plan goes last: by it a second call knows that the run may not be removed as a whole.
-    for file in (run.report, run.profile, run.learned, run.plan):
+    named = (run.report, run.profile, run.learned, run.decision, run.watch_decision, run.plan)
+    for file in named:
         file.remove()
 
 
@@ -116,7 +135,38 @@ def _forget_in_epoch(kept: EpochFiles, keys: Hashes) -> int:
         kept.report.remove()
         kept.profile.write(kept.profile.read().without(keys))
         changed += 1
-    return changed
+    return changed + _forget_sentence(kept, keys)
+
+
+def _forget_sentence(folder: KeptFiles, keys: Hashes) -> int:
+    """Replace the sentence in which the watch names one of the keys; return 1, or 0: it has not.
+
+    The decision stays: without it the profile would pass for that of a window.
+    """
+    decided = _decided(folder, keys)
+    if decided is None or decided.reason == FORGOTTEN:
+        return 0
+    if isinstance(folder, EpochFiles):
+        folder.forget_digests(folder.watch_decision.name, folder.decision.name)
+    if (weighed := folder.decision.find()) is not None:
+        folder.decision.write(replace(weighed, reason=FORGOTTEN))
+    folder.watch_decision.write(decided.model_copy(update={"reason": FORGOTTEN}))
+    return 1
+
+
+def _forget_newest_sentence(registry: Registry, keys: Hashes, texts: Collection[str]) -> int:
+    """Replace the watch's newest sentence if it may name one of the keys; return 1, or 0."""
+    file = registry.files.watch
+    found = file.find()
+    if found is None:
+        return 0
+    decided = found.decided is not None and not found.decided.weights.keys().isdisjoint(
+        keys.tolist()
+    )
+    if found.outcome == FORGOTTEN or not (decided or any(t in found.outcome for t in texts)):
+        return 0
+    file.write(found.model_copy(update={"outcome": FORGOTTEN}))
+    return 1
 
 
 def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:

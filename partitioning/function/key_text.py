@@ -1,8 +1,9 @@
-"""Keys as typed: one text a key, its columns by comma or, as plans write them, by " | "."""
+"""Keys as people write them: columns by comma, by " | " as in plans, or a JSON list of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -10,33 +11,104 @@ from partitioning.errors import InputError
 from partitioning.function.hashing import KEY_TYPES
 
 BETWEEN = " | "
+#: Values of one key as texts; None: null.
+Texts = list[str | None]
 
 
-def key_columns(keys: Sequence[str], types: Sequence[str]) -> list[pa.Array]:
+def key_columns(keys: Sequence[str], types: Sequence[str], sure: bool = False) -> list[pa.Array]:
     """Parse keys as typed: one Arrow array (n,) a key column. Binary is typed in hexadecimal.
+
+    Parameters
+    ----------
+    sure : refuse a text that could mean two keys
 
     Raises
     ------
     InputError : another number of columns than the key has, or a value not of its type
     """
-    parts = [
-        [key] if len(types) == 1 else key.split(BETWEEN if BETWEEN in key else ",") for key in keys
-    ]
-    for key, values in zip(keys, parts, strict=True):
-        if len(values) != len(types):
-            raise InputError(
-                f"key {key!r} has {len(values)} columns, the table's has {len(types)}",
-                fix="Write one value for each key column, with commas between them",
-            )
+    rows = [_texts(key, types, sure) for key in keys]
     columns = []
     for i, kind in enumerate(types):
-        texts = [values[i] for values in parts]
+        texts = [values[i] for values in rows]
         try:
-            typed = map(bytes.fromhex, texts) if kind == "binary" else texts
-            columns.append(pa.array(list(typed)).cast(KEY_TYPES[kind]))
+            typed = [t if t is None or kind != "binary" else bytes.fromhex(t) for t in texts]
+            given = pa.array(typed, pa.binary() if kind == "binary" else pa.string())
+            columns.append(given.cast(KEY_TYPES[kind]))
         except ValueError as error:  # Arrow's, too
             raise InputError(
                 f"a key is not of type {kind} ({error})",
-                fix="Write it as its type asks; binary is written in hexadecimal",
+                fix="Write it as its type asks; binary in hexadecimal, null in a JSON list: [null]",
             ) from error
     return columns
+
+
+def key_text(values: Iterable[object]) -> str:
+    """Write a key as people do, so that `key_columns` reads the same key.
+
+    >>> key_text(["EWR", 5]), key_text(["EWR", None])
+    ('EWR | 5', '["EWR", null]')
+    """
+    texts = [
+        None if v is None else bytes(v).hex() if isinstance(v, bytes | bytearray) else str(v)
+        for v in values
+    ]
+    plain = BETWEEN.join(t or "" for t in texts)
+    try:
+        if None not in texts and _texts(plain, ["string"] * len(texts), sure=True) == texts:
+            return plain
+    except InputError:
+        pass
+    return _json(texts)
+
+
+def _texts(key: str, types: Sequence[str], sure: bool) -> Texts:
+    """Return the text of each column of a key."""
+    listed = _listed(key, types)
+    by = BETWEEN if BETWEEN in key else ","
+    values: Texts = [key] if len(types) == 1 else [*key.split(by)]
+    values = values if listed is None else listed
+    if len(values) != len(types):
+        raise InputError(
+            f"key {key!r} has {len(values)} columns, the table's has {len(types)}",
+            fix="Write one value for each key column, with ' | ' between them, or a JSON list",
+        )
+    if sure and listed is None and (others := _other_readings(key, values)):
+        raise InputError(
+            f"key {key!r} could mean {' or '.join(map(_json, [values, *others]))}",
+            fix="Write the one that you mean, as a JSON list",
+        )
+    return values
+
+
+def _listed(key: str, types: Sequence[str]) -> Texts | None:
+    """Return the values of a JSON list; None: the text is none."""
+    try:
+        values = json.loads(key) if key.startswith("[") else None
+    except ValueError:
+        return None
+    if not isinstance(values, list):
+        return None
+    for value, kind in zip(values, types, strict=False):
+        if not isinstance(value, str | None) and (
+            kind in ("string", "binary") or isinstance(value, list | dict)
+        ):
+            raise InputError(
+                f"key {key!r} has {json.dumps(value)} where it needs a text of type {kind}",
+                fix="Put texts of a JSON list between double quotes",
+            )
+    return [v if isinstance(v, str | None) else json.dumps(v) for v in values]
+
+
+def _other_readings(key: str, values: Texts) -> list[Texts]:
+    """Return the other keys that a text could mean."""
+    found: list[Texts] = []
+    commas: Texts = [*key.split(",")]
+    if BETWEEN in key and len(values) == len(commas) > 1 and not key.count(", "):
+        found.append(commas)
+    if "null" in values:
+        found.append([None if v == "null" else v for v in values])
+    return found
+
+
+def _json(texts: Texts) -> str:
+    return json.dumps(texts, ensure_ascii=False)

@@ -49,6 +49,20 @@ def test_forget_hands_every_key_to_the_job(
     assert asked == [["--spec", spec_path, "--forget=D008", "--forget=a b", "--dry-run"]]
 
 
+def test_forget_refuses_a_key_of_another_number_of_columns_before_spark_starts(
+    spec_path: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(spark_commands, "submit", lambda job, args, env: pytest.fail("started"))
+    monkeypatch.setattr(sys, "argv", ["evenkeel", "forget", spec_path, '["D008", null]'])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert "has 2 columns, the table's has 1" in said and "or a JSON list" in said
+
+
 def test_evolve_hands_what_the_spec_cannot_say_to_the_job(
     spec_path: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

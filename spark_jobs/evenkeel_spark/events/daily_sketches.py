@@ -11,7 +11,6 @@ same, exact loads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +40,7 @@ from evenkeel_spark.events.reader import (
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import Hashes
+from partitioning.function.key_text import key_text
 from partitioning.function.sql import among_sql, array_sql, hash_sql, slot_sql
 from partitioning.workload.profile import Floats, Sketch, sums_by
 
@@ -189,7 +189,7 @@ def sketch_days(
     with reading(spec), python_workers(passes.sketch):
         heavy = heavy_keys(found, spec, passes, least, only).toArrow()
     keys = zip(*(heavy[c.name].to_pylist() for c in passes.key), strict=True)
-    names = [_name(values) for values in keys]
+    names = [key_text(values) for values in keys]
     key_day, hashes, key_load = (heavy[c].to_numpy() for c in (DAY, HASH, LOAD))
     sketches = {}
     for i, d in enumerate(days.tolist()):
@@ -244,11 +244,3 @@ def _member_sql(value: str, members: np.ndarray) -> str:
     )
     word = f"get(array({literals}), shiftright({value}, 6))"
     return f"(shiftright({word}, {value} & 63) & 1L) = 1L"
-
-
-def _name(values: Sequence[object]) -> str:
-    """Write a key as people do."""
-    return " | ".join(
-        "null" if v is None else bytes(v).hex() if isinstance(v, bytes | bytearray) else str(v)
-        for v in values
-    )

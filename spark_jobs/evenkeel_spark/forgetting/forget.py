@@ -28,6 +28,10 @@ from partitioning.function.sql import quoted
 #: Setting with which a MERGE rewrites files in place of hiding their rows.
 _REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 _META = {"step": "forget"}
+_NOTHING = (
+    "there was nothing of these keys. If none of them was forgotten before, they are not written "
+    "as the table has them"
+)
 
 
 def forget(
@@ -40,7 +44,7 @@ def forget(
 
     Parameters
     ----------
-    keys : as a person writes them; the columns of a composite key are separated by commas
+    keys : as a person writes them, see `key_columns`
     dry_run : count the rows, and change nothing
 
     Returns
@@ -55,7 +59,7 @@ def forget(
     spec, registry = table.spec, table.registry
     function = table.epoch().function
     types = [column.type for column in function.key]
-    typed = key_columns(keys, types)
+    typed = key_columns(keys, types, sure=True)
     hashes = key_hash(typed, types)
     check_tables(spark, spec)
     check_at_rest(registry, hashes)
@@ -76,9 +80,11 @@ def forget(
         retry_on_conflict(spark, partial(_purge, spark, part.path), name)
         say(f"{name}: {deleted[name]:,} rows deleted")
     if not dry_run:
-        texts = {str(value) for column in typed for value in column.to_pylist()}
+        texts = {str(v) for column in typed for v in column.to_pylist() if v is not None}
         gone = forget_names(registry, hashes, texts | set(keys))
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
+        if not gone and not any(deleted.values()):
+            say(_NOTHING)
         until = (datetime.now(UTC) + timedelta(days=spec.keep)).date()
         say(f"older versions hold the rows until maintain runs after {until}")
     return deleted
@@ -90,7 +96,7 @@ def _same_key(key: Sequence[KeyColumn], slots: Sequence[int] | None) -> str:
     The slots let files be skipped. None: a row may have a wrong slot.
     """
     columns = [quoted(column.name) for column in key]
-    equal = " AND ".join(f"t.{c} = s.{c}" for c in columns)
+    equal = " AND ".join(f"t.{c} <=> s.{c}" for c in columns)
     if slots is None:
         return equal
     return f"t.{state.SLOT} IN ({', '.join(map(str, slots))}) AND {equal}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from evenkeel.inspect.past_plan import past_plan
 from evenkeel.inspect.status import table_status
 from evenkeel.registry.files.migration_records import MigrationRecord
-from evenkeel.registry.files.records import JobError
+from evenkeel.registry.files.records import JobError, Manifest, WatchDecision
+from evenkeel.registry.files.run_files import EpochFiles
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import newest_profile
 from evenkeel.registry.store import Store
@@ -28,8 +30,13 @@ from evenkeel.registry.verdict import (
     withdraw,
 )
 from evenkeel.table import Table
+from evenkeel.watch import state_file
+from evenkeel.watch.state import WatchState
 from partitioning.errors import FenceError
 from partitioning.function.hashing import Hashes
+from partitioning.planning.decide import Decision
+from partitioning.strategies.skew import Threshold
+from partitioning.watch.controller import Controller
 
 
 class Stop(BaseException):
@@ -81,6 +88,24 @@ def an_error(message: str) -> JobError:
     )
 
 
+def watched(table: Table, name: str, key: Hashes) -> None:
+    """Leave what the watch writes of a decision that moves no row: in files that are kept, too."""
+    said = f"the watch, batch 3: {name} is shared by channel 1, 2"
+    weights = {int(key[0]): {1: 1.0, 2: 1.0}}
+    for folder in (table.registry.archive(2), table.registry.run("fourth")):
+        if isinstance(folder, EpochFiles):
+            folder.forget_digests("decision.json", "watched.json")
+        folder.watch_decision.write(WatchDecision(number=3, weights=weights, reason=said))
+        folder.decision.write(Decision(True, said, 2.0, 1.0, 1.0, 0.0, None, None))
+    kept = table.registry.archive(2)
+    sums = {n: hashlib.sha256(kept.read(n)).hexdigest() for n in ("decision.json", "watched.json")}
+    kept.manifest.write(Manifest(sha256=sums))
+    controller = Controller(Threshold.of(1.0), 3)
+    channels = len(table.registry.current().function.channels)
+    state = WatchState("s", 3, controller, np.zeros(channels), None, f"not now: {said}")
+    state_file.write(table.registry, state)
+
+
 def read_all(table: Table) -> None:
     """Read what pages and jobs read."""
     table_status(table)
@@ -98,10 +123,12 @@ def test_no_file_names_the_key_and_the_rest_reads_as_before(waiting: Table) -> N
         waiting.registry.run("light").error,
     ):
         error.write(an_error(f"key dest = '{name}': overflow"))
+    watched(waiting, name, key)
     other = waiting.registry.files.error("maintain")
     other.write(an_error("the store does not answer"))
     kinds = {Path(f).name for f in naming(waiting, name)}
     assert {"plan.json", "profile.npz", "report.html"} <= kinds
+    assert {"decision.json", "watched.json", "watch.json"} <= kinds
     before = {n: waiting.registry.archive(n).profile.find() for n in waiting.registry.numbers()}
     epochs = {f: f.read_bytes() for f in Path(waiting.registry.url).rglob("epoch.json")}
     (third,) = [n for n in newest_profile(waiting.registry).profile.heavy_names if n != name][:1]
@@ -110,6 +137,8 @@ def test_no_file_names_the_key_and_the_rest_reads_as_before(waiting: Table) -> N
     assert naming(waiting, name) == set() and other.exists() and gone["errors"] == 2
     assert gone["withdrawn plans"] >= 1 and gone["files of epochs"] >= 3 and gone["sketches"] >= 1
     read_all(waiting)
+    assert state_file.read(waiting.registry) is not None
+    assert waiting.registry.archive(2).watch_decision.exists()
     assert epochs == {file: file.read_bytes() for file in epochs}
     profiles = {number: profile for number, profile in before.items() if profile is not None}
     assert len(profiles) >= 2
@@ -202,6 +231,7 @@ def test_a_process_that_is_stopped_anywhere_leaves_what_reads_and_goes_on(
     waiting: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, key = moved_key(waiting)
+    watched(waiting, name, key)
     for at in range(100):
         done = 0
 

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import state
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.placed import HEAVY, placed, planned
 
@@ -78,6 +79,35 @@ def named(sketch: Path) -> list[str]:
     from partitioning.workload.profile import sketch_from_bytes
 
     return list(sketch_from_bytes(Store(str(sketch.parent)).read(sketch.name)).heavy_names)
+
+
+def test_composite_keys_with_nulls_and_separators_go(
+    spark: SparkSession, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = [("a@b", None), ("a@b", "null"), ("a | b", "DE"), ("a", "b,DE"), ("Smith, John", "DE")]
+    events = world.events.iloc[:500]
+    who = [people[i % 5] for i in range(len(events))]
+    events = events.assign(dest=[p[0] for p in who], land=[p[1] for p in who])
+    table = world.write_events(events).respec(key=["dest", "land"], null_keys="keep").table
+    bootstrap(spark, table, date(2013, 1, 15))
+    learn(spark, table, date(2013, 1, 4))
+
+    def there() -> set[tuple[str, str | None]]:
+        found = spark.read.format("delta").load(table.spec.state["totals"].path)
+        return {(r["dest"], r["land"]) for r in found.collect()}
+
+    assert there() == set(people)
+    for unsure in ("a@b | null", "a | b,DE"):
+        with pytest.raises(InputError, match="could mean"):
+            forget(spark, table, [unsure])
+    assert forget(spark, table, ['["a@b", null]']) == {"totals": 1}
+    assert forget(spark, table, ["Smith, John | DE", '["a | b", "DE"]']) == {"totals": 2}
+    assert there() == {("a@b", "null"), ("a", "b,DE")}
+    files = list(Path(table.registry.url).rglob("sketches/*/*.npz"))
+    assert {n for s in files for n in named(s)} == {'["a@b", "null"]', '["a", "b,DE"]'}
+    capsys.readouterr()
+    assert forget(spark, table, ["nobody,DE"]) == {"totals": 0}
+    assert "there was nothing of these keys" in capsys.readouterr().out
 
 
 def test_maintain_has_no_dry_run(
