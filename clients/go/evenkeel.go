@@ -142,6 +142,9 @@ func (f *Function) channelOf(h int64) int {
 	return f.Slots[f.Slot(h)]
 }
 
+// limits are the first numbers that are too large for the types that are narrower than int64.
+var limits = map[string]int64{"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31}
+
 func hashOf(value any, kind string, h uint64) (uint64, error) {
 	switch v := value.(type) {
 	case nil:
@@ -155,6 +158,9 @@ func hashOf(value any, kind string, h uint64) (uint64, error) {
 			return xxh64(v, h), nil
 		}
 	case int64:
+		if most, narrow := limits[kind]; narrow && (v < -most || v >= most) {
+			return 0, fmt.Errorf("expected a value of type %s, got %d", kind, v)
+		}
 		switch kind {
 		case "tinyint", "smallint", "int":
 			return xxh64(binary.LittleEndian.AppendUint32(nil, uint32(v)), h), nil

@@ -128,11 +128,21 @@ public final class EvenkeelFunction {
         return switch (type) {
             case "string" -> xxh64(((String) value).getBytes(StandardCharsets.UTF_8), seed);
             case "binary" -> xxh64((byte[]) value, seed);
-            case "tinyint", "smallint", "int" -> xxh64(little(((Number) value).longValue(), 4), seed);
-            case "bigint" -> xxh64(little(((Number) value).longValue(), 8), seed);
+            case "tinyint" -> xxh64(little(whole(value, type, 8), 4), seed);
+            case "smallint" -> xxh64(little(whole(value, type, 16), 4), seed);
+            case "int" -> xxh64(little(whole(value, type, 32), 4), seed);
+            case "bigint" -> xxh64(little(whole(value, type, 64), 8), seed);
             case "date" -> xxh64(little(((LocalDate) value).toEpochDay(), 4), seed);
             default -> throw new IllegalArgumentException("no key can be of type " + type);
         };
+    }
+
+    private static long whole(Object value, String type, int bits) {
+        long number = Long.parseLong(value.toString());
+        if (number << 64 - bits >> 64 - bits != number) {
+            throw new IllegalArgumentException("expected a value of type " + type + ", got " + value);
+        }
+        return number;
     }
 
     private static byte[] little(long value, int size) {

@@ -13,6 +13,7 @@ const PARTS = 2 ** 24;
 const CHANNEL_BITS = 20n;
 const DAY = 86_400_000;
 const WORD = (1n << 64n) - 1n;
+const BITS = { tinyint: 8, smallint: 16, int: 32, bigint: 64 };
 
 const rotate = (x, bits) => ((x << bits) | (x >> (64n - bits))) & WORD;
 const round = (lane, word) => (rotate((lane + word * P2) & WORD, 31n) * P1) & WORD;
@@ -47,6 +48,14 @@ function xxh64(bytes, seed) {
   return h ^ (h >> 32n);
 }
 
+function whole(value, type) {
+  const number = BigInt(value);
+  if (BigInt.asIntN(BITS[type], number) !== number) {
+    throw new RangeError(`expected a value of type ${type}, got ${value}`);
+  }
+  return number;
+}
+
 function littleEndian(value, size) {
   const bytes = new Uint8Array(8);
   new DataView(bytes.buffer).setBigUint64(0, BigInt.asUintN(64, BigInt(value)), true);
@@ -63,9 +72,9 @@ function hashOf(value, type, seed) {
     case "tinyint":
     case "smallint":
     case "int":
-      return xxh64(littleEndian(value, 4), seed);
+      return xxh64(littleEndian(whole(value, type), 4), seed);
     case "bigint":
-      return xxh64(littleEndian(value, 8), seed);
+      return xxh64(littleEndian(whole(value, type), 8), seed);
     case "date":
       return xxh64(littleEndian(Math.floor(value.getTime() / DAY), 4), seed);
     default:

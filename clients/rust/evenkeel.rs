@@ -125,12 +125,20 @@ fn hash_of(value: &Value, kind: &str, seed: u64) -> Result<u64, String> {
         (Value::Null, _) => Ok(seed),
         (Value::Text(text), "string") => Ok(xxh64(text.as_bytes(), seed)),
         (Value::Bytes(bytes), "binary") => Ok(xxh64(bytes, seed)),
-        (Value::Number(n), "tinyint" | "smallint" | "int") => {
+        (Value::Number(n), "tinyint" | "smallint" | "int") if fits(*n, kind) => {
             Ok(xxh64(&(*n as i32).to_le_bytes(), seed))
         }
         (Value::Number(n), "bigint") => Ok(xxh64(&n.to_le_bytes(), seed)),
         (Value::Date(days), "date") => Ok(xxh64(&days.to_le_bytes(), seed)),
         _ => Err(format!("expected a value of type {kind}, got {value:?}")),
+    }
+}
+
+fn fits(n: i64, kind: &str) -> bool {
+    match kind {
+        "tinyint" => i8::try_from(n).is_ok(),
+        "smallint" => i16::try_from(n).is_ok(),
+        _ => i32::try_from(n).is_ok(),
     }
 }
 

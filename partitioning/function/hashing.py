@@ -141,6 +141,8 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         array = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
+        if kind == "string" and _unlike_spark(array):
+            raise TypeError(f"{array.type}, whose text is another one in Spark")
         return array.cast(KEY_TYPES[kind])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(
@@ -148,6 +150,15 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
             f"key column {position + 1}",
             f"Convert them to {kind} first",
         ) from error
+
+
+def _unlike_spark(array: pa.Array) -> bool:
+    """Return whether Arrow's texts of some values may differ from those of Spark's CAST."""
+    kind = array.type
+    unlike = pa.types.is_floating(kind) or (
+        pa.types.is_temporal(kind) and not pa.types.is_date(kind)
+    )
+    return unlike and array.null_count < len(array)
 
 
 def slot_of(hashes: Hashes, slots: int) -> npt.NDArray[np.int32]:

@@ -8,10 +8,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
-from tests.clients.vectors import CASES, FILE, KEYS, functions, lines
+from partitioning.function.canonical import canonical_json
+from partitioning.function.hashing import key_hash
+from tests.clients.vectors import CASES, FILE, KEYS, functions, lines, written
 from tests.support.wheel import ROOT
 
 CLIENTS = FILE.parent
@@ -87,6 +90,31 @@ def test_a_client_tells_a_vector_that_differs(tmp_path: Path, language: str) -> 
     code, printed = run(folder, language)
     assert code != 0
     assert "expected" in printed
+
+
+@pytest.mark.parametrize("language", COMMANDS)
+def test_a_client_refuses_a_number_that_its_type_does_not_hold(
+    tmp_path: Path, language: str
+) -> None:
+    """It has four bytes all the same, which would give it a channel: that of another key."""
+    folder = copied(tmp_path, language)
+    for case, at, value in (("bytes", 1, 128), ("bytes", 2, -32769), ("composite", 1, 2**32 + 5)):
+        function, key = functions()[case], [None, None, None]
+        key[at] = value
+        lowest = (value + 2**31) % 2**32 - 2**31
+        (h,) = key_hash([[lowest]], ["int"]).tolist()
+        found = [
+            *map(written, key),
+            h,
+            h % len(function.slots),
+            *function.lookup_hashes(np.array([h])),
+        ]
+        text = canonical_json(function.to_dict()).decode()
+        row = "\t".join(map(str, found))
+        (tmp_path / FILE.name).write_text(f"function\t{case}\t{text}\n{row}\n")
+        code, printed = run(folder, language)
+        assert code != 0
+        assert f"expected a value of type {function.key[at].type}, got" in printed
 
 
 def test_a_missing_tool_is_a_failure_if_all_are_asked_for(

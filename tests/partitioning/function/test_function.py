@@ -66,12 +66,28 @@ def test_hash_of_nulls_among_values_leaves_the_others_alone():
     assert mixed.tolist() == [1358878907523830835, 42, -7444071767201028348]
 
 
+def test_texts_of_whole_numbers_dates_and_nulls_are_those_of_spark():
+    for values, texts in (
+        ([7, None], ["7", None]),
+        ([datetime.date(2013, 1, 2)], ["2013-01-02"]),
+        ([float("nan")], [None]),
+    ):
+        assert key_hash([values], ["string"]).tolist() == key_hash([texts], ["string"]).tolist()
+
+
 @pytest.mark.parametrize(
     ("columns", "types", "message"),
     [
         ([[1.5]], ["double"], "type 'double' cannot be hashed"),
         ([["x"]], ["bigint"], "not of the declared type bigint"),
         ([[2**40]], ["int"], "not of the declared type int"),
+        # Spark's texts of these are others: "1.0", and times with a zone.
+        ([[1.0, None]], ["string"], "not of the declared type string .double"),
+        (
+            [[datetime.datetime(2013, 1, 1)]],
+            ["string"],
+            "not of the declared type string .timestamp",
+        ),
         ([[1], [2]], ["int"], "2 key columns given where 1 are declared"),
         ([[1], [2, 3]], ["int", "int"], "different lengths"),
     ],
