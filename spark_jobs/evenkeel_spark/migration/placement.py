@@ -195,10 +195,10 @@ class Placement:
             version = state.table_version(self.spark, self.path)
             self._existing(REPAIRING)
             found = self.spark.sql(left).count()
-            if found and statement.startswith("MERGE"):
-                check_nothing_lost(self.spark, self.spec, self.name)
             if found:
                 with exact(self.where, BY_HAND), self._commit(version) as own:
+                    if statement.startswith("MERGE"):
+                        check_nothing_lost(self.spark, self.spec, self.name)
                     own.sql(statement)
                 say(f"{self.name}: {found:,} rows placed")
             return found

@@ -170,8 +170,6 @@ class TableMigration(TableLock):
         if look and rows_left.isEmpty():
             # A write without rows would still leave an empty commit, for its transaction id.
             return WriteResult(0, version, version)
-        if merges:
-            check_nothing_lost(self.spark, spec, self.name)
         if self.throttle is not None:
             self.throttle.admit(rows_left.where(WRITTEN), self.name)
         app = commits.app_id(self.migration.table.spec.table)
@@ -182,6 +180,9 @@ class TableMigration(TableLock):
                 exact(self.where),
                 commits.commit_session(self.spark, app, version, meta) as own,
             ):
+                # The last thing before the MERGE, which names the columns: to weigh takes long.
+                if merges:
+                    check_nothing_lost(self.spark, spec, self.name)
                 row = own.sql(statement).first()
         except SPARK_ERRORS as error:
             if constraints.REFUSED not in str(error):

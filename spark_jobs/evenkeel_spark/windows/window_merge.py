@@ -152,13 +152,13 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     if not len(keys):
         return
     shared = keys if len(keys) <= MAX_MERGED_KEYS else None
-    check_nothing_lost(spark, spec, name)
     constraints.check_unchanged(spark, spec, path, function)
     with (
         constraints.refusing(spec, path, function.epoch),
         exact(f"{name} ({path})"),
         commits.commit_session(spark, None, None, {"step": "gather"}) as own,
     ):
+        check_nothing_lost(spark, spec, name)
         own.sql(PartialMerge(spec, name, function, shared).merge())
     say(f"{name}: several rows of a key became one, of {len(keys):,} keys or more")
 

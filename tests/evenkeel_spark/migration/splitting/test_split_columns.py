@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import yaml
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
@@ -14,6 +14,7 @@ from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.table_migration import TableMigration
+from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import GateError, InputError
@@ -99,6 +100,26 @@ def test_no_value_of_a_column_added_half_way_is_lost(
     assert parts(spark, home) == {**HAD, START: HAD[START] + 5}
     rows = spark.sql(f"SELECT note FROM {path} WHERE key = '{HEAVY}' AND channel = {START}")
     assert rows.first()[0] == "kept"
+
+
+def test_no_value_of_a_column_added_while_rows_are_weighed_is_lost(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    path, weigh = state.sql_name(home.path()), Throttle.admit
+    versions: list[int] = []
+
+    def meanwhile(self: Throttle, rows: DataFrame, name: str) -> None:
+        weigh(self, rows, name)
+        spark.sql(f"ALTER TABLE {path} ADD COLUMN note STRING")
+        spark.sql(f"UPDATE {path} SET note = 'kept' WHERE key = '{HEAVY}'")
+        versions.append(home.version(spark))
+
+    monkeypatch.setattr(Throttle, "admit", meanwhile)
+    with pytest.raises(InputError, match="has got column 'note'.*values would be lost"):
+        migrate(spark, migration)
+    assert [home.version(spark)] == versions
+    assert parts(spark, home) == HAD
 
 
 def test_a_merge_that_the_columns_type_cannot_do_is_refused(
