@@ -235,23 +235,36 @@ def _write_plan(
     If rows already move by a plan, that plan stays: only it can finish or undo the move. The plan
     names its run, so two runs never share a digest.
     """
-    made = replace(made, run=run.name)
-    migration, there = run.migration.find(), run.plan.find()
-    if migration is not None and there is not None:
-        started = migration.digest
-        back = read_rolled_back(run, there.digest)
-        if (
-            there.digest == started != made.digest
-            and not (back and back.done)
-            and not registry.published(there.function.epoch, started)
-        ):
-            raise FenceError(
-                f"this run has begun to move rows by plan {started[:12]}, another one",
-                run.url,
-                f"Run roll_back of run {run.name} with digest {started} first, or start a new run "
-                "after it",
-            )
+    made, there = replace(made, run=run.name), run.plan.find()
+    _check_not_begun(registry, run, made, there)
     # Write the prediction first: a person who sees a plan must see its cost.
     keep_prediction(registry, run, made, profile, limits)
     run.plan.write(made)
+    try:
+        # Write, then look, as migrate does: one of the two sees the other.
+        _check_not_begun(registry, run, made, there)
+    except FenceError:
+        if there is not None:
+            run.plan.write(there)
+        raise
     return made.digest
+
+
+def _check_not_begun(registry: Registry, run: RunFiles, made: Plan, there: Plan | None) -> None:
+    """Raise FenceError if rows move, in this run, by another plan: the one that was there."""
+    migration = run.migration.find()
+    if migration is None or there is None:
+        return
+    started = migration.digest
+    back = read_rolled_back(run, there.digest)
+    if (
+        there.digest == started != made.digest
+        and not (back and back.done)
+        and not registry.published(there.function.epoch, started)
+    ):
+        raise FenceError(
+            f"this run has begun to move rows by plan {started[:12]}, another one",
+            run.url,
+            f"Run roll_back of run {run.name} with digest {started} first, or start a new run "
+            "after it",
+        )

@@ -137,7 +137,12 @@ def clear_rolled_back(migration: Migration) -> Migration:
 def mark_started(migration: Migration) -> None:
     """Write a record without tables before the first table is changed.
 
-    From then on `plan` does not replace the plan, because only its own run can finish it.
+    From then on `plan` does not replace the plan, because only its own run can finish it. It may
+    have replaced it just before: a task that is cleared does not end its driver.
+
+    Raises
+    ------
+    FenceError : the run has another plan by now
     """
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
@@ -145,6 +150,8 @@ def mark_started(migration: Migration) -> None:
         run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
     crash_point("begun")
     mark_moving(registry, run)
+    if (other := run.plan.read().digest) != digest:
+        raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
 
 
 def forward_migration(

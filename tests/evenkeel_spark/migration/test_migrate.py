@@ -23,6 +23,7 @@ from tests.support.placed import (
     copied,
     crashing_at,
     meanwhile,
+    next_function,
     placed,
     planned,
 )
@@ -163,6 +164,20 @@ def test_the_same_plan_twice_at_once(
         record = migrate(spark, migration)
     assert len(record.tables["visits"].commits) == 1
     assert_placed(spark, home, migration)
+
+
+def test_a_plan_replaced_under_a_driver_that_lives_on_stops_it(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow clears a task, and its driver goes on: roll_back knows the run's plan alone."""
+    migration = planned(spark, home)
+    other = replace(migration.plan, function=next_function(migration.before, (1, 2, 3)))
+    with (
+        meanwhile("weighed", lambda: migration.run.plan.write(other), monkeypatch),
+        pytest.raises(FenceError, match=f"holds plan {other.digest[:12]}, not"),
+    ):
+        migrate(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
 
 
 def test_over_the_budget_by_now_is_refused(spark: SparkSession, home: Placed) -> None:
