@@ -260,7 +260,7 @@ def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[co
         if commit.meta.get("digest") == migration.plan.digest:
             if commit.meta.get("step") == "roll_back":
                 moved.clear()
-            elif commit.operation in ("UPDATE", "MERGE"):
+            elif commit.operation in commits.MOVES:
                 moved.append(commit)
     return moved
 

@@ -147,7 +147,7 @@ class Throttle:
         self._moves[name] = max(self._moves[name], moves)
         digest = self._migration.plan.digest
         found = commits.history_since(self._spark, self._migration.path(name), since)
-        made = _Sums.of(c for c in found if c.meta.get("digest") == digest)
+        made = _Sums.of(commits.moves_of(found, digest))
         self._of[name] += made
         self._taken[name] += made.state
         self._paid[name] += self._next.pop(name, 0.0)
@@ -199,10 +199,8 @@ def _both_ways(spark: SparkSession, migration: Migration, name: str) -> tuple[_S
     """
     there, back = _Sums(), _Sums()
     since = migration.plan.tables[name]
-    for commit in commits.history_since(spark, migration.path(name), since):
-        ours = commit.meta.get("digest") == migration.plan.digest
-        if not ours or commit.operation not in ("UPDATE", "MERGE"):
-            continue
+    found = commits.history_since(spark, migration.path(name), since)
+    for commit in commits.moves_of(found, migration.plan.digest):
         if commit.meta.get("step") == "roll_back":
             back += _Sums.of([commit])
         else:

@@ -217,6 +217,26 @@ def test_the_budget_is_kept_by_what_was_written(
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
 
 
+def test_what_delta_compacts_after_a_commit_is_no_move(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true')")
+    migration = planned(spark, home)
+    write_json(migration.run, "params.json", {"batch": round(migration.plan.bytes / 3)})
+    few = "spark.databricks.delta.autoCompact.minNumFiles"
+    spark.conf.set(few, "2")
+    try:
+        record = migrate(spark, migration).tables["visits"]
+    finally:
+        spark.conf.unset(few)
+    history = commits.history_since(spark, home.path(), migration.plan.tables["visits"])
+    compacted = [c for c in history if c.operation == "OPTIMIZE"]
+    assert any(c.meta.get("digest") == migration.plan.digest and c.bytes for c in compacted)
+    told = migration.run.progress.read()
+    assert (told.rows, told.bytes) == (record.rows, record.bytes)
+    assert record.rows == sum(m.rows for m in migration.plan.moves)
+
+
 def test_a_batch_is_never_more_than_a_part_of_the_budget(
     spark: SparkSession, tmp_path: Path
 ) -> None:

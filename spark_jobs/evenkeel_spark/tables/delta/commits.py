@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +49,10 @@ CONFLICTS: tuple[type[Exception], ...] = (
     conflicts.MetadataChangedException,
     conflicts.ProtocolChangedException,
 )
+
+
+#: Operations by which we move rows.
+MOVES = ("UPDATE", "MERGE")
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,14 @@ class WriteResult(NamedTuple):
     rows: int | None
     before: int
     after: int
+
+
+def moves_of(made: Iterable[Commit], digest: str) -> Iterator[Commit]:
+    """Yield the commits that moved rows for a plan.
+
+    Delta compacts files in the same session, with the same metadata, where a table asks for it.
+    """
+    return (c for c in made if c.meta.get("digest") == digest and c.operation in MOVES)
 
 
 def undisturbed(made: Sequence[WriteResult]) -> bool:
