@@ -14,7 +14,7 @@ from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import listed_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -52,8 +52,16 @@ def held_sql(sql: str, kind: str, name: str) -> str:
     return f"IF({sql} IS NOT NULL AND {held} IS NULL, {more}, {held})"
 
 
-def joined(rows: DataFrame, table: StateTable, key: Sequence[str]) -> DataFrame:
-    """Merge all rows of each key of a state table into one: slot, key, state columns."""
+def joined(
+    rows: DataFrame, table: StateTable, key: Sequence[str], more: Sequence[Column] = ()
+) -> DataFrame:
+    """Merge all rows of each key of a state table into one: slot, key, state columns.
+
+    Parameters
+    ----------
+    rows, table, key : of the state table
+    more : further aggregates of each key's rows
+    """
     from pyspark.sql import functions as F
 
     types = kinds(rows.schema)
@@ -61,7 +69,7 @@ def joined(rows: DataFrame, table: StateTable, key: Sequence[str]) -> DataFrame:
         F.expr(held_sql(sql, types[name], quoted(name))).alias(name)
         for name, sql in merged(table).items()
     ]
-    return rows.groupBy(SLOT, *(F.col(quoted(c)) for c in key)).agg(*columns)
+    return rows.groupBy(SLOT, *(F.col(quoted(c)) for c in key)).agg(*columns, *more)
 
 
 def kinds(schema: StructType) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,8 +29,8 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import quoted, slot_sql
 
-#: Relative difference that is taken for rounding: sums of floats in another order differ by less.
-#: A higher value would let a changed sum pass.
+#: Difference that is taken for rounding, relative to the sum of absolute values: sums of floats in
+#: another order differ by less. A higher value would let a changed sum pass.
 SUM_TOLERANCE = 1e-9
 #: Types without a fixed size.
 _OF_ANY_SIZE = (
@@ -171,7 +172,9 @@ def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
     if len(function.split):
         split = F.expr(of_keys_sql(function, function.split.keys))
         by.append(F.when(split, F.col(state.CHANNEL)))
-    return rows.groupBy(*by).count().where("count > 1").count()
+    # No column of a key has the name of ours.
+    counted = rows.groupBy(*by).agg(F.count(F.lit(1)).alias(state.SLOT))
+    return counted.where(F.col(state.SLOT) > 1).count()
 
 
 def misplaced_rows(rows: DataFrame, function: PartitioningFunction) -> str | None:
@@ -195,29 +198,41 @@ def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: s
     spec : of the table
     name : of the state table, in the spec
     """
-    columns = spec.state[name].columns
+    part = spec.state[name]
+    columns = list(part.columns.items())
+    inexact = [
+        i
+        for i, (column, c) in enumerate(columns)
+        if c.merge == "sum" and before.schema[column].dataType.simpleString() in INEXACT
+    ]
+    # Parts of both signs may nearly cancel: rounding goes with the parts, not with their sum.
+    sizes = [F.sum(F.abs(F.col(quoted(columns[i][0])))).alias(f"size{i}") for i in inexact]
     sides = []
     for tag, rows in (("b", before), ("a", after)):
         values = [
-            F.expr(merges()[c.merge].content(quoted(column))).alias(f"{tag} {column}")
-            for column, c in columns.items()
+            F.expr(merges()[c.merge].content(quoted(column))).alias(f"{tag}value{i}")
+            for i, (column, c) in enumerate(columns)
         ]
-        keys = [F.col(quoted(c)).alias(f"{tag} key {c}") for c in spec.key]
-        there = F.lit(True).alias(f"{tag} there")
-        sides.append(joined(rows, spec.state[name], spec.key).select(there, *keys, *values))
+        values += [F.col(state.CHANNEL)[f"size{i}"].alias(f"{tag}size{i}") for i in inexact]
+        keys = [F.col(quoted(c)).alias(f"{tag}key{i}") for i, c in enumerate(spec.key)]
+        there = F.lit(True).alias(f"{tag}there")
+        # No column of a key or of state has the name of ours.
+        more = [F.struct(*sizes).alias(state.CHANNEL)] if inexact else []
+        sides.append(joined(rows, part, spec.key, more).select(there, *keys, *values))
 
     def pair(of: str) -> tuple[Column, Column]:
-        return F.col(quoted(f"b {of}")), F.col(quoted(f"a {of}"))
+        return F.col(f"b{of}"), F.col(f"a{of}")
 
     on, same = F.lit(True), F.lit(True)
-    for name in spec.key:
-        on &= Column.eqNullSafe(*pair(f"key {name}"))
-    for column, c in columns.items():
-        one, other = pair(column)
+    for i in range(len(spec.key)):
+        on &= Column.eqNullSafe(*pair(f"key{i}"))
+    for i in range(len(columns)):
+        one, other = pair(f"value{i}")
         equal = one.eqNullSafe(other)
-        if c.merge == "sum" and before.schema[column].dataType.simpleString() in INEXACT:
-            most = F.greatest(F.abs(one), F.abs(other))
-            equal |= F.coalesce(F.abs(one - other) <= most * SUM_TOLERANCE, F.lit(False))
+        if i in inexact:
+            less = F.abs(one - other)
+            near = (less <= F.greatest(*pair(f"size{i}")) * SUM_TOLERANCE) & (less < math.inf)
+            equal |= F.coalesce(near, F.lit(False))
         same &= equal
-    there = [F.col(quoted(f"{tag} there")).isNotNull() for tag in "ba"]
+    there = [column.isNotNull() for column in pair("there")]
     return sides[0].join(sides[1], on, "full_outer").where(~(there[0] & there[1] & same)).count()

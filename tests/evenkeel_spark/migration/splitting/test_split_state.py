@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
@@ -262,7 +262,29 @@ def test_what_is_counted_of_partials(spark: SparkSession, home: Placed) -> None:
     assert changed_values(heavy, more, spec, "visits") == 1
     assert changed_values(heavy, heavy.limit(0), spec, "visits") == 1
     assert changed_values(rows.limit(0), heavy, spec, "visits") == 1
+    named = replace(function, key=(replace(function.key[0], name="count"),))
+    assert duplicate_keys(rows.withColumnRenamed("key", "count"), named) == 0
     with pytest.raises(InputError, match="no column of the rows is declared"):
         channel_sql(replace(function, row=None))
     assert json.dumps(function.to_dict()["split"]["owners"]) == "[[3, 0, 1]]"
     assert len(others(spark, home)) == KEYS - 1
+
+
+def test_floats_that_nearly_cancel_differ_by_rounding_alone(
+    spark: SparkSession, home: Placed
+) -> None:
+    """Partials of both signs: rounding goes with them, and not with their small sum."""
+    spec, column = home.table.spec, {"visits": {"merge": "sum", "of": "visits"}}
+    part = spec.state["visits"].model_validate({"path": home.path(), "columns": column})
+    spec = spec.model_copy(update={"state": {"visits": part}})
+
+    def rows(*values: float) -> DataFrame:
+        parts = ", ".join(f"({i}, 0, '{HEAVY}', {v}D)" for i, v in enumerate(values))
+        return spark.sql(f"SELECT * FROM VALUES {parts} AS t(channel, slot, key, visits)")
+
+    one, two, three = 220_927.82, -862_690.36, 641_762.55
+    before = rows(one, two, three).coalesce(1)
+    assert changed_values(before, rows(one + three, two).coalesce(1), spec, "visits") == 0
+    assert changed_values(before, rows(one + three, two + 0.01).coalesce(1), spec, "visits") == 1
+    endless = spark.sql(f"SELECT 0 channel, 0 slot, '{HEAVY}' key, double('inf') visits")
+    assert changed_values(before, endless, spec, "visits") == 1
