@@ -205,7 +205,9 @@ def table_bytes_per_row(spark: SparkSession, path: str) -> float:
 
     A moved row costs as much as a written row. So deleted rows must not change the mean.
     """
-    total = files(spark, path).agg(F.sum("size"), F.sum("rows")).first()
+    # Another writer's files may have no statistics.
+    known = files(spark, path).where("rows IS NOT NULL")
+    total = known.agg(F.sum("size"), F.sum("rows")).first()
     return float(total[0]) / float(total[1]) if total and total[1] else 0.0
 
 

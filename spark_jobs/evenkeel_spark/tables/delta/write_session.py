@@ -27,6 +27,9 @@ RESULT_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.storeAssignmentPolicy": "ANSI",
+    # What a commit wrote is counted by Delta's metrics; what moves is weighed by its statistics.
+    "spark.databricks.delta.history.metricsEnabled": "true",
+    "spark.databricks.delta.stats.collect": "true",
 }
 #: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
 #: skips a write whose id was committed before. So only sessions for one write have these settings.
