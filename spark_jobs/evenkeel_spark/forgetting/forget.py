@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.forgetting import check_at_rest, forget_names
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
+from evenkeel_spark.forgetting.meanwhile import STEP
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -27,7 +29,7 @@ from partitioning.function.sql import quoted
 
 #: Setting with which a MERGE rewrites files in place of hiding their rows.
 _REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
-_META = {"step": "forget"}
+_META = {"step": STEP}
 _NOTHING = (
     "there was nothing of these keys. If none of them was forgotten before, they are not written "
     "as the table has them"
@@ -38,6 +40,8 @@ def forget(
     spark: SparkSession, table: Table, keys: Sequence[str], dry_run: bool = False
 ) -> dict[str, int]:
     """Delete the rows and the names of keys. A second call finds nothing left.
+
+    Windows and learns that have read events before are refused: see `meanwhile`.
 
     Older versions of the tables hold the rows until maintain removes them. The input is not
     touched: events of the keys that stay there bring them back.
@@ -75,7 +79,7 @@ def forget(
             deleted[name] = _count(spark, part.path, wanted, same)
             say(f"{name}: {deleted[name]:,} rows would be deleted")
             continue
-        step = partial(_delete, spark, part.path, wanted, same)
+        step = partial(_delete, spark, spec, part.path, wanted, same)
         deleted[name] = retry_on_conflict(spark, step, name)
         retry_on_conflict(spark, partial(_purge, spark, part.path), name)
         say(f"{name}: {deleted[name]:,} rows deleted")
@@ -107,15 +111,21 @@ def _count(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
     return rows.join(wanted.alias("s"), on=F.expr(same), how="left_semi").count()
 
 
-def _delete(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
-    """Delete the rows of the wanted keys in one commit; return how many."""
-    if not _count(spark, path, wanted, same):
-        # A MERGE without rows would still leave an empty commit.
-        return 0
-    with commits.commit_session(spark, None, None, _META, _REWRITE) as own:
-        target = DeltaTable.forPath(own, path).alias("t")
-        done = target.merge(wanted.alias("s"), same).whenMatchedDelete().execute()
-        return int(done.first()["num_deleted_rows"])
+def _delete(spark: SparkSession, table: TableSpec, path: str, wanted: DataFrame, same: str) -> int:
+    """Delete the rows of the wanted keys in one commit; return how many.
+
+    It commits without rows, too. So windows that have read the events before are not added, and
+    look again: the commit spends the number that they would have.
+    """
+    while True:
+        app = None if table.plain else commits.windows_app(table.table)
+        number = commits.windows_count(spark, path, table.table) + 1 if app else None
+        with commits.commit_session(spark, app, number, _META, _REWRITE) as own:
+            target = DeltaTable.forPath(own, path).alias("t")
+            done = target.merge(wanted.alias("s"), same).whenMatchedDelete().execute().first()
+        # None: Delta has skipped it, because a window has come first.
+        if done is not None:
+            return int(done["num_deleted_rows"])
 
 
 def _purge(spark: SparkSession, path: str) -> None:
