@@ -14,7 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.forgetting import check_at_rest, forget_names
+from evenkeel.registry.forgetting import check_at_rest, forget_names, texts_of
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.forgetting.meanwhile import STEP
@@ -84,8 +84,8 @@ def forget(
         retry_on_conflict(spark, partial(_purge, spark, part.path), name)
         say(f"{name}: {deleted[name]:,} rows deleted")
     if not dry_run:
-        texts = {str(v) for column in typed for v in column.to_pylist() if v is not None}
-        gone = forget_names(registry, hashes, texts | set(keys))
+        texts = set(keys).union(*(texts_of(column.to_pylist()) for column in typed))
+        gone = forget_names(registry, hashes, texts)
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
         if not gone and not any(deleted.values()):
             say(_NOTHING)
