@@ -22,6 +22,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.delta.vacuum import days_kept
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
@@ -89,7 +90,10 @@ def forget(
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
         if not gone and not any(deleted.values()):
             say(_NOTHING)
-        until = (datetime.now(UTC) + timedelta(days=spec.keep)).date()
+        # A team's own table may keep its versions for longer.
+        own = [days_kept(spark, part.path)[1] for part in spec.state.values() if part.plain]
+        kept = max([spec.keep, *own])
+        until = (datetime.now(UTC) + timedelta(days=kept)).date()
         say(f"older versions hold the rows until maintain runs after {until}")
     return deleted
 
