@@ -135,9 +135,10 @@ def _window(
     start = end - timedelta(days=spec.window)
     days = [start + timedelta(days=i) for i in range(spec.window)]
     stored = Sketches(table.registry, spec, passes.key)
-    known = {} if relearn else stored.read(days)
-    # With more channels, lighter keys are heavy. A sketch for fewer channels may lack them.
-    known = {d: s for d, s in known.items() if s.error <= passes.found * s.load.sum() * _ROUNDING}
+    kept = {} if relearn else stored.read(days)
+    # With more channels, lighter keys are heavy. A sketch for fewer channels may lack them, and so
+    # does one of which a heavy key was forgotten.
+    known = {d: s for d, s in kept.items() if s.error <= passes.found * s.load.sum() * _ROUNDING}
     missing = [d for d in days if d not in known]
     if missing:
         say(f"window {start} to {end}: {len(known)} days known, learning {len(missing)}")
@@ -155,6 +156,8 @@ def _window(
             if day in known and day < closed:
                 undo.append(partial(stored.remove, day))
                 stored.write(day, known[day])
+        # Days whose events are gone by now: what is known of them is all that there is.
+        known = {**kept, **known}
     if not known:
         raise InputError(
             f"no events in the window from {start} to {end}",
