@@ -8,7 +8,7 @@ hold no names: they know a key by its hash, and keep that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +42,13 @@ def check_at_rest(registry: Registry, keys: Hashes) -> None:
         plan = readable_plan(run)
         if plan and may_move(registry, run.name, current) and has_started(run, plan.digest):
             raise _moving(run)
+
+
+def texts_of(values: Iterable[object]) -> set[str]:
+    """Return what errors may write of values of keys: as they are, or as Python's literals."""
+    known = [v for v in values if v is not None]
+    literals = {repr(v)[1:-1] if isinstance(v, str) else repr(v) for v in known}
+    return literals | {str(v) for v in known}
 
 
 def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> dict[str, int]:
@@ -185,7 +192,12 @@ def _forget_errors(registry: Registry, texts: Collection[str]) -> int:
     """Remove the newest errors of jobs that may name a key; return how many."""
     errors = [registry.files.error(job) for job in registry.files.failed_jobs()]
     errors += [registry.run(name).error for name in registry.store.names("runs")]
-    naming = [e for e in errors if (left := e.find()) and any(t in left.message for t in texts)]
+    known = [" ".join(text.split()) for text in texts]
+    naming = [
+        error
+        for error in errors
+        if (left := error.find()) and any(t in " ".join(left.message.split()) for t in known)
+    ]
     for error in naming:
         error.remove()
     return len(naming)

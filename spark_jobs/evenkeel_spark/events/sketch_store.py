@@ -51,5 +51,9 @@ class Sketches:
         """Store or replace the sketch of a day."""
         self._store.write(self._file(day), sketch_to_bytes(sketch))
 
+    def remove(self, day: date) -> None:
+        """Remove the sketch of a day, if there is one."""
+        self._store.remove(self._file(day))
+
     def _file(self, day: date) -> str:
         return f"{self._folder}/{day}.npz"

@@ -14,12 +14,15 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.forgetting import check_at_rest, forget_names
+from evenkeel.registry.forgetting import check_at_rest, forget_names, texts_of
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
+from evenkeel_spark.forgetting.meanwhile import STEP
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.delta.vacuum import days_kept
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
@@ -27,7 +30,7 @@ from partitioning.function.sql import quoted
 
 #: Setting with which a MERGE rewrites files in place of hiding their rows.
 _REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
-_META = {"step": "forget"}
+_META = {"step": STEP}
 _NOTHING = (
     "there was nothing of these keys. If none of them was forgotten before, they are not written "
     "as the table has them"
@@ -38,6 +41,8 @@ def forget(
     spark: SparkSession, table: Table, keys: Sequence[str], dry_run: bool = False
 ) -> dict[str, int]:
     """Delete the rows and the names of keys. A second call finds nothing left.
+
+    Windows and learns that have read events before are refused: see `meanwhile`.
 
     Older versions of the tables hold the rows until maintain removes them. The input is not
     touched: events of the keys that stay there bring them back.
@@ -75,17 +80,20 @@ def forget(
             deleted[name] = _count(spark, part.path, wanted, same)
             say(f"{name}: {deleted[name]:,} rows would be deleted")
             continue
-        step = partial(_delete, spark, part.path, wanted, same)
+        step = partial(_delete, spark, spec, part.path, wanted, same)
         deleted[name] = retry_on_conflict(spark, step, name)
         retry_on_conflict(spark, partial(_purge, spark, part.path), name)
         say(f"{name}: {deleted[name]:,} rows deleted")
     if not dry_run:
-        texts = {str(v) for column in typed for v in column.to_pylist() if v is not None}
-        gone = forget_names(registry, hashes, texts | set(keys))
+        texts = set(keys).union(*(texts_of(column.to_pylist()) for column in typed))
+        gone = forget_names(registry, hashes, texts)
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
         if not gone and not any(deleted.values()):
             say(_NOTHING)
-        until = (datetime.now(UTC) + timedelta(days=spec.keep)).date()
+        # A team's own table may keep its versions for longer.
+        own = [days_kept(spark, part.path)[1] for part in spec.state.values() if part.plain]
+        kept = max([spec.keep, *own])
+        until = (datetime.now(UTC) + timedelta(days=kept)).date()
         say(f"older versions hold the rows until maintain runs after {until}")
     return deleted
 
@@ -107,15 +115,21 @@ def _count(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
     return rows.join(wanted.alias("s"), on=F.expr(same), how="left_semi").count()
 
 
-def _delete(spark: SparkSession, path: str, wanted: DataFrame, same: str) -> int:
-    """Delete the rows of the wanted keys in one commit; return how many."""
-    if not _count(spark, path, wanted, same):
-        # A MERGE without rows would still leave an empty commit.
-        return 0
-    with commits.commit_session(spark, None, None, _META, _REWRITE) as own:
-        target = DeltaTable.forPath(own, path).alias("t")
-        done = target.merge(wanted.alias("s"), same).whenMatchedDelete().execute()
-        return int(done.first()["num_deleted_rows"])
+def _delete(spark: SparkSession, table: TableSpec, path: str, wanted: DataFrame, same: str) -> int:
+    """Delete the rows of the wanted keys in one commit; return how many.
+
+    It commits without rows, too. So windows that have read the events before are not added, and
+    look again: the commit spends the number that they would have.
+    """
+    while True:
+        app = None if table.plain else commits.windows_app(table.table)
+        number = commits.windows_count(spark, path, table.table) + 1 if app else None
+        with commits.commit_session(spark, app, number, _META, _REWRITE) as own:
+            target = DeltaTable.forPath(own, path).alias("t")
+            done = target.merge(wanted.alias("s"), same).whenMatchedDelete().execute().first()
+        # None: Delta has skipped it, because a window has come first.
+        if done is not None:
+            return int(done["num_deleted_rows"])
 
 
 def _purge(spark: SparkSession, path: str) -> None:

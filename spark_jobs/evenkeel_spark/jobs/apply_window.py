@@ -33,6 +33,7 @@ from evenkeel_spark.events.reader import (
     refuse_null_times,
     without_null_keys,
 )
+from evenkeel_spark.forgetting.meanwhile import check_none_forgotten
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
@@ -183,14 +184,21 @@ def _merge_until_in(
     ----------
     days : first day, and the day after the last
     seen : the windows that the table had
+
+    Raises
+    ------
+    FenceError : a key was forgotten meanwhile; or as for `merge_once`
     """
-    app = commits.windows_app(table.spec.table)
+    app, first = commits.windows_app(table.spec.table), seen
     meta = {"step": "apply_window", "start": f"{days[0]}", "end": f"{days[1]}"}
     while seen is not None:
         mine = {**meta, "epoch": function.epoch, "seen": seen.version}
         commit = partial(commits.commit_session, spark, app, seen.count + 1, mine)
         merge_once(spark, table.spec, name, window, function, commit)
         seen = applied_windows.check_applied(spark, table, name, *days, seen)
+        if seen is not None and first is not None:
+            path = table.spec.state[name].path
+            check_none_forgotten(spark, path, f"{name} ({path})", first.version)
 
 
 def measure_channels(

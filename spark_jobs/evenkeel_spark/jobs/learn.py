@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,7 @@ from evenkeel_spark.events.reader import (
 )
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import Weight, weigh
+from evenkeel_spark.forgetting.meanwhile import none_forgotten
 from evenkeel_spark.migration.split_state import check_mergeable
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.tables.delta.preflight import check_tables
@@ -72,12 +74,14 @@ def learn(
     Raises
     ------
     InputError : see `sketch_days`; also an empty window, or an input that cannot be used
+    FenceError : a key was forgotten meanwhile
     """
     spec, epoch = table.spec, epoch or table.epoch()
     key = epoch.function.key
-    events = read_events(spark, spec)
-    check_key(events, spec, key)
-    sketches, window = _window(table, epoch, events, end, relearn)
+    with none_forgotten(spark, spec) as undo:
+        events = read_events(spark, spec)
+        check_key(events, spec, key)
+        sketches, window = _window(table, epoch, events, end, relearn, undo)
     ahead = forecast(sketches, spec.decay)
     merged = ahead.sketch
     if spec.decay is not None:
@@ -92,9 +96,19 @@ def learn(
 
 
 def _window(
-    table: Table, epoch: Epoch, events: DataFrame, end: date | None, relearn: bool
+    table: Table,
+    epoch: Epoch,
+    events: DataFrame,
+    end: date | None,
+    relearn: bool,
+    undo: list[Callable[[], object]],
 ) -> tuple[list[Sketch], tuple[str, str]]:
-    """Return the window's sketches, new or stored, and its (first day, day after the last)."""
+    """Return the window's sketches, new or stored, and its (first day, day after the last).
+
+    Parameters
+    ----------
+    undo : gets what removes the sketches that are stored here
+    """
     spec = table.spec
     channels = max(len(epoch.function.channels), len(spec.channel_list()))
     passes = Passes(
@@ -122,9 +136,10 @@ def _window(
     start = end - timedelta(days=spec.window)
     days = [start + timedelta(days=i) for i in range(spec.window)]
     stored = Sketches(table.registry, spec, passes.key)
-    known = {} if relearn else stored.read(days)
-    # With more channels, lighter keys are heavy. A sketch for fewer channels may lack them.
-    known = {d: s for d, s in known.items() if s.error <= passes.found * s.load.sum() * _ROUNDING}
+    kept = {} if relearn else stored.read(days)
+    # With more channels, lighter keys are heavy. A sketch for fewer channels may lack them, and so
+    # does one of which a heavy key was forgotten.
+    known = {d: s for d, s in kept.items() if s.error <= passes.found * s.load.sum() * _ROUNDING}
     missing = [d for d in days if d not in known]
     if missing:
         say(f"window {start} to {end}: {len(known)} days known, learning {len(missing)}")
@@ -140,7 +155,10 @@ def _window(
             known[date(1970, 1, 1) + timedelta(days=number)] = with_hours
         for day in missing:
             if day in known and day < closed:
+                undo.append(partial(stored.remove, day))
                 stored.write(day, known[day])
+        # Days whose events are gone by now: what is known of them is all that there is.
+        known = {**kept, **known}
     if not known:
         raise InputError(
             f"no events in the window from {start} to {end}",
@@ -189,12 +207,14 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
         if row is not None:
             check_tables(spark, table.spec)
             check_mergeable(spark, table.spec)
-        profile, weight = learn(spark, table, options.end, options.relearn == "yes", epoch)
+        with none_forgotten(spark, table.spec) as undo:
+            profile, weight = learn(spark, table, options.end, options.relearn == "yes", epoch)
+            undo.append(run.profile.remove)
+            run.profile.write(profile)
     except Exception:
         with suppress(EvenkeelError):
             run.learning.remove()
         raise
-    run.profile.write(profile)
     seconds = round(time.monotonic() - started, 3)
     run.learned.write(
         ProfileRecord(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from evenkeel.inspect.status import table_status
 from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel.registry.files.records import JobError, Manifest, WatchDecision
 from evenkeel.registry.files.run_files import EpochFiles
-from evenkeel.registry.forgetting import check_at_rest, forget_names
+from evenkeel.registry.forgetting import check_at_rest, forget_names, texts_of
 from evenkeel.registry.profiles import newest_profile
 from evenkeel.registry.store import Store
 from evenkeel.registry.verdict import (
@@ -148,6 +149,17 @@ def test_no_file_names_the_key_and_the_rest_reads_as_before(waiting: Table) -> N
         assert left.error >= profile.heavy_load[profile.heavy == key].max(initial=0.0)
     assert naming(waiting, third)
     assert forget_names(waiting.registry, key, [name]) == {}
+
+
+@pytest.mark.parametrize(
+    "value", ["JFK", 'O\'Hare "X"', "back\\slash", "two  blanks", "a\tb", date(2013, 1, 8), b"\xff"]
+)
+def test_errors_that_write_the_key_as_a_literal_go(waiting: Table, value: object) -> None:
+    error = waiting.registry.files.error("migrate")
+    error.write(an_error(" ".join(f"key dest = {value!r}: a column overflows".split())))
+    none = np.array([1])
+    assert forget_names(waiting.registry, none, texts_of(["other", None])) == {}
+    assert forget_names(waiting.registry, none, texts_of([value])) == {"errors": 1}
 
 
 def test_a_waiting_plan_is_withdrawn(waiting: Table) -> None:

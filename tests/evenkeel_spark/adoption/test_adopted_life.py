@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from pyspark.sql import functions as F
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption.adopt import adopt
+from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import learn, maintain, migrate
 from evenkeel_spark.migration import table_migration
 from evenkeel_spark.tables.delta import state
+from partitioning.function.key_text import key_text
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, partitions, placed, run
 
@@ -111,3 +114,18 @@ def test_duplicates_of_one_row_a_key_stop_a_rebalance_before_it_moves(
     assert "expected one row a key, found 2 keys with several" in capsys.readouterr().err
     for name, version in versions.items():
         assert state.table_version(spark, str(team.folder / name)) == version
+
+
+def test_forget_tells_for_how_long_an_adopted_table_keeps_the_rows(
+    spark: SparkSession, adopted: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(adopted.folder / "orders")
+    longer = "'delta.deletedFileRetentionDuration' = 'interval 90 days'"
+    log = "'delta.logRetentionDuration' = 'interval 90 days'"
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({longer}, {log})")
+    spec = adopted.table.spec
+    (key,) = spark.read.format("delta").load(path).select(*spec.key).limit(1).collect()
+    forget(spark, adopted.table, [key_text(key)])
+    said = capsys.readouterr().out
+    assert f"runs after {(datetime.now(UTC) + timedelta(days=90)).date()}" in said
+    assert "orders: 0 rows" not in said

@@ -33,7 +33,7 @@ def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = Fa
         changes = ", ".join(f"'{name}' = '{text}'" for name, text in changed.items())
         with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
             own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES ({changes})")
-    return max(days, _days_kept(spark, path)[1]) if at_least else days
+    return max(days, days_kept(spark, path)[1]) if at_least else days
 
 
 def retention(spark: SparkSession, path: str, days: int, at_least: bool = False) -> dict[str, str]:
@@ -43,7 +43,7 @@ def retention(spark: SparkSession, path: str, days: int, at_least: bool = False)
     ----------
     at_least : as in `keep_versions`
     """
-    found = _days_kept(spark, path)
+    found = days_kept(spark, path)
     # The log may not be kept for a shorter time than files.
     files = max(days, found[1]) if at_least else days
     wanted = (max(files, found[0]) if at_least else files, files)
@@ -65,7 +65,7 @@ def vacuum(spark: SparkSession, path: str) -> None:
     own_session(spark, listing).sql(f"VACUUM {state.sql_name(path)}")
 
 
-def _days_kept(spark: SparkSession, path: str) -> tuple[int, int]:
+def days_kept(spark: SparkSession, path: str) -> tuple[int, int]:
     """Return the retention of the log and of removed files, in days, rounded up.
 
     A table without these properties has Delta's defaults.

@@ -1,0 +1,114 @@
+"""Forgetting beside jobs that have read the events of the key before: they bring nothing back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.jobs import apply_window as window_job
+from evenkeel_spark.jobs import learn as learn_job
+from evenkeel_spark.jobs.apply_window import apply_window
+from partitioning.errors import FenceError
+from tests.conftest import World
+from tests.support.worlds.windows import hooked, rows
+
+pytestmark = pytest.mark.spark
+
+DAYS = date(2013, 1, 8), date(2013, 1, 9)
+
+
+@pytest.fixture
+def leaving(ready: World) -> tuple[World, Callable[[], None], list[str]]:
+    """What deletes the events of keys: one with rows in state, and one that is new."""
+    new = ready.events.tail(1).assign(dest="new", at=pd.Timestamp("2013-01-08 12:00"))
+    ready.write_events(pd.concat([ready.events, new]))
+
+    def delete() -> None:
+        ready.write_events(ready.events[~ready.events["dest"].isin(["new", "D001"])])
+
+    return ready, delete, ["new", "D001"]
+
+
+@pytest.mark.parametrize("when", ["before the check", "right after it"])
+@pytest.mark.parametrize("key", ["new", "D001"])
+def test_a_window_under_way_brings_no_key_back(
+    spark: SparkSession,
+    leaving: tuple[World, Callable[[], None], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+    key: str,
+) -> None:
+    world, delete, _ = leaving
+
+    def leave() -> None:
+        delete()
+        forget(spark, world.table, [key])
+
+    with monkeypatch.context() as patch:
+        hooked(patch, when, 0, leave)
+        with pytest.raises(FenceError, match="a key was forgotten meanwhile. Run it again"):
+            apply_window(spark, world.table, *DAYS)
+    assert key not in rows(spark, world, "totals").index
+    apply_window(spark, world.table, *DAYS)
+    now = rows(spark, world, "totals")
+    assert key not in now.index
+    events = world.events[world.events["at"] < str(DAYS[1])].groupby("dest").size()
+    kept = now["trips"].drop(index="D001", errors="ignore")
+    assert kept.to_dict() == events.drop(index="D001", errors="ignore").to_dict()
+
+
+def test_a_window_that_comes_first_is_forgotten_too(
+    spark: SparkSession,
+    leaving: tuple[World, Callable[[], None], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It spends the number that forget has seen, so Delta skips forget's first commit."""
+    world, _, _ = leaving
+    real, done = window_job.commits.windows_count, []
+
+    def count(*args: Any) -> int:
+        seen = real(*args)
+        if not done:
+            done.append(seen)
+            apply_window(spark, world.table, *DAYS)
+        return seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(window_job.commits, "windows_count", count)
+        assert forget(spark, world.table, ["new", "D001"]) == {"totals": 2}
+    assert {"new", "D001"}.isdisjoint(rows(spark, world, "totals").index)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_learn_under_way_writes_no_name(
+    spark: SparkSession,
+    leaving: tuple[World, Callable[[], None], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    late: bool,
+) -> None:
+    world, _, keys = leaving
+    asked = ["--spec", world.spec_path, "--run", "r", "--end", "2013-01-09"]
+    what = "weigh" if late else "sketch_days"
+    real = getattr(learn_job, what)
+
+    def then(*args: Any) -> Any:
+        found = real(*args)
+        forget(spark, world.table, keys)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learn_job, what, then)
+        assert learn_job.main(asked) == 2
+    registry = Path(world.table.registry.url)
+    assert not world.table.registry.run("r").profile.exists()
+    assert late or not list(registry.rglob("sketches/*/*.npz"))
+    error = world.table.registry.run("r").error.read()
+    assert "a key was forgotten meanwhile" in error.message
+    assert learn_job.main(asked) == 0
