@@ -52,6 +52,10 @@ WRONG = {
         sql("ALTER TABLE delta.`{}/orders` SET TBLPROPERTIES ('delta.appendOnly' = 'true')"),
         "is append-only",
     ),
+    "clustered": (
+        sql("ALTER TABLE delta.`{}/profiles` CLUSTER BY (dest)"),
+        "has liquid clustering, which cannot stand beside partitions",
+    ),
     "no such column": (
         spec_change(
             state={"orders": {"path": "orders", "rows": "many", "partitions": ["nothing"]}}
