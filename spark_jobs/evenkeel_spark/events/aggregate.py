@@ -15,11 +15,12 @@ from evenkeel.spec.parts import StateColumn, StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
 from evenkeel_spark.events.reader import col
+from evenkeel_spark.tables.delta.constraints import REFUSED
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.sql import channel_sql, quoted, slot_sql
+from partitioning.function.sql import OURS, channel_sql, quoted, slot_sql
 
 #: Errors of Spark, and of our merges, for a value that its type cannot hold.
 _OVERFLOWS = (RAISED, "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_OVERFLOW")
@@ -102,7 +103,9 @@ def exact(
     fix: str = "Correct the events, or give the input column a type whose sum is wider, such as a "
     "decimal with fewer digits after the point",
 ) -> Iterator[None]:
-    """Turn Spark's failure to hold a value into an InputError. Nothing was written then.
+    """Turn the refusal of a value into an InputError. Nothing was written then.
+
+    Spark refuses what a type cannot hold, and Delta what a constraint of the team's does not admit.
 
     Parameters
     ----------
@@ -112,6 +115,13 @@ def exact(
         yield
     except SPARK_ERRORS as error:
         text = str(error)
+        check = re.search(rf"{REFUSED}\W+CHECK constraint (\w+)", text)
+        if check and not check[1].startswith(OURS):
+            raise InputError(
+                f"the table's own constraint {check[1]} refuses a merged value",
+                where,
+                "Let it admit the value, or drop it; then run this again",
+            ) from error
         if not any(name in text for name in _OVERFLOWS):
             raise
         found = re.search(rf"{RAISED}: ([^\n]*)", text)

@@ -152,6 +152,20 @@ def test_a_value_that_changes_as_partials_join_fails_the_gate(
     assert home.constraints(spark) == {migration.moving}
 
 
+def test_a_check_of_the_teams_own_that_refuses_a_merged_row_is_named(
+    spark: SparkSession, home: Placed
+) -> None:
+    path, total = state.sql_name(home.path()), sum(HAD.values())
+    spark.sql(f"ALTER TABLE {path} ADD CONSTRAINT few CHECK (visits < {total})")
+    migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    with pytest.raises(InputError, match="own constraint few refuses a merged value"):
+        migrate(spark, migration)
+    roll_back(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_1"}
+    assert parts(spark, home) == HAD
+    spark.sql(f"ALTER TABLE {path} DROP CONSTRAINT few")
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["before", "half-way"])
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_an_overflow_is_named_and_loses_nothing(
