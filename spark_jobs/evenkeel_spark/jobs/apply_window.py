@@ -40,6 +40,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows import applied_windows
+from evenkeel_spark.windows.kept_types import check_kept
 from evenkeel_spark.windows.window_merge import SeveralRowsError, gather, merge_window
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -136,7 +137,9 @@ def apply_window(
     check_key(events, spec, function.key)
     refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)
-    window = window_state(events, spec, function).persist()
+    window = window_state(events, spec, function)
+    check_kept(spark, spec, window)
+    window.persist()
     try:
         say(f"window {start} to {end}: routing to {len(function.channels)} channels")
         channels = measure_channels(spark, window, spec, len(function.channels))
