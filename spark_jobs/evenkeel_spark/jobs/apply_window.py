@@ -52,7 +52,7 @@ GATHERS = 5
 
 def window_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
     """Aggregate the window by key inside each channel's task: channel, then as `fold`."""
-    return fold(route(events, function), spec, function, by=[state.CHANNEL])
+    return fold(route(events, function), spec, function)
 
 
 def merge_once(

@@ -26,7 +26,7 @@ from partitioning.function.sql import hash_sql, quoted
 from partitioning.moves.partial_rows import owners_sql
 
 #: Columns of a folded row: whether its key is split, and the key's owners.
-_SPLIT, _OWNERS = "_split", "_owners"
+_SPLIT, _OWNERS = "_evenkeel_split", "_evenkeel_owners"
 #: Error text of a MERGE that would add the window to each of several rows.
 _SEVERAL = "evenkeel: a key has several rows on one channel"
 #: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
