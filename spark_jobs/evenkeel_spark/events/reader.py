@@ -20,7 +20,7 @@ from evenkeel_spark.tables.delta.filesystem import check_answers
 from evenkeel_spark.tables.delta.state import comparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.sql import quoted
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -31,8 +31,10 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = None) -> DataFrame:
-    """Read the columns of the input that the spec names, and `row`, by which keys are split.
+def read_events(
+    spark: SparkSession, spec: TableSpec, function: PartitioningFunction | None = None
+) -> DataFrame:
+    """Read the columns of the input that the spec names, and the one by which `function` splits.
 
     Keys of a CSV file are read as strings. Otherwise their hash could depend on what the digits of
     other rows look like.
@@ -56,6 +58,7 @@ def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = No
         ) from error
     wanted = spec.input_columns
     if row is not None:
+    row = function.row if function is not None and len(function.split) else None
         wanted.setdefault(row.name, "split.by")
     if missing := [f"{c!r} ({field})" for c, field in wanted.items() if c not in events.columns]:
         raise InputError(

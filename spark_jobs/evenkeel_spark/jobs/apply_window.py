@@ -133,7 +133,7 @@ def apply_window(
         return known
     function = table.epoch().function
     constraints.check_admits(spark, spec, function)
-    events = read_events(spark, spec, function.row if len(function.split) else None)
+    events = read_events(spark, spec, function)
     check_key(events, spec, function.key)
     refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)

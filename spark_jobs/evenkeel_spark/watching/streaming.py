@@ -132,8 +132,9 @@ def stream(
     InputError : as for `evaluate` and `read_events`
     """
     source, every = table.spec.input, need_watch(table.spec).every
-    now = read_events(spark, table.spec)
-    check_key(now, table.spec, table.epoch().function.key)
+    function = table.epoch().function
+    now = read_events(spark, table.spec, function)
+    check_key(now, table.spec, function.key)
     reader = spark.readStream.format(source.format)
     if source.format != "delta":
         reader = reader.schema(now.schema)

@@ -62,6 +62,17 @@ def test_the_watch_of_a_stream(
     assert sorted(measured.loads.tolist()) == [FAIR] * (CHANNELS - 1) + [5 * FAIR]
 
 
+def test_a_stream_goes_on_when_split_has_left_the_spec(spark: SparkSession, live: Live) -> None:
+    """Keys are split still, so rows are routed by their column."""
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+    live.batch(2, 4.0).batch(3, 4.0)
+    assert main(job) == 0 and len(live.table.epoch().function.split) == 1
+    live.batch(4, 4.0).respec(split=None)
+    assert main(job) == 0
+    assert live.known.watch.last == 3
+
+
 def test_a_stream_goes_on_until_it_is_stopped(spark: SparkSession, live: Live) -> None:
     """It looks at what is there at once, and then every `watch.every` minutes."""
     ended_well = threading.Event()

@@ -127,7 +127,7 @@ class Live(World):
     def window(self, spark: SparkSession, *numbers: int) -> DataFrame:
         """Events of micro-batches, folded and routed."""
         spec, function = self.table.spec, self.table.epoch().function
-        events = read_events(spark, spec, function.row if len(function.split) else None)
+        events = read_events(spark, spec, function)
         its = ", ".join(str(FIRST + n) for n in numbers)
         events = events.where(f"{number_sql(spec, EVERY)} IN ({its})")
         return window_state(events, spec, function)
