@@ -16,6 +16,7 @@ from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.merges import MERGES, TIMES, Merge
 from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.csv_files import OTHER_HEADER, read_csv
 from evenkeel_spark.tables.delta.filesystem import check_answers
 from evenkeel_spark.tables.delta.state import comparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
@@ -47,7 +48,7 @@ def read_events(
     try:
         with reading(spec):
             if source.format == "csv":
-                events = _read_csv(spark, spec)
+                events = read_csv(spark, spec)
             else:
                 events = spark.read.format(source.format).load(source.path)
     except AnalysisException as error:
@@ -57,8 +58,8 @@ def read_events(
             "Correct input.path or input.format in the spec",
         ) from error
     wanted = spec.input_columns
-    if row is not None:
     row = function.row if function is not None and len(function.split) else None
+    if row is not None:
         wanted.setdefault(row.name, "split.by")
     if missing := [f"{c!r} ({field})" for c, field in wanted.items() if c not in events.columns]:
         raise InputError(
@@ -213,23 +214,17 @@ def reading(spec: TableSpec) -> Iterator[None]:
         found = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
         file = found.group(1) if found else spec.input.path
         check_answers(SparkSession.active(), file)
+        if OTHER_HEADER in text:
+            raise InputError(
+                "its header is not that of the other files",
+                file,
+                "Write all files with the same columns in the same order",
+            ) from error
         raise InputError(
             f"not readable as {spec.input.format}",
             file,
             "Replace or remove the file, or correct input.format in the spec",
         ) from error
-
-
-def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
-    options = {"header": True, "mode": "FAILFAST"}
-    inferred = spark.read.csv(spec.input.path, inferSchema=True, **options).schema
-    schema = T.StructType(
-        [
-            T.StructField(f.name, T.StringType() if f.name in spec.key else f.dataType)
-            for f in inferred
-        ]
-    )
-    return spark.read.csv(spec.input.path, schema=schema, **options)
 
 
 def _check_types(events: DataFrame, spec: TableSpec) -> None:
