@@ -18,7 +18,7 @@ from partitioning.function.sql import array_sql
 TASK_BYTES = 1 << 29
 #: Bytes of a file, at most: those up to which maintain writes files.
 FILE_BYTES = 1 << 30
-_TASK = "_task"
+_TASK = "_evenkeel_task"
 
 
 def tasks_of(channels: int, rows: Mapping[int, int], size: int) -> npt.NDArray[np.int32]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame
@@ -13,7 +13,7 @@ from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import RAISED
 from evenkeel.spec.parts import StateColumn, StateTable
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
+from evenkeel_spark.events.channel_tasks import PLACE, one_task_each
 from evenkeel_spark.events.reader import col
 from evenkeel_spark.tables.delta.constraints import REFUSED
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
@@ -25,29 +25,29 @@ from partitioning.function.sql import OURS, channel_sql, quoted, slot_sql
 #: Errors of Spark, and of our merges, for a value that its type cannot hold.
 _OVERFLOWS = (RAISED, "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_OVERFLOW")
 #: Number of events behind a folded row.
-EVENTS = "_events"
+EVENTS = "_evenkeel_events"
+#: Channel of a routed event, whose own column may have the name CHANNEL.
+ROUTED = "_evenkeel_channel"
 
 
 def route(events: DataFrame, function: PartitioningFunction) -> DataFrame:
     """Bring every event into the task of its key's channel: task i has channel i alone."""
-    routed = events.withColumn(CHANNEL, F.expr(channel_sql(function)))
-    return one_task_a_channel(routed, len(function.channels))
+    routed = events.withColumn(ROUTED, F.expr(channel_sql(function)))
+    return one_task_each(routed, len(function.channels), ROUTED)
 
 
-def fold(
-    events: DataFrame, spec: TableSpec, function: PartitioningFunction, by: Sequence[str] = ()
-) -> DataFrame:
+def fold(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
     """Aggregate events to one row a key: slot, key, EVENTS, columns of all state tables.
 
-    State columns have the names that `column_alias` gives.
+    State columns have the names that `column_alias` gives. A row of routed events is one of a key
+    and a channel, with CHANNEL in front. Spark then needs no second shuffle, because each channel's
+    rows already share a task.
 
     Parameters
     ----------
     events : of the window
     spec : of the table
     function : of the current epoch
-    by : columns to keep in front, such as the channel of routed events. Then Spark needs no second
-        shuffle, because each channel's rows already share a task
     """
     columns = [
         _aggregate(c, spec).alias(column_alias(name, column))
@@ -55,10 +55,11 @@ def fold(
         for column, c in table.columns.items()
     ]
     keys = (col(c) for c in spec.key)
-    place = [PLACE] if by and PLACE in events.columns else []
-    folded = events.groupBy(*place, *by, *keys).agg(F.count(F.lit(1)).alias(EVENTS), *columns)
+    place = [c for c in (PLACE, ROUTED) if c in events.columns]
+    folded = events.groupBy(*place, *keys).agg(F.count(F.lit(1)).alias(EVENTS), *columns)
     slot = F.expr(slot_sql(function.key, len(function.slots))).alias(SLOT)
-    return folded.select(*by, slot, *(col(c) for c in folded.columns if c not in (PLACE, *by)))
+    channel = [col(ROUTED).alias(CHANNEL)] if place else []
+    return folded.select(*channel, slot, *(col(c) for c in folded.columns if c not in place))
 
 
 def of_table(folded: DataFrame, spec: TableSpec, name: str) -> DataFrame:

@@ -14,7 +14,7 @@ from evenkeel_spark.tables.delta.state import CHANNEL
 from partitioning.function.sql import array_sql
 
 #: Column that an older Spark partitions by: a number whose hash is the channel's task.
-PLACE = "_place"
+PLACE = "_evenkeel_place"
 #: Seed of Spark's hash for partitions (Murmur3, x86, 32 bits).
 _SEED = 42
 

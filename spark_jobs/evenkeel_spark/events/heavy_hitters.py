@@ -23,7 +23,7 @@ from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.workload.sketches import KeyCounter, LossyCounting, SpaceSaving
 
-DAY, LOAD, HASH = "_day", "_load", "_hash"
+DAY, LOAD, HASH = "_evenkeel_day", "_evenkeel_load", "_evenkeel_hash"
 #: Constants of approx_top_k. Its table misses no item with more than MISSED / entries of all rows.
 #: Source: Anderson et al., "A high-performance algorithm for identifying frequent items in data
 #: streams", IMC 2017, in Apache DataSketches. FILLED is the part of the table that it fills. Spark

@@ -16,11 +16,12 @@ from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.merges import MERGES, TIMES, Merge
 from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.csv_files import OTHER_HEADER, read_csv
 from evenkeel_spark.tables.delta.filesystem import check_answers
 from evenkeel_spark.tables.delta.state import comparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.sql import quoted
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -31,8 +32,10 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = None) -> DataFrame:
-    """Read the columns of the input that the spec names, and `row`, by which keys are split.
+def read_events(
+    spark: SparkSession, spec: TableSpec, function: PartitioningFunction | None = None
+) -> DataFrame:
+    """Read the columns of the input that the spec names, and the one by which `function` splits.
 
     Keys of a CSV file are read as strings. Otherwise their hash could depend on what the digits of
     other rows look like.
@@ -45,7 +48,7 @@ def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = No
     try:
         with reading(spec):
             if source.format == "csv":
-                events = _read_csv(spark, spec)
+                events = read_csv(spark, spec)
             else:
                 events = spark.read.format(source.format).load(source.path)
     except AnalysisException as error:
@@ -55,6 +58,7 @@ def read_events(spark: SparkSession, spec: TableSpec, row: KeyColumn | None = No
             "Correct input.path or input.format in the spec",
         ) from error
     wanted = spec.input_columns
+    row = function.row if function is not None and len(function.split) else None
     if row is not None:
         wanted.setdefault(row.name, "split.by")
     if missing := [f"{c!r} ({field})" for c, field in wanted.items() if c not in events.columns]:
@@ -210,23 +214,17 @@ def reading(spec: TableSpec) -> Iterator[None]:
         found = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
         file = found.group(1) if found else spec.input.path
         check_answers(SparkSession.active(), file)
+        if OTHER_HEADER in text:
+            raise InputError(
+                "its header is not that of the other files",
+                file,
+                "Write all files with the same columns in the same order",
+            ) from error
         raise InputError(
             f"not readable as {spec.input.format}",
             file,
             "Replace or remove the file, or correct input.format in the spec",
         ) from error
-
-
-def _read_csv(spark: SparkSession, spec: TableSpec) -> DataFrame:
-    options = {"header": True, "mode": "FAILFAST"}
-    inferred = spark.read.csv(spec.input.path, inferSchema=True, **options).schema
-    schema = T.StructType(
-        [
-            T.StructField(f.name, T.StringType() if f.name in spec.key else f.dataType)
-            for f in inferred
-        ]
-    )
-    return spark.read.csv(spec.input.path, schema=schema, **options)
 
 
 def _check_types(events: DataFrame, spec: TableSpec) -> None:

@@ -179,7 +179,7 @@ def _wanted(
     spark: SparkSession, spec: TableSpec, function: PartitioningFunction
 ) -> dict[str, StructType]:
     """Return the columns that events make by now, by state table."""
-    events = read_events(spark, spec, function.row if len(function.split) else None)
+    events = read_events(spark, spec, function)
     check_key(events, spec, function.key)
     folded = fold(events.limit(0), spec, function).withColumn(state.CHANNEL, F.lit(0))
     return {name: of_table(folded, spec, name).schema for name in spec.state}

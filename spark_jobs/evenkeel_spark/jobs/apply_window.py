@@ -41,6 +41,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows import applied_windows
+from evenkeel_spark.windows.kept_types import check_kept
 from evenkeel_spark.windows.window_merge import SeveralRowsError, gather, merge_window
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -52,7 +53,7 @@ GATHERS = 5
 
 def window_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
     """Aggregate the window by key inside each channel's task: channel, then as `fold`."""
-    return fold(route(events, function), spec, function, by=[state.CHANNEL])
+    return fold(route(events, function), spec, function)
 
 
 def merge_once(
@@ -133,11 +134,13 @@ def apply_window(
         return known
     function = table.epoch().function
     constraints.check_admits(spark, spec, function)
-    events = read_events(spark, spec, function.row if len(function.split) else None)
+    events = read_events(spark, spec, function)
     check_key(events, spec, function.key)
     refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)
-    window = window_state(events, spec, function).persist()
+    window = window_state(events, spec, function)
+    check_kept(spark, spec, window)
+    window.persist()
     try:
         say(f"window {start} to {end}: routing to {len(function.channels)} channels")
         channels = measure_channels(spark, window, spec, len(function.channels))

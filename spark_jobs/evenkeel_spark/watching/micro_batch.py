@@ -105,7 +105,7 @@ def since(spark: SparkSession, table: Table, last: int, until: datetime) -> Data
     """
     spec, every = table.spec, need_watch(table.spec).every
     function = table.epoch().function
-    events = read_events(spark, spec, function.row if len(function.split) else None)
+    events = read_events(spark, spec, function)
     check_key(events, spec, function.key)
     time_column = need_time(spec)
     kind = events.schema[time_column].dataType

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.pipeline import approval, steps
 from evenkeel.table import Table
+from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events
 from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
@@ -132,13 +133,16 @@ def stream(
     InputError : as for `evaluate` and `read_events`
     """
     source, every = table.spec.input, need_watch(table.spec).every
-    now = read_events(spark, table.spec)
-    check_key(now, table.spec, table.epoch().function.key)
+    function = table.epoch().function
+    now = read_events(spark, table.spec, function)
+    check_key(now, table.spec, function.key)
     reader = spark.readStream.format(source.format)
-    if source.format != "delta":
-        reader = reader.schema(now.schema)
     if source.format == "csv":
-        reader = reader.option("header", True).option("mode", "FAILFAST")
+        # A CSV file's schema has all its columns, in their order.
+        whole = csv_files.read_csv(spark, table.spec).schema
+        reader = reader.schema(whole).options(**csv_files.OPTIONS)
+    elif source.format != "delta":
+        reader = reader.schema(now.schema)
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
     events = reader.load(source.path).select(*(col(c) for c in now.columns))

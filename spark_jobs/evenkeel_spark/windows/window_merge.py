@@ -18,6 +18,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.windows.kept_types import as_stored
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -25,7 +26,7 @@ from partitioning.function.sql import hash_sql, quoted
 from partitioning.moves.partial_rows import owners_sql
 
 #: Columns of a folded row: whether its key is split, and the key's owners.
-_SPLIT, _OWNERS = "_split", "_owners"
+_SPLIT, _OWNERS = "_evenkeel_split", "_evenkeel_owners"
 #: Error text of a MERGE that would add the window to each of several rows.
 _SEVERAL = "evenkeel: a key has several rows on one channel"
 #: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
@@ -58,7 +59,9 @@ def merge_window(
     equal = "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{state.SLOT} = w.{state.SLOT}"]
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
-    table, rows = spec.state[name], of_table(window, spec, name)
+    table = spec.state[name]
+    # A merge goes by the window's types: by others than the table's, sums would lose digits.
+    rows = as_stored(of_table(window, spec, name), state.schema(spark, table.path))
     several = _several(spark, spec, name, rows, " AND ".join(same))
     starts = {quoted(c): f"w.{quoted(c)}" for c in rows.columns}
     types = {c.name: c.dataType.simpleString() for c in rows.schema}

@@ -80,6 +80,15 @@ def test_partitions_of_the_team_stay_below_channel(spark: SparkSession, team: Wo
     assert both(spark, team) == before and placed(spark, team)
 
 
+def test_columns_of_the_team_have_any_name(spark: SparkSession, team: World) -> None:
+    path = team.folder / "orders"
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (_task INT, _place INT)")
+    spark.sql(f"UPDATE delta.`{path}` SET _task = 70, _place = 80")
+    before = both(spark, team)
+    adopt(spark, team.table)
+    assert both(spark, team) == before and placed(spark, team)
+
+
 def test_an_append_during_the_rewrite_is_not_lost(
     spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

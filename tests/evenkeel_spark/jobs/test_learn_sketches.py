@@ -49,6 +49,17 @@ def test_composite_keys_with_nulls(spark, world: World, policy: str):
     assert any(", null]" in n for n in sketch.heavy_names) == (policy == "keep")
 
 
+@pytest.mark.parametrize("kind", ["exact", "space_saving"])
+def test_a_column_of_the_key_may_have_a_name_like_ours(spark, world: World, kind: str):
+    names = ["_day", "_hash", "_load"]
+    frame = spark.range(100).selectExpr(*(f"CAST(id % 10 AS STRING) AS {n}" for n in names))
+    spec = world.respec(key=names, input={"path": "x"}).table.spec
+    key = tuple(KeyColumn(n, "string") for n in names)
+    sketch = sketch_days(frame, spec, Passes(key, 64, 0.01, np.empty(0, np.int64), kind))[0]
+    assert {*sketch.heavy_names} == {f"{i} | {i} | {i}" for i in range(10)}
+    assert sketch.heavy_load.tolist() == [10.0] * 10
+
+
 @pytest.mark.parametrize(
     ("seed", "share", "kind", "load"),
     [

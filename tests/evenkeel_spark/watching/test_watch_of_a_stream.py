@@ -62,6 +62,33 @@ def test_the_watch_of_a_stream(
     assert sorted(measured.loads.tolist()) == [FAIR] * (CHANNELS - 1) + [5 * FAIR]
 
 
+def test_a_stream_goes_on_when_split_has_left_the_spec(spark: SparkSession, live: Live) -> None:
+    """Keys are split still, so rows are routed by their column."""
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+    live.batch(2, 4.0).batch(3, 4.0)
+    assert main(job) == 0 and len(live.table.epoch().function.split) == 1
+    live.batch(4, 4.0).respec(split=None)
+    assert main(job) == 0
+    assert live.known.watch.last == 3
+
+
+def test_a_stream_of_csv_has_its_columns_by_their_header(
+    spark: SparkSession, live: Live, capsys: Any
+) -> None:
+    (live.folder / "csv").mkdir()
+    for file in sorted((live.batch(2, 4.0).batch(3, 4.0).folder / "events").glob("*.parquet")):
+        rows = pd.read_parquet(file)[["miles", "at", "id", "dest"]]
+        rows.to_csv(live.folder / f"csv/{file.stem}.csv", index=False)
+    live.respec(input={"path": "csv", "format": "csv", "time": "at"})
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+    assert main(job) == 0 and len(live.table.epoch().function.split) == 1
+    (live.folder / "csv/0004.csv").write_text("at,miles,id,dest\n2013-01-01T00:21:00Z,1,2,D1\n")
+    assert main(job) == 2
+    assert "csv/0004.csv: its header is not that of the other files" in capsys.readouterr().err
+
+
 def test_a_stream_goes_on_until_it_is_stopped(spark: SparkSession, live: Live) -> None:
     """It looks at what is there at once, and then every `watch.every` minutes."""
     ended_well = threading.Event()

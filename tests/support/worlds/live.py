@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel.spec.parts import Watching
 from evenkeel.watch.state import WatchState
 from evenkeel.watch.state_file import read
+from evenkeel_spark.events.aggregate import EVENTS
 from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs.apply_window import merge_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
@@ -126,14 +127,14 @@ class Live(World):
     def window(self, spark: SparkSession, *numbers: int) -> DataFrame:
         """Events of micro-batches, folded and routed."""
         spec, function = self.table.spec, self.table.epoch().function
-        events = read_events(spark, spec, function.row if len(function.split) else None)
+        events = read_events(spark, spec, function)
         its = ", ".join(str(FIRST + n) for n in numbers)
         events = events.where(f"{number_sql(spec, EVERY)} IN ({its})")
         return window_state(events, spec, function)
 
     def loads(self, spark: SparkSession, *numbers: int) -> list[int]:
         """Events that each channel gets of micro-batches."""
-        rows = self.window(spark, *numbers).groupBy("channel").sum("_events").collect()
+        rows = self.window(spark, *numbers).groupBy("channel").sum(EVENTS).collect()
         found = dict.fromkeys(range(CHANNELS), 0) | {r[0]: r[1] for r in rows}
         return [found[c] for c in range(CHANNELS)]
 

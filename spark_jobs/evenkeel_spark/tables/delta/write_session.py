@@ -22,7 +22,8 @@ CONSTRAINT_PREFIX = "delta.constraints."
 #: New constraints of ours, SQL by name, from those that stand; None: leave the table as it is.
 Change = Callable[[dict[str, str]], dict[str, str] | None]
 #: Settings that results depend on, so nothing overrides them. A day is a UTC day everywhere. A
-#: value that its type cannot hold is an error, never another value or a null.
+#: value that its type cannot hold is an error, never another value or a null. So is a file that
+#: cannot be read: a window would lack its events for ever.
 RESULT_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -30,6 +31,8 @@ RESULT_SETTINGS = {
     # What a commit wrote is counted by Delta's metrics; what moves is weighed by its statistics.
     "spark.databricks.delta.history.metricsEnabled": "true",
     "spark.databricks.delta.stats.collect": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
 }
 #: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
 #: skips a write whose id was committed before. So only sessions for one write have these settings.

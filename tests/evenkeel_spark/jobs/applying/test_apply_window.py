@@ -74,6 +74,16 @@ def test_state_and_record_are_what_pandas_says(spark, ready: World):
     assert (totals.loc[before.index, "first"] == before["first"]).all()
 
 
+@pytest.mark.parametrize("name", ["channel", "Channel", "_channel"])
+def test_a_column_of_events_may_have_the_name_of_ours(spark, world: World, name: str):
+    world.write_events(world.events.assign(**{name: 99}))
+    world.with_columns({"most": {"merge": "max", "of": name}})
+    bootstrap(spark, world.table, day(8))
+    apply_window(spark, world.table, day(8), day(15))
+    found = rows(spark, world, "totals")
+    assert set(found["most"]) == {99} and set(found["channel"]) == {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize("sized", [lambda spark: spark, compiled], ids=["small", "large"])
 def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World, sized):
     """With adaptive execution, too, which may join small partitions of a shuffle."""
