@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def parse_names(text: str, where: str) -> list[str]:
 def parse_channels(text: str) -> list[int]:
     """Parse whole numbers separated by commas."""
     names = parse_names(text, "--channels")
-    if not all(name.isascii() and name.lstrip("-").isdigit() for name in names):
+    if not all(re.fullmatch(r"-?[0-9]{1,9}", name) for name in names):
         raise InputError(f"must be whole numbers, got {text!r}", "--channels", "Give, say, 5,10")
     return [int(name) for name in names]
 

@@ -52,13 +52,14 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
     """
     wanted = list(dict.fromkeys(key + extra))
     file = Path(path)
+    kind = file.suffix.lower()
     try:
-        if file.is_dir() or file.suffix in (".parquet", ".pq"):
+        if file.is_dir() or kind in (".parquet", ".pq"):
             data = pyarrow.dataset.dataset(path, format="parquet")
             _check_columns(wanted, data.schema.names, path)
             scan = data.scanner(columns=wanted)
             return scan.to_table() if limit is None else scan.head(limit)
-        if file.suffix == ".csv":
+        if kind == ".csv":
             names = pyarrow.csv.open_csv(path).schema.names
             _check_columns(wanted, names, path)
             # Keep keys as they are written: 007 and 7 are two keys. An empty field is null.
@@ -69,8 +70,8 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
                 null_values=[""],
             )
             return pyarrow.csv.read_csv(path, convert_options=convert).slice(0, limit)
-        _check_columns(wanted, [LINE], path)
         lines = _text(file.read_bytes(), path).split("\n")
+        _check_columns(wanted, [LINE], path)
         if not lines[-1]:
             lines.pop()
         lines = [line.removesuffix("\r") or None for line in lines[:limit]]

@@ -199,7 +199,7 @@ def sketch_of(profile: Profile, window: Window) -> Sketch:
     """Return the sketch of a window; its error is the largest load that it does not list."""
     unlisted = ~np.isin(window.hashes, profile.heavy)
     error = float(window.load[unlisted].max(initial=0.0))
-    return replace(profile.sketch(), error=error)
+    return replace(profile.sketch(), error=error, rows=window.rows)
 
 
 def expected_profile(

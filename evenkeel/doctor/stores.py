@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -91,7 +92,13 @@ def _columns(file: IO[bytes], kind: str) -> list[str] | None:
     file.seek(0)
     if kind == "parquet":
         return list(pq.read_schema(file).names)
-    return next(csv.reader([file.readline().decode()]), []) if kind == "csv" else None
+    if kind != "csv":
+        return None
+    first = file.readline()
+    with suppress(UnicodeDecodeError):
+        return next(csv.reader([first.decode("utf-8-sig")]), [])
+    # Compressed, or in another encoding.
+    return None
 
 
 def writable(what: str, url: str) -> Finding:

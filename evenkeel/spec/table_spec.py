@@ -110,10 +110,16 @@ class TableSpec(Strict):
         "strategies are for backtests",
     )
     options: dict[str, Any] = Field({}, description="options of the strategy")
-    trigger: float = Field(1.1, ge=1, description="imbalance from which a rebalance is considered")
+    trigger: float = Field(
+        1.1,
+        ge=1,
+        allow_inf_nan=False,
+        description="imbalance from which a rebalance is considered",
+    )
     max_imbalance: float | None = Field(
         1.05,
         ge=1,
+        allow_inf_nan=False,
         description="imbalance that a rebalance aims at. none: 1.005 plus what chance explains, "
         "or more where the rest is not worth its bytes; the default of 1.05 rises to that, too",
     )
@@ -153,6 +159,7 @@ class TableSpec(Strict):
     keep: int = Field(
         30,
         ge=1,
+        le=36_500,
         description="days that versions of state tables, and files of old runs, stay",
     )
 
@@ -182,6 +189,8 @@ class TableSpec(Strict):
             raise ValueError(f"{', '.join(own)}: set it in `split` instead")
         if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
             raise ValueError("with `split`, `resources` must name one resource only")
+        if "L" not in options.get("resources", "L"):
+            raise ValueError("resources must have L, the load: each plan is judged by it")
         return options
 
     @model_validator(mode="after")

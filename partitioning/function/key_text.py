@@ -84,7 +84,7 @@ def _listed(key: str, types: Sequence[str]) -> Texts | None:
     """Return the values of a JSON list; None: the text is none."""
     try:
         values = json.loads(key) if key.startswith("[") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(values, list):
         return None

@@ -195,7 +195,7 @@ def _decided(
     reachable, size = _found(profile, function, channels, policy)
     saved = cost = None
     if policy.seconds_per_load is not None and policy.pace is not None:
-        fair = float(profile.load.sum()) / len(function.channels)
+        fair = float(profile.load.sum()) / np.count_nonzero(function.capacities)
         saved = (now - reachable) * fair * policy.seconds_per_load * policy.horizon
         cost = policy.pace.seconds(size)
 

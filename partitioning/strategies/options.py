@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from partitioning.errors import InputError
 from partitioning.strategies import PRODUCTION, STRATEGIES
+
+#: No option is so large; it is still a float.
+_TOO_LARGE = 1e300
 
 
 def production_problem(strategy: str) -> str | None:
@@ -55,11 +57,11 @@ def check_options(
         hint = hints[name]
         every = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         kinds = tuple(get_origin(kind) or kind for kind in every)
-        fits = isinstance(value, kinds) or (type(value) is int and isinstance(float(value), kinds))
+        fits = isinstance(value, kinds) or (type(value) is int and float in kinds)
         if isinstance(value, bool):
             fits = hints[name] is bool
         elif isinstance(value, str) and str not in kinds:
             fits = False  # a text is no list of its letters
-        if not fits or (isinstance(value, float) and not math.isfinite(value)):
+        if not fits or (isinstance(value, int | float) and not abs(value) < _TOO_LARGE):
             kind = getattr(hints[name], "__name__", hints[name])
             raise InputError(f"{strategy}.{name} cannot be {value!r}", values, f"It takes: {kind}")

@@ -234,3 +234,15 @@ def test_on_real_data_frontier_moves_least_of_what_is_as_even(file, key, cut):
     below = {name: mean[name][1] for name in WHOLE if mean[name][0] <= imbalance}
     assert all(moved < 0.6 * theirs for name, theirs in below.items() if name != "frontier")
     assert moved < 0.3 * mean["scan"][1]
+
+
+def test_the_unit_of_the_weight_is_nothing_to_a_plan(frame, tmp_path):
+    """How much chance explains is told by rows, not by their weights."""
+
+    def scores(unit: float) -> list[tuple[float, float]]:
+        path = str(tmp_path / f"{unit}.parquet")
+        frame.assign(weight=frame["count"] * unit).to_parquet(path)
+        series = read_series(path, ["word"], rows=700, weight="weight")
+        return [(s.imbalance, s.moved) for s in backtest(series, ["frontier"], [4], slots=64)]
+
+    np.testing.assert_allclose(scores(2.0**-20), scores(1.0))

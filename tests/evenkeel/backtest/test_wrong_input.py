@@ -37,6 +37,7 @@ from partitioning.errors import InputError
         (["--weight", "tiny"], "is out of range"),
         (["--channels", "0"], "channels must be at least 1, got 0"),
         (["--channels", "ten"], "must be whole numbers, got 'ten'"),
+        (["--channels", "5,--5"], "must be whole numbers, got '5,--5'"),
         (["--channels", "5,9999"], "9999 channels for"),
         (["--strategy", "best"], "no strategy 'best'. Allowed: uniform, "),
         (
@@ -46,6 +47,7 @@ from partitioning.errors import InputError
         (["--option", "frontier.budget=much"], "frontier.budget cannot be 'much'"),
         (["--option", "frontier.excluded=a1"], "frontier.excluded cannot be 'a1'"),
         (["--option", "frontier.budget=Infinity"], "frontier.budget cannot be inf"),
+        (["--option", "frontier.budget=" + "9" * 400], "frontier.budget cannot be 999"),
         (["--option", "scan.sigma=1"], "strategy 'scan' is not in --strategy"),
         (["--option", "sigma"], "must be NAME.k=v"),
         (["--html", "/nowhere/page.html"], "the folder of this file does not exist"),
@@ -81,6 +83,9 @@ def test_bad_files_are_one_clear_error(tmp_path, name, content, message, capsys,
     arguments = [str(tmp_path / name), "--key", "line", "--rows", "1", "--channels", "1"]
     fails(monkeypatch, capsys, arguments, message)
     arguments[0] = str(tmp_path / "missing") + name
+    fails(monkeypatch, capsys, arguments, "there is no such file")
+    # Before its columns are looked for.
+    arguments[2] = "nope"
     fails(monkeypatch, capsys, arguments, "there is no such file")
 
 

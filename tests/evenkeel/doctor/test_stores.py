@@ -45,6 +45,19 @@ def test_columns_that_an_input_lacks_are_named_with_their_fields(
     assert "dest" in found.fix and "'dest'" not in found.found
 
 
+def test_a_csv_that_only_spark_reads_is_no_fault(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "input"
+    folder.mkdir()
+    world.respec(input={"path": str(folder), "format": "csv", "time": "at"})
+    head = ",".join(world.table.spec.input_columns).encode()
+    marked, packed = b"\xef\xbb\xbf" + head + b"\n", b"\x1f\x8b\x08"
+    for name, content in (("mark.csv", marked), ("part.csv.gz", packed)):
+        (folder / name).write_bytes(content)
+        found = stores.readable("input", str(folder), world.table.spec)
+        assert found.status is Status.ok, (name, found)
+        (folder / name).unlink()
+
+
 def test_a_state_folder_and_a_registry_are_tried_and_left_clean(tmp_path: Path) -> None:
     for look in (stores.writable, stores.exclusive):
         assert look("place", str(tmp_path / "not" / "yet")).status is Status.ok

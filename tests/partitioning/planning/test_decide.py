@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partitioning.function.function import numbered_channels
+from partitioning.function.function import Channel, numbered_channels
 from partitioning.planning.decide import Pace, Policy, aim_by_chance, decide, most_by_chance
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import uniform
@@ -164,3 +164,13 @@ def test_a_certain_plan_keeps_its_digest():
 def test_what_moves_pays_within_the_horizon():
     found, _, _ = asked(steady(5), seconds_per_load=1e-6, pace=Pace(1.0))
     assert not found.rebalance and "saves" in found.reason
+
+
+def test_what_a_move_saves_counts_open_channels_alone():
+    channels = [Channel(str(i), float(i < 2)) for i in range(N)]
+    profile, own, function = expected(steady(5))
+    function = uniform(profile, None, channels)
+    priced = replace(own, seconds_per_load=1.0, pace=Pace(1.0), horizon=1, max_imbalance=1.0)
+    found = decide(profile, function, channels, priced, force=True)
+    fullest = (found.imbalance - found.reachable) * profile.load.sum() / 2
+    assert fullest > 0 and found.saved_seconds == pytest.approx(fullest)
