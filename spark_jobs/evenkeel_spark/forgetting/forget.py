@@ -34,7 +34,7 @@ from partitioning.function.sql import quoted
 #: Setting with which a MERGE rewrites files in place of hiding their rows.
 _REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 _META = {"step": STEP}
-_NOTHING = (
+_NO_KEY = (
     "there was nothing of these keys. If none of them was forgotten before, they are not written "
     "as the table has them"
 )
@@ -93,7 +93,7 @@ def forget(
         gone = forget_names(registry, hashes, texts)
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
         if not gone and not any(deleted.values()):
-            say(_NOTHING)
+            say(_NO_KEY)
         # A team's own table may keep its versions for longer.
         own = [days_kept(spark, part.path)[1] for part in spec.state.values() if part.plain]
         kept = max([spec.keep, *own])
