@@ -23,7 +23,7 @@ from partitioning.function.hashing import Hashes
 from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
 
 #: Text in place of a sentence of the watch that named a key.
-FORGOTTEN = "the watch: a key that this named was forgotten"
+KEY_FORGOTTEN = "the watch: a key that this named was forgotten"
 
 
 def check_at_rest(registry: Registry, keys: Hashes) -> None:
@@ -151,13 +151,13 @@ def _forget_sentence(folder: KeptFiles, keys: Hashes) -> int:
     The decision stays: without it the profile would pass for that of a window.
     """
     decided = _decided(folder, keys)
-    if decided is None or decided.reason == FORGOTTEN:
+    if decided is None or decided.reason == KEY_FORGOTTEN:
         return 0
     if isinstance(folder, EpochFiles):
         folder.forget_digests(folder.watch_decision.name, folder.decision.name)
     if (weighed := folder.decision.find()) is not None:
-        folder.decision.write(replace(weighed, reason=FORGOTTEN))
-    folder.watch_decision.write(decided.model_copy(update={"reason": FORGOTTEN}))
+        folder.decision.write(replace(weighed, reason=KEY_FORGOTTEN))
+    folder.watch_decision.write(decided.model_copy(update={"reason": KEY_FORGOTTEN}))
     return 1
 
 
@@ -170,9 +170,9 @@ def _forget_newest_sentence(registry: Registry, keys: Hashes, texts: Collection[
     decided = found.decided is not None and not found.decided.weights.keys().isdisjoint(
         keys.tolist()
     )
-    if found.outcome == FORGOTTEN or not (decided or any(t in found.outcome for t in texts)):
+    if found.outcome == KEY_FORGOTTEN or not (decided or any(t in found.outcome for t in texts)):
         return 0
-    file.write(found.model_copy(update={"outcome": FORGOTTEN}))
+    file.write(found.model_copy(update={"outcome": KEY_FORGOTTEN}))
     return 1
 
 

@@ -6,7 +6,8 @@ vectors are rewritten, because such files still hold the deleted rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -23,6 +24,8 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import days_kept
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from partitioning.errors import FenceError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
@@ -31,7 +34,7 @@ from partitioning.function.sql import quoted
 #: Setting with which a MERGE rewrites files in place of hiding their rows.
 _REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 _META = {"step": STEP}
-_NOTHING = (
+_NO_KEY = (
     "there was nothing of these keys. If none of them was forgotten before, they are not written "
     "as the table has them"
 )
@@ -81,21 +84,40 @@ def forget(
             say(f"{name}: {deleted[name]:,} rows would be deleted")
             continue
         step = partial(_delete, spark, spec, part.path, wanted, same)
-        deleted[name] = retry_on_conflict(spark, step, name)
-        retry_on_conflict(spark, partial(_purge, spark, part.path), name)
+        with _neighbours_at_rest(f"{name} ({part.path})"):
+            deleted[name] = retry_on_conflict(spark, step, name)
+            retry_on_conflict(spark, partial(_purge, spark, part.path), name)
         say(f"{name}: {deleted[name]:,} rows deleted")
     if not dry_run:
         texts = set(keys).union(*(texts_of(column.to_pylist()) for column in typed))
         gone = forget_names(registry, hashes, texts)
         say(f"registry: {', '.join(f'{n:,} {kind}' for kind, n in gone.items()) or 'no names'}")
         if not gone and not any(deleted.values()):
-            say(_NOTHING)
+            say(_NO_KEY)
         # A team's own table may keep its versions for longer.
         own = [days_kept(spark, part.path)[1] for part in spec.state.values() if part.plain]
         kept = max([spec.keep, *own])
         until = (datetime.now(UTC) + timedelta(days=kept)).date()
         say(f"older versions hold the rows until maintain runs after {until}")
     return deleted
+
+
+@contextmanager
+def _neighbours_at_rest(where: str) -> Iterator[None]:
+    """Say in our words that a table refuses to rewrite rows beside the key, because these move.
+
+    Raises
+    ------
+    FenceError : it does
+    """
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        if constraints.REFUSED not in str(error):
+            raise
+        raise FenceError(
+            "rows move just now", where, "Let the run end, then forget again"
+        ) from error
 
 
 def _same_key(key: Sequence[KeyColumn], slots: Sequence[int] | None) -> str:

@@ -146,14 +146,9 @@ def _window(
         part = between(events, spec, missing[0], missing[-1] + timedelta(days=1))
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
-        sketched = sketch_days(part, spec, passes)
-        # Only the watch needs loads by hour. Its input has times.
-        hours = hour_loads(part, spec) if spec.watch else {}
-        for number, sketch in sketched.items():
-            # Do not store a day without events: they may still come.
-            with_hours = replace(sketch, hours=hours.get(number, sketch.hours))
-            known[date(1970, 1, 1) + timedelta(days=number)] = with_hours
+        known |= _sketched(part, spec, passes)
         for day in missing:
+            # Do not store a day without events: they may still come.
             if day in known and day < closed:
                 undo.append(partial(stored.remove, day))
                 stored.write(day, known[day])
@@ -166,6 +161,17 @@ def _window(
             f"Its days end before {_after_last(events, spec)}: choose --end, or a longer window",
         )
     return [known[d] for d in sorted(known)], (start.isoformat(), end.isoformat())
+
+
+def _sketched(part: DataFrame, spec: TableSpec, passes: Passes) -> dict[date, Sketch]:
+    """Return the sketches of the days that have events in a part of them."""
+    sketched = sketch_days(part, spec, passes)
+    # Only the watch needs loads by hour. Its input has times.
+    hours = hour_loads(part, spec) if spec.watch else {}
+    return {
+        date(1970, 1, 1) + timedelta(days=n): replace(sketch, hours=hours.get(n, sketch.hours))
+        for n, sketch in sketched.items()
+    }
 
 
 def _listed(epoch: Epoch) -> Hashes:

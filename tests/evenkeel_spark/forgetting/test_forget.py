@@ -17,11 +17,12 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
-from tests.support.placed import HEAVY, placed, planned
+from tests.support.placed import HEAVY, crashing_at, placed, planned
 
 pytestmark = pytest.mark.spark
 
@@ -118,6 +119,25 @@ def test_maintain_has_no_dry_run(
 ) -> None:
     assert job.main(["--spec", ready.spec_path, "--dry-run"]) == 2
     assert "--dry-run: goes with --forget alone" in capsys.readouterr().err
+
+
+def test_while_a_run_goes_back_its_constraint_may_refuse(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = placed(spark, tmp_path)
+    migration = planned(spark, home)
+    migrate(spark, migration)
+    with crashing_at("closed", monkeypatch):
+        roll_back(spark, migration)
+    before = home.rows(spark)
+    # It has moved with others, which are not back yet.
+    moved = migration.before.lookup(list(before)) != migration.after.lookup(list(before))
+    key = next(k for k, m in zip(before, moved.tolist(), strict=True) if m and k != HEAVY)
+    with pytest.raises(FenceError, match="rows move just now. Let the run end, then forget again"):
+        forget(spark, home.table, [key])
+    assert home.rows(spark) == before
+    roll_back(spark, migration)
+    assert forget(spark, home.table, [key]) == {"visits": 1}
 
 
 def test_while_state_moves_only_keys_that_no_plan_names_can_be_forgotten(
