@@ -31,6 +31,7 @@ from evenkeel_spark.events.heavy_hitters import (
 from evenkeel_spark.events.reader import (
     col,
     day_of,
+    load_of,
     need_time,
     null_key,
     reading,
@@ -131,12 +132,11 @@ def heavy_keys(
     -------
     Columns DAY, HASH, key columns, LOAD.
     """
-    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     keys = [col(c.name) for c in passes.key]
     if only is not None:
         few = F.broadcast(only.union(hash_frame(found.sparkSession, passes.explicit)).distinct())
         found = found.withColumn(HASH, F.expr(hash_sql(passes.key))).join(few, HASH, "left_semi")
-    found = found.groupBy(DAY, *keys).agg(load.cast("double").alias(LOAD))
+    found = found.groupBy(DAY, *keys).agg(load_of(spec).alias(LOAD))
     found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
     wanted = (col(LOAD) >= least) | F.expr(among_sql(HASH, passes.explicit.tolist()))
     return found.where(wanted).select(DAY, HASH, *keys, LOAD)
@@ -218,9 +218,8 @@ def hour_loads(events: DataFrame, spec: TableSpec) -> dict[int, Floats]:
         return {}
     events = with_days(without_null_keys(events, spec), spec)
     hour = F.hour(col(need_time(spec)).cast("timestamp")).alias("_hour")
-    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     with reading(spec):
-        found = events.groupBy(DAY, hour).agg(load.cast("double").alias(LOAD)).toArrow()
+        found = events.groupBy(DAY, hour).agg(load_of(spec).alias(LOAD)).toArrow()
     days, hours, loads = (found[c].to_numpy() for c in (DAY, "_hour", LOAD))
     known, at = np.unique(days, return_inverse=True)
     table = sums_by(24 * at + hours, loads, 24 * len(known)).reshape(-1, 24)

@@ -140,6 +140,12 @@ def day_of(spec: TableSpec) -> Column:
     return col(need_time(spec)).cast("date")
 
 
+def load_of(spec: TableSpec) -> Column:
+    """Return the aggregate of the events' load (DOUBLE)."""
+    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
+    return load.cast("double")
+
+
 def day_number(day: date) -> int:
     """Return the days since 1970, as in Delta's transaction ids and in sketches."""
     return (day - date(1970, 1, 1)).days

@@ -138,9 +138,7 @@ def apply_window(
     check_key(events, spec, function.key)
     refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)
-    window = window_state(events, spec, function)
-    check_kept(spark, spec, window)
-    window.persist()
+    window = check_kept(spark, spec, window_state(events, spec, function)).persist()
     try:
         say(f"window {start} to {end}: routing to {len(function.channels)} channels")
         channels = measure_channels(spark, window, spec, len(function.channels))

@@ -18,6 +18,7 @@ from evenkeel_spark.events.daily_sketches import Passes, sketch_days
 from evenkeel_spark.events.reader import (
     check_key,
     col,
+    load_of,
     need_time,
     read_events,
     reading,
@@ -59,14 +60,13 @@ def measure_batch(
     share = WATCHED_SHARE / len(function.channels)
     passes = Passes(function.key, len(function.slots), share, listed)
     sketches = sketch_days(events, spec, passes, number)
-    load = F.count(F.lit(1)) if spec.load is None else F.sum(col(spec.load).cast("double"))
     channel = F.expr(channel_sql(function)).alias("channel")
     with reading(spec):
         # Count from events: a sketch does not show how evenly rows spread a split key.
         found = (
             without_null_keys(events, spec)
             .groupBy(number.alias("number"), channel)
-            .agg(load.cast("double").alias("load"))
+            .agg(load_of(spec).alias("load"))
             .toArrow()
         )
     numbers, channels, came = (found[c].to_numpy() for c in ("number", "channel", "load"))

@@ -21,7 +21,7 @@ _HELD = {
 }
 
 
-def keeps(stored: DataType, made: DataType) -> bool:
+def holds_all(stored: DataType, made: DataType) -> bool:
     """Return whether a type takes each value of another one as it is, or fails aloud.
 
     A number that is too large fails aloud. Digits after the point, and times of a day, do not.
@@ -30,18 +30,18 @@ def keeps(stored: DataType, made: DataType) -> bool:
     if one == other or other in _HELD.get(one, ()):
         return True
     if isinstance(stored, ArrayType) and isinstance(made, ArrayType):
-        return keeps(stored.elementType, made.elementType)
+        return holds_all(stored.elementType, made.elementType)
     if isinstance(stored, StructType) and isinstance(made, StructType):
         return stored.fieldNames() == made.fieldNames() and all(
-            keeps(a.dataType, b.dataType) for a, b in zip(stored, made, strict=True)
+            holds_all(a.dataType, b.dataType) for a, b in zip(stored, made, strict=True)
         )
     if not all(isinstance(k, DecimalType | IntegralType) for k in (stored, made)):
         return False
     return getattr(stored, "scale", 0) >= getattr(made, "scale", 0)
 
 
-def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> None:
-    """Refuse a window whose values a state column would cut to its own type.
+def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> DataFrame:
+    """Return a window, if no state column would cut its values to its own type.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> None:
             kinds = stored[column].dataType, made[column].dataType
             # A sum of doubles is rounded anyway.
             adds = merges()[table.columns[column].merge].adds
-            if keeps(*kinds) or (adds and [k.typeName() for k in kinds] == ["double", "long"]):
+            if holds_all(*kinds) or (adds and [k.typeName() for k in kinds] == ["double", "long"]):
                 continue
             is_now, will_be = (k.simpleString() for k in kinds)
             raise InputError(
@@ -68,6 +68,7 @@ def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> None:
                 f"Run `evenkeel evolve {spec.table}`, which widens it where Delta can, or convert "
                 "the input",
             )
+    return window
 
 
 def as_stored(rows: DataFrame, stored: StructType) -> DataFrame:
