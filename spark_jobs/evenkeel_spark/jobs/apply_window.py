@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from functools import partial
@@ -36,7 +36,7 @@ from evenkeel_spark.events.reader import (
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
-from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_inputs, inputs_text
+from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
@@ -134,9 +134,7 @@ def apply_window(
     function = table.epoch().function
     constraints.check_admits(spark, spec, function)
     events = read_events(spark, spec, function.row if len(function.split) else None)
-    check_key(events, spec, function.key)
-    for name in waiting:
-        _keep_inputs(spark, spec, name, dict(events.dtypes))
+    _check_input(spark, spec, waiting, events, function)
     refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)
     window = window_state(events, spec, function).persist()
@@ -171,19 +169,28 @@ def apply_window(
     return record
 
 
-def _keep_inputs(spark: SparkSession, spec: TableSpec, name: str, types: Mapping[str, str]) -> None:
-    """Refuse a table that was made of another input; note the input in one of earlier versions."""
-    path = spec.state[name].path
+def _check_input(
+    spark: SparkSession,
+    spec: TableSpec,
+    names: Iterable[str],
+    events: DataFrame,
+    function: PartitioningFunction,
+) -> None:
+    """Refuse an input that tables were not made of, and note it in tables of earlier versions."""
+    check_key(events, spec, function.key)
+    types = dict(events.dtypes)
 
-    def once() -> None:
+    def once(name: str, path: str) -> None:
         found = state.properties(spark, path)
-        check_inputs(spec, name, found, types)
+        check_made_of(spec, name, found, types)
         if INPUTS_PROPERTY not in found and COLUMNS_PROPERTY in found:
             noted = state.properties_sql({INPUTS_PROPERTY: inputs_text(spec, name, types)})
             with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
                 own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {noted}")
 
-    retry_on_conflict(spark, once, f"{name} ({path})")
+    for name in names:
+        path = spec.state[name].path
+        retry_on_conflict(spark, partial(once, name, path), f"{name} ({path})")
 
 
 def _merge_until_in(

@@ -72,7 +72,7 @@ def check_hashes(where: str, column: str, was: Mapping[str, str], now: Mapping[s
         )
 
 
-def check_inputs(
+def check_made_of(
     spec: TableSpec,
     name: str,
     properties: Mapping[str, str],
