@@ -117,6 +117,14 @@ def evolve(
             "times",
         ),
     ] = None,
+    same: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE.COLUMN",
+            help="this state column's input column has another name by now, and means the same; "
+            "may be given several times",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what would be done, and end there")
     ] = False,
@@ -131,6 +139,7 @@ def evolve(
     asked = ["--spec", table, "--evolve", f"--format={format.value}"]
     asked += [f"--rename={text}" for text in rename or []]
     asked += [f"--drop={text}" for text in drop or []]
+    asked += [f"--same={text}" for text in same or []]
     asked += ["--dry-run"] if dry_run else []
     raise typer.Exit(submit("bootstrap", asked, environment()))
 

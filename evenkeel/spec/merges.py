@@ -57,6 +57,7 @@ class Merge:
     types : names of the types, without parameters, that its column may have; None: any with an
         order
     types_text : the same in words, for errors
+    sketched : a value keeps hashes, which depend on whether the input has numbers or texts
     copied : every owner of a split key has a copy of the value, not a part of it
     bare : `pair` of two partial values that are not null; None: as `pair`
     adds : it adds numbers, so a decimal column needs one digit before the point to spare
@@ -70,6 +71,7 @@ class Merge:
     types: frozenset[str] | None = None
     types_text: str = "a type that has an order"
     copied: bool = False
+    sketched: bool = False
     bare: Callable[[str, str], str] | None = None
     adds: bool = False
 
@@ -138,6 +140,7 @@ def _sketch(name: str) -> Merge:
         f"{name}_sketch_estimate({{}})".format,
         width="octet_length({})".format,
         types=_SKETCHED,
+        sketched=True,
         types_text="a string, binary, int or bigint",
     )
 

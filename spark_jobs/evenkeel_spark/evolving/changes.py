@@ -10,6 +10,7 @@ from enum import StrEnum
 from partitioning.errors import InputError
 
 _RENAME_FORM = re.compile(r"(\w+)\.(\w+)=(\w+)")
+_COLUMN_FORM = re.compile(r"\w+\.\w+")
 _DROP_FORM = re.compile(r"\w+(\.\w+)?")
 
 
@@ -22,6 +23,7 @@ class Kind(StrEnum):
     drop_column = "drop column"
     rename_column = "rename column"
     widen_column = "widen column"
+    rename_input = "rename input"
 
 
 @dataclass(frozen=True)
@@ -60,19 +62,24 @@ class Intent:
     ----------
     renames : new name of a column, by its state table and its old name
     drops : TABLE.COLUMN, or TABLE
+    same : TABLE.COLUMN, as in the spec, whose input columns only have other names by now
     """
 
     renames: Mapping[tuple[str, str], str]
     drops: frozenset[str]
+    same: frozenset[str]
 
     @classmethod
-    def of(cls, renames: Iterable[str] = (), drops: Iterable[str] = ()) -> Intent:
+    def of(
+        cls, renames: Iterable[str] = (), drops: Iterable[str] = (), same: Iterable[str] = ()
+    ) -> Intent:
         """Parse options.
 
         Parameters
         ----------
         renames : each TABLE.OLD=NEW
         drops : each TABLE.COLUMN, or TABLE
+        same : each TABLE.COLUMN
 
         Raises
         ------
@@ -101,4 +108,11 @@ class Intent:
                     "--drop",
                     "Name a column of a state table, or a whole state table",
                 )
-        return cls(found, gone)
+        for text in (kept := frozenset(same)):
+            if _COLUMN_FORM.fullmatch(text) is None:
+                raise InputError(
+                    f"expected TABLE.COLUMN, found {text!r}",
+                    "--same",
+                    "Name a state column of the spec",
+                )
+        return cls(found, gone, kept)

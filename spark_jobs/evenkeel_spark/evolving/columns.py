@@ -17,8 +17,18 @@ from evenkeel.registry.state_view import kinds
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.widening import widenings
+from evenkeel_spark.tables.column_inputs import (
+    INPUTS_PROPERTY,
+    check_hashes,
+    inputs_text,
+    inputs_words,
+    kept_inputs,
+    made_of,
+    other_inputs,
+    same_inputs,
+)
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
-from evenkeel_spark.tables.delta.state import comparable, properties, schema
+from evenkeel_spark.tables.delta.state import comparable, properties, properties_sql, schema
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 
@@ -40,11 +50,13 @@ class TableColumns:
     ----------
     name : of the state table, in the spec
     wanted : columns that events make by now
+    types : Spark's simple name of the type of each input column
     """
 
     spec: TableSpec
     name: str
     wanted: StructType
+    types: Mapping[str, str]
     intent: Intent
     properties: Mapping[str, str]
     stored: StructType
@@ -81,7 +93,7 @@ class TableColumns:
             old = before.get(column, column)
             if old in made:
                 self._check_merge(column, made[old])
-                found += self._widened(column, old)
+                found += [*self._widened(column, old), *self._other_input(column, old)]
             else:
                 found += self._added(column)
         return found
@@ -91,9 +103,12 @@ class TableColumns:
         changes = self.changes()
         wanted = [sql for change in changes for sql in change.sql]
         found = list(self._enabling(wanted)) + wanted
-        kept, now = self.properties.get(COLUMNS_PROPERTY), declared(self.spec.state[self.name])
-        if changes and kept != now:
-            found.append(f"SET TBLPROPERTIES ('{COLUMNS_PROPERTY}' = '{now}')")
+        now = {
+            COLUMNS_PROPERTY: declared(self.spec.state[self.name]),
+            INPUTS_PROPERTY: inputs_text(self.spec, self.name, self.types),
+        }
+        if changes and any(self.properties.get(name) != value for name, value in now.items()):
+            found.append(f"SET TBLPROPERTIES {properties_sql(now)}")
         return found
 
     def _enabling(self, wanted: list[str]) -> Iterator[str]:
@@ -221,6 +236,23 @@ class TableColumns:
             meaning = f"from {names[0]} to {names[1]}; no file is rewritten"
             yield TableChange(Kind.widen_column, self.name, column, meaning, tuple(wider))
 
+    def _other_input(self, column: str, old: str) -> Iterator[TableChange]:
+        """Yield the change of input columns that only have other names by now; refuse others.
+
+        Parameters
+        ----------
+        column, old : its name in the spec, and in the table
+        """
+        now = made_of(self.spec, self.name, self.types)[column]
+        was = kept_inputs(self.properties).get(old, now)
+        check_hashes(self.where, column, was, now)
+        if same_inputs(was, now):
+            return
+        if f"{self.name}.{column}" not in self.intent.same:
+            raise other_inputs(self.spec, self.name, column, was, now)
+        meaning = f"made of {inputs_words(now)}, before of {inputs_words(was)}; its values stay"
+        yield TableChange(Kind.rename_input, self.name, column, meaning)
+
     def _check_merge(self, column: str, merge: str | None) -> None:
         intent = self.spec.state[self.name].columns[column].merge
         if merge not in (None, intent):
@@ -237,7 +269,12 @@ class TableColumns:
 
 
 def table_columns(
-    spark: SparkSession, spec: TableSpec, name: str, wanted: StructType, intent: Intent
+    spark: SparkSession,
+    spec: TableSpec,
+    name: str,
+    wanted: StructType,
+    types: Mapping[str, str],
+    intent: Intent,
 ) -> TableColumns:
     """Read the columns of a state table as they are now.
 
@@ -247,4 +284,5 @@ def table_columns(
     """
     check_ours(spark, spec, name)
     path = spec.state[name].path
-    return TableColumns(spec, name, wanted, intent, properties(spark, path), schema(spark, path))
+    found = properties(spark, path), schema(spark, path)
+    return TableColumns(spec, name, wanted, types, intent, *found)

@@ -50,6 +50,14 @@ def add_options(arguments: argparse.ArgumentParser) -> None:
         "given several times",
     )
     arguments.add_argument(
+        "--same",
+        action="append",
+        default=[],
+        metavar="TABLE.COLUMN",
+        help="with --evolve: this state column's input column has another name by now, and means "
+        "the same; may be given several times",
+    )
+    arguments.add_argument(
         "--format",
         choices=("table", "json"),
         help="with --evolve: table for people, json for machines",
@@ -64,14 +72,14 @@ def run_evolve(spark: SparkSession, table: Table, options: argparse.Namespace) -
     InputError : an option is given that goes with another
     """
     alone = {"--dry-run": options.dry_run, "--rename": options.rename, "--drop": options.drop}
-    alone["--format"] = options.format
+    alone |= {"--same": options.same, "--format": options.format}
     if not options.evolve:
         if given := [name for name, value in alone.items() if value]:
             raise InputError("goes with --evolve alone", given[0], "Leave it out")
         return False
     if options.end is not None:
         raise InputError("does not go with --evolve", "--end", "Leave it out")
-    intent = Intent.of(options.rename, options.drop)
+    intent = Intent.of(options.rename, options.drop, options.same)
     if options.format == "json":
         # Only the answer goes to stdout.
         with redirect_stdout(sys.stderr):

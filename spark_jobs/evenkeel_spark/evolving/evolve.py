@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -52,6 +52,7 @@ class Evolution:
     ----------
     function : of the current epoch
     wanted : columns that events make by now, by state table
+    types : Spark's simple name of the type of each input column
     tables : which are there, are new, or are to go
     changes : what is to be done, in order
     """
@@ -61,12 +62,14 @@ class Evolution:
     intent: Intent
     function: PartitioningFunction
     wanted: dict[str, StructType]
+    types: dict[str, str]
     tables: StateTables
     changes: list[TableChange]
 
     def columns(self, name: str) -> TableColumns:
         """Read the columns of a state table as they are now."""
-        return table_columns(self.spark, self.table.spec, name, self.wanted[name], self.intent)
+        spec, wanted = self.table.spec, self.wanted[name]
+        return table_columns(self.spark, spec, name, wanted, self.types, self.intent)
 
     def path(self, name: str) -> str:
         """Return the folder of a state table of the spec."""
@@ -111,8 +114,9 @@ def evolve(
         while retry_on_conflict(spark, partial(_step, found, name), name):
             pass
     for name in found.tables.new:
-        step = partial(create, found.spark, table, name, found.wanted[name], found.tables.until)
-        retry_on_conflict(spark, partial(step, found.function), name)
+        step = partial(create, found.spark, table, name, found.wanted[name], found.types)
+        until = found.tables.until
+        retry_on_conflict(spark, partial(step, until, found.function), name)
         say(f"{name}: made, under epoch {found.function.epoch}")
     # Their records name the old folders, and a table of such a name may join elsewhere.
     _let_go(found, {n: g for n, g in found.tables.guarded.items() if n not in found.tables.left})
@@ -148,8 +152,11 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
     kept = spec.model_copy(update={"state": {name: spec.state[name] for name in tables.kept}})
     check_slot_count(kept, tables.kept)
     constraints.check_admits(spark, kept, function)
-    wanted = _wanted(spark, spec, function)
-    found = Evolution(spark, table, intent, function, wanted, tables, tables.changes(function))
+    events = read_events(spark, spec, function)
+    check_key(events, spec, function.key)
+    wanted, types = _wanted(events, spec, function), dict(events.dtypes)
+    changes = tables.changes(function)
+    found = Evolution(spark, table, intent, function, wanted, types, tables, changes)
     for name in tables.kept:
         found.changes.extend(found.columns(name).changes())
     return found
@@ -176,11 +183,9 @@ def _let_go(found: Evolution, gone: Mapping[str, Membership]) -> None:
 
 
 def _wanted(
-    spark: SparkSession, spec: TableSpec, function: PartitioningFunction
+    events: DataFrame, spec: TableSpec, function: PartitioningFunction
 ) -> dict[str, StructType]:
     """Return the columns that events make by now, by state table."""
-    events = read_events(spark, spec, function)
-    check_key(events, spec, function.key)
     folded = fold(events.limit(0), spec, function).withColumn(state.CHANNEL, F.lit(0))
     return {name: of_table(folded, spec, name).schema for name in spec.state}
 

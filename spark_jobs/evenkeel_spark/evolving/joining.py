@@ -29,6 +29,7 @@ def create(
     table: Table,
     name: str,
     columns: StructType,
+    types: Mapping[str, str],
     until: date | None,
     function: PartitioningFunction,
 ) -> None:
@@ -39,6 +40,7 @@ def create(
     Parameters
     ----------
     columns : that events make
+    types : Spark's simple name of the type of each input column
     function : of the current epoch
     """
     path = table.spec.state[name].path
@@ -49,7 +51,7 @@ def create(
         with commits.commit_session(spark, None, None, meta) as own:
             nullable = StructType([StructField(c.name, c.dataType) for c in columns])
             made = DeltaTable.createIfNotExists(own).location(path).addColumns(nullable)
-            for key, value in first_properties(table, name).items():
+            for key, value in first_properties(table, name, types).items():
                 made = made.property(key, value)
             made.partitionedBy(state.CHANNEL).execute()
     if not constraints.our_constraints(spark, path):

@@ -19,6 +19,7 @@ from evenkeel.spec.allowed_roots import check_inside
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
+from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.delta import constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_made_from_events, check_ours
 from evenkeel_spark.tables.delta.unfinished_table import (
@@ -186,7 +187,7 @@ def _joining_version(spark: SparkSession, table: Table, name: str) -> int:
 
     Raises
     ------
-    InputError : the folder holds anything else
+    InputError : the folder holds anything else, or a table that was made of other input columns
     FenceError : another call is making it, or was killed just now
     """
     path = table.spec.state[name].path
@@ -204,6 +205,7 @@ def _joining_version(spark: SparkSession, table: Table, name: str) -> int:
             f"{name} ({path})",
             "Give the new table another path in the spec",
         )
+    check_made_of(table.spec, name, found)
     return version
 
 

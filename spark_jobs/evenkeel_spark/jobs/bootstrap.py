@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from pyspark.errors import AnalysisException
@@ -136,7 +136,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             table.registry.store.check_exclusive()
             paths = sorted({*_marked_folders(table), *(spec.state[name].path for name in missing)})
             table.registry.files.bootstrap.write(BootstrapRecord(state=paths))
-            _create(spark, table, rows, missing, made, end)
+            _create(spark, table, rows, missing, made, end, dict(events.dtypes))
         finally:
             rows.unpersist()
     rule = constraints.fence_rule(spec, function)
@@ -209,13 +209,14 @@ def _create(
     names: Sequence[str],
     made: str,
     end: date | None,
+    types: Mapping[str, str],
 ) -> None:
     """Create each table in one commit: schema, properties and rows."""
     spec = table.spec
     meta = {"step": "bootstrap", "end": end.isoformat() if end else None, "epoch": 0}
     for name in names:
         say(f"{name}: writing")
-        properties = {**first_properties(table, name), MADE_PROPERTY: made}
+        properties = {**first_properties(table, name, types), MADE_PROPERTY: made}
         with reading(spec), commits.commit_session(spark, None, None, meta) as own:
             written = in_session(own, of_table(rows, spec, name))
             writer = written.writeTo(state.sql_name(spec.state[name].path))

@@ -48,10 +48,25 @@ def differing(spec: TableSpec, known: Mapping[str, str]) -> tuple[list[str], lis
     Parameters
     ----------
     known : folders by name, as from `known_tables`
+
+    Raises
+    ------
+    InputError : the spec has the folder of one table for another: rows of both would mix
     """
     unknown = [name for name in spec.state if name not in known]
     missing = [name for name in known if name not in spec.state]
     before, now = {known[n] for n in missing}, {spec.state[n].path for n in unknown}
+    names = {path: name for name, path in known.items()}
+    for name, part in spec.state.items():
+        other = names.get(part.path, name)
+        # One that has another name by now is in neither.
+        if other != name and (other in spec.state or name in known):
+            raise InputError(
+                f"is the folder of state table {other!r}, and the spec has it for {name!r}",
+                part.path,
+                f"Correct the paths in the spec: {other!r} is known at {part.path}"
+                + (f", {name!r} at {known[name]}" if name in known else ""),
+            )
     return (
         [name for name in unknown if spec.state[name].path not in before],
         [name for name in missing if known[name] not in now],

@@ -14,6 +14,7 @@ from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
 from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.column_inputs import kept_inputs, made_of, same_inputs
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
@@ -99,7 +100,7 @@ def merge_window(
     # A later change is a conflict, unless it comes before Delta reads the table.
     constraints.check_unchanged(spark, spec, table.path, function)
     where = f"{name} ({table.path})"
-    _check_declared(spark, table, where)
+    _check_declared(spark, spec, name)
     with exact(where), constraints.refusing(spec, table.path, function.epoch):
         try:
             merge.execute()
@@ -108,16 +109,19 @@ def merge_window(
             raise
 
 
-def _check_declared(spark: SparkSession, table: StateTable, where: str) -> None:
+def _check_declared(spark: SparkSession, spec: TableSpec, name: str) -> None:
     """Refuse a table whose columns were changed since the window began, to those of another spec.
 
     The window would count as applied, and a column that is new would lack it for ever.
     """
-    made = state.properties(spark, table.path).get(COLUMNS_PROPERTY)
-    if table.columns and made not in (None, declared(table)):
+    table = spec.state[name]
+    found = state.properties(spark, table.path)
+    kept, now = kept_inputs(found), made_of(spec, name)
+    same = found.get(COLUMNS_PROPERTY) in (None, declared(table))
+    if table.columns and not (same and all(same_inputs(kept.get(c, now[c]), now[c]) for c in now)):
         raise FenceError(
             "its columns are those of another spec by now: the table was changed meanwhile",
-            where,
+            f"{name} ({table.path})",
             "Run it again by the spec of now: it counts nothing twice",
         )
 

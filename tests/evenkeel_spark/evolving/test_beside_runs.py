@@ -74,7 +74,8 @@ def test_a_run_that_starts_between_its_looks_moves_nothing_without_a_table_that_
         real(migration)
         evolved = World(ready.folder).with_seen().table
         path = evolved.spec.state["seen"].path
-        create(spark, evolved, "seen", StructType.fromDDL(DDL), day(8), migration.before)
+        columns, types = StructType.fromDDL(DDL), {"at": "timestamp"}
+        create(spark, evolved, "seen", columns, types, day(8), migration.before)
         tables = StateTables({}, {"seen": -1}, {}, {}, day(8))
         record_members(evolved, tables, migration.before)
         assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}

@@ -234,7 +234,7 @@ def test_names_decide_and_not_paths(spark: SparkSession, ready: World) -> None:
     evolve(spark, ready.with_seen().table, Intent.of())
     # A line of the spec was lost: one table has the path of the other.
     totals = {**SPEC["state"]["totals"], "path": "state/seen"}
-    with pytest.raises(InputError, match="has state table 'seen', and the spec has not"):
+    with pytest.raises(InputError, match="is the folder of state table 'seen', and the spec"):
         learn(spark, ready.respec(state={"totals": totals}).table, day(8))
     # Another name for the same folder is the same table.
     ready.respec(state={"totals": SPEC["state"]["totals"], "newest": SEEN})

@@ -18,7 +18,7 @@ from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import SetupError
 
 #: Files of a first write that has not committed: Parquet parts, and a log without a version.
-_PARTS = r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?"
+_ROW_FILES = r"channel=[^/]+/\.?part-[^/]+\.parquet(\.crc)?"
 _LOG = r"_delta_log/(?!\d{20}\.).*"
 #: Temporary files of Delta's commits and of a version's checksum, not yet renamed to their places,
 #: and Hadoop's checksums of them.
@@ -115,7 +115,7 @@ def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | Non
         return None
     newest = status.getModificationTime()
     root = files.makeQualified(where).toString().rstrip("/") + "/"
-    allowed = re.compile(f"{_PARTS}|{_LOG}" if rows else _LOG)
+    allowed = re.compile(f"{_ROW_FILES}|{_LOG}" if rows else _LOG)
     found = files.listFiles(where, True)
     while found.hasNext():
         file = found.next()

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
@@ -58,6 +59,7 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
             _check_adopted(name, state, found[name], spec.key, list(stored))
         else:
             check_columns(name, state, found[name], list(stored), added)
+            check_made_of(spec, name, found[name])
         if found[name].get(VECTORS_PROPERTY) != "true":
             raise InputError(
                 "its deletion vectors are off: a move would rewrite whole files",

@@ -7,6 +7,7 @@ See also `filesystem` (its folder), `constraints` (its constraint), `commits` (i
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -142,6 +143,15 @@ def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
 def properties(spark: SparkSession, path: str) -> dict[str, str]:
     """Return all table properties, Delta's constraints among them."""
     return python_dict(spark, snapshot(spark, path).metadata().configuration())
+
+
+def properties_sql(wanted: Mapping[str, str]) -> str:
+    """Return table properties as `SET TBLPROPERTIES` takes them."""
+
+    def text(value: str) -> str:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    return f"({', '.join(f'{text(name)} = {text(value)}' for name, value in wanted.items())})"
 
 
 def features(spark: SparkSession, path: str) -> set[str]:

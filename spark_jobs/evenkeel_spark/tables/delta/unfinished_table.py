@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
+from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from partitioning.errors import DamagedError, FenceError
@@ -21,16 +22,22 @@ MADE_PROPERTY = "evenkeel.bootstrap"
 QUIET = 600
 
 
-def first_properties(table: Table, name: str) -> dict[str, str]:
+def first_properties(
+    table: Table, name: str, types: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the properties with which a state table is made.
 
     Parameters
     ----------
     table : its spec and registry
     name : of the state table, in the spec
+    types : Spark's simple name of the type of each input column; None: leave out the property
+        that depends on them
     """
     spec = table.spec
+    inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
     return {
+        **inputs,
         state.VECTORS_PROPERTY: "true",
         # The log's must not be shorter than the files': time travel reads both.
         **dict.fromkeys(state.RETENTION, f"interval {spec.keep} days"),
