@@ -236,13 +236,13 @@ def _write_plan(
     names its run, so two runs never share a digest.
     """
     made, there = replace(made, run=run.name), run.plan.find()
-    _check_not_begun(registry, run, made, there)
+    _check_nothing_moves(registry, run, made, there)
     # Write the prediction first: a person who sees a plan must see its cost.
     keep_prediction(registry, run, made, profile, limits)
     run.plan.write(made)
     try:
         # Write, then look, as migrate does: one of the two sees the other.
-        _check_not_begun(registry, run, made, there)
+        _check_nothing_moves(registry, run, made, there)
     except FenceError:
         if there is not None:
             run.plan.write(there)
@@ -250,7 +250,7 @@ def _write_plan(
     return made.digest
 
 
-def _check_not_begun(registry: Registry, run: RunFiles, made: Plan, there: Plan | None) -> None:
+def _check_nothing_moves(registry: Registry, run: RunFiles, made: Plan, there: Plan | None) -> None:
     """Raise FenceError if rows move, in this run, by another plan: the one that was there."""
     migration = run.migration.find()
     if migration is None or there is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from functools import partial
@@ -24,7 +24,6 @@ from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, route
 from evenkeel_spark.events.reader import (
     between,
-    check_key,
     need_time,
     null_key,
     read_events,
@@ -37,12 +36,12 @@ from evenkeel_spark.forgetting.meanwhile import check_none_forgotten
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
-from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
+from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows import applied_windows
 from evenkeel_spark.windows.kept_types import check_kept
+from evenkeel_spark.windows.window_inputs import check_events
 from evenkeel_spark.windows.window_merge import SeveralRowsError, gather, merge_window
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -135,13 +134,8 @@ def apply_window(
         return known
     function = table.epoch().function
     constraints.check_admits(spark, spec, function)
-<<<<<<< HEAD
     events = read_events(spark, spec, function)
-    check_key(events, spec, function.key)
-=======
-    events = read_events(spark, spec, function.row if len(function.split) else None)
-    _check_input(spark, spec, waiting, events, function)
->>>>>>> 7ef24366705d5b6532fb65b5897d5982f0b506ca
+    check_events(spark, spec, waiting, events, function)
     refuse_null_times(events, spec)
     events = without_null_keys(between(events, spec, start, end), spec)
     window = check_kept(spark, spec, window_state(events, spec, function)).persist()
@@ -174,30 +168,6 @@ def apply_window(
     )
     file.write(record)
     return record
-
-
-def _check_input(
-    spark: SparkSession,
-    spec: TableSpec,
-    names: Iterable[str],
-    events: DataFrame,
-    function: PartitioningFunction,
-) -> None:
-    """Refuse an input that tables were not made of, and note it in tables of earlier versions."""
-    check_key(events, spec, function.key)
-    types = dict(events.dtypes)
-
-    def once(name: str, path: str) -> None:
-        found = state.properties(spark, path)
-        check_made_of(spec, name, found, types)
-        if INPUTS_PROPERTY not in found and COLUMNS_PROPERTY in found:
-            noted = state.properties_sql({INPUTS_PROPERTY: inputs_text(spec, name, types)})
-            with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
-                own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {noted}")
-
-    for name in names:
-        path = spec.state[name].path
-        retry_on_conflict(spark, partial(once, name, path), f"{name} ({path})")
 
 
 def _merge_until_in(

@@ -31,7 +31,7 @@ _ORDINARY = {"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "VACUUM START", "
 _APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 _PROPERTIES = {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 #: Prefixes of table properties that a migration may rely on, and those among them that it does not:
-#: how Delta writes checkpoints, statistics and the sizes of files.
+#: checkpoints, statistics, sizes of files, and inputs of columns.
 _RELIED = ("delta.", "evenkeel.")
 _HARMLESS = (
     "delta.autoOptimize.",
@@ -40,6 +40,7 @@ _HARMLESS = (
     "delta.parquet.",
     "delta.targetFileSize",
     "delta.tuneFileSizesForRewrites",
+    "evenkeel.inputs",
 )
 AGAIN = "Plan again: start a new run"
 
@@ -260,7 +261,7 @@ def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[co
         if commit.meta.get("digest") == migration.plan.digest:
             if commit.meta.get("step") == "roll_back":
                 moved.clear()
-            elif commit.operation in commits.MOVES:
+            elif commit.operation in commits.MOVE_OPERATIONS:
                 moved.append(commit)
     return moved
 
@@ -290,8 +291,7 @@ def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
 def _relied_on(commit: commits.Commit) -> list[str]:
     """List the table properties that a commit changes and that a migration may rely on.
 
-    These are Evenkeel's, and Delta's except those in `_HARMLESS`. The job maintain alone may change
-    how long versions stay readable.
+    The job maintain alone may change how long versions stay readable.
     """
     changed = json.loads(commit.parameters.get("properties") or "{}")
     harmless = (*_HARMLESS, *(state.RETENTION if commit.meta.get("step") == "maintain" else ()))

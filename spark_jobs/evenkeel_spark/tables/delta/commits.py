@@ -49,10 +49,8 @@ CONFLICTS: tuple[type[Exception], ...] = (
     conflicts.MetadataChangedException,
     conflicts.ProtocolChangedException,
 )
-
-
 #: Operations by which we move rows.
-MOVES = ("UPDATE", "MERGE")
+MOVE_OPERATIONS = ("UPDATE", "MERGE")
 
 
 @dataclass(frozen=True)
@@ -111,14 +109,11 @@ def moves_of(made: Iterable[Commit], digest: str) -> Iterator[Commit]:
 
     Delta compacts files in the same session, with the same metadata, where a table asks for it.
     """
-    return (c for c in made if c.meta.get("digest") == digest and c.operation in MOVES)
+    return (c for c in made if c.meta.get("digest") == digest and c.operation in MOVE_OPERATIONS)
 
 
 def undisturbed(made: Sequence[WriteResult]) -> bool:
-    """Return whether nobody else wrote between the first and last of these writes.
-
-    If so, no row can be left to move.
-    """
+    """Return whether nobody else wrote between these writes, so that no row is left to move."""
     return all(w.rows is not None and w.after - w.before <= 1 for w in made) and all(
         one.after == other.before for one, other in pairwise(made)
     )

@@ -28,7 +28,7 @@ RESULT_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.storeAssignmentPolicy": "ANSI",
-    # What a commit wrote is counted by Delta's metrics; what moves is weighed by its statistics.
+    # Delta's metrics count what a commit wrote, and its statistics weigh what moves.
     "spark.databricks.delta.history.metricsEnabled": "true",
     "spark.databricks.delta.stats.collect": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
