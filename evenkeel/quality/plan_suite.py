@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from evenkeel.quality.expectations import Check, expect
 from evenkeel.render.formatting import count_text
 from partitioning.function.function import PartitioningFunction
@@ -34,9 +36,11 @@ def plan_suite(
     weighed : the frame of channels also has the loads that the profile gives
     going_back : a person asked for an earlier placement, so balance is not checked
     """
-    # A change of the channels, or a spec that stops to split keys, may force a less even placement.
+    # Other channels, keys that a person has placed, and keys that fewer channels share can force a
+    # less even placement.
     free = plan.function.channels != previous.channels
-    free |= len(previous.split) > 0 and not len(plan.function.split)
+    free |= bool(plan.function.options.get("pinned") or plan.function.options.get("excluded"))
+    free |= _widest(plan.function) < _widest(previous)
     checks = [] if going_back else _balance(plan, free)
     checks += [*_loads(plan), *_placement(), *_moves(plan), *_summary(plan, previous)]
     if plan.budget is not None:
@@ -62,6 +66,11 @@ def plan_suite(
             )
         )
     return checks
+
+
+def _widest(function: PartitioningFunction) -> int:
+    """Return how many channels share a key at most; 0: no key is shared."""
+    return int(np.diff(function.split.starts).max(initial=0))
 
 
 def _loads(plan: Plan) -> list[Check]:

@@ -22,7 +22,7 @@ from partitioning.moves.moves import Move, moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.planning.split_curve import shared_curve
 from partitioning.strategies import STRATEGIES
-from partitioning.strategies.frontier.options import WORTH
+from partitioning.strategies.frontier.options import WORTH, named_keys
 from partitioning.strategies.frontier.tradeoff import trace
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.options import check_options
@@ -227,14 +227,19 @@ def plan_for(
     profile = profile.listing(np.union1d(named, shared))
     moves = moves_between(previous, function, profile, reason)
     channels = max(len(previous.channels), len(function.channels))
+    # A person who goes back to a placement asks for nothing else.
+    asked = function.options if reason is None and function.strategy == "frontier" else {}
+    pinned, excluded = named_keys(profile.key, function.channels, asked)
     if splitting or len(shared):
         aims = {"max_imbalance": max_imbalance, "budget": budget}
         aims |= {"copies": copies, "worth": worth} if splitting else {}
         held = reason is None and function.strategy != "frontier"
         allowed = splitting or len(function.split) > 0
-        curve = shared_curve(profile, previous, function, allowed, aims if held else None)
+        curve = shared_curve(
+            profile, previous, function, allowed, aims if held else None, pinned, excluded, copies
+        )
     else:
-        curve = trace(profile, previous, function.channels)
+        curve = trace(profile, previous, function.channels, pinned, excluded)
     hashed = uniform(profile, None, function.channels)
     return Plan(
         table=table,

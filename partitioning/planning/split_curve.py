@@ -22,6 +22,9 @@ def shared_curve(
     function: PartitioningFunction,
     splitting: bool,
     aims: Mapping[str, Any] | None = None,
+    pinned: tuple[tuple[int, int], ...] = (),
+    excluded: tuple[int, ...] = (),
+    copies: int | None = None,
 ) -> Curve:
     """Return imbalance against bytes moved, where keys may be split.
 
@@ -37,6 +40,8 @@ def shared_curve(
     profile : lists the explicit and split keys of both functions
     splitting : whether keys may be split
     aims : options of the frontier that `function` is held to; None: to none
+    pinned, excluded : as in `trace`
+    copies : channels that may share a key, at most; None: all
     """
     channels = function.channels
     rivals = []
@@ -46,10 +51,12 @@ def shared_curve(
         (sum(m.bytes for m in moves_between(previous, f, profile)), _imbalance(f, profile))
         for f in (function, *rivals)
     ]
-    if previous.channels == channels and (splitting or not len(previous.split)):
+    shared_by = np.diff(previous.split.starts).max(initial=0)
+    allowed = splitting and (copies is None or shared_by <= copies)
+    if previous.channels == channels and not pinned and (allowed or not shared_by):
         points.append((0.0, _imbalance(previous, profile)))
     if not len(previous.split):
-        whole = trace(profile, previous, channels)
+        whole = trace(profile, previous, channels, pinned, excluded)
         points += zip(whole.bytes.tolist(), whole.imbalance.tolist(), strict=True)
     kept: list[tuple[float, float]] = []
     for point in sorted(p for p in points if np.isfinite(p[1])):

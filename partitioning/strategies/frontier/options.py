@@ -158,3 +158,21 @@ def places_of(
         )
     hashes = hashes_of(key, pinned, "pinned").tolist()
     return {h: numbers[str(c)] for h, c in zip(hashes, pinned.values(), strict=True)}
+
+
+def named_keys(
+    key: Sequence[KeyColumn], channels: Sequence[Channel], options: Mapping[str, Any]
+) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Return (hash, number of its channel) of each pinned key, and the hash of each excluded one.
+
+    Parameters
+    ----------
+    options : of the frontier
+
+    Raises
+    ------
+    InputError : as `places_of`
+    """
+    put = places_of(key, options.get("pinned") or {}, channels)
+    stay = hashes_of(key, options.get("excluded") or (), "excluded")
+    return tuple(put.items()), tuple(stay.tolist())

@@ -11,7 +11,7 @@ import numpy as np
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.moves.moves import moves_between
 from partitioning.strategies.frontier.assignment import Ints, gathered
-from partitioning.strategies.frontier.options import FrontierOptions, hashes_of, places_of
+from partitioning.strategies.frontier.options import FrontierOptions, named_keys
 from partitioning.strategies.frontier.problem import Problem, problem_of
 from partitioning.workload.profile import Profile
 
@@ -83,13 +83,10 @@ class Request:
         InputError : unusable channels, or a named key or channel that there is not
         """
         check_channels(channels)
-        put = places_of(profile.key, options.pinned or {}, channels)
-        stay = hashes_of(profile.key, options.excluded or (), "excluded").tolist()
+        named = named_keys(profile.key, channels, vars(options))
         seconds = np.inf if options.seconds is None else options.seconds
         deadline = time.monotonic() + seconds
-        return cls(
-            profile, previous, tuple(channels), options, tuple(put.items()), tuple(stay), deadline
-        )
+        return cls(profile, previous, tuple(channels), options, *named, deadline)
 
     @property
     def budget(self) -> float:

@@ -101,7 +101,11 @@ def _packed(problem: Problem, path: Path, at: Ints, budget: float, stop: float) 
 
 
 def trace(
-    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    pinned: tuple[tuple[int, int], ...] = (),
+    excluded: tuple[int, ...] = (),
 ) -> Curve:
     """Return imbalance against bytes moved, from `previous` to as even as the load gets.
 
@@ -113,12 +117,13 @@ def trace(
     profile : what is known of the load and the state
     previous : the function in force, or None
     channels : the N owners to be
+    pinned, excluded : as in `problem_of`
 
     Raises
     ------
     InputError : unusable channels, or a previous function with another S
     """
-    problem = problem_of(profile, previous, tuple(channels))
+    problem = problem_of(profile, previous, tuple(channels), "L", pinned, excluded)
     path = whole_path(problem)
     kept = path.pareto()
     grid = np.linspace(max(float(path.imbalance[0]), problem.floor), problem.floor, GRID)
