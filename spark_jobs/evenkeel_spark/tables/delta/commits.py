@@ -206,7 +206,7 @@ def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
         raise DamagedError(
             f"its history no longer reaches back to version {version}",
             path,
-            "Plan again; delta.logRetentionDuration is how long history is kept",
+            "Run roll_back if the run has moved rows: it needs no history. Then plan again",
         )
     return there
 
