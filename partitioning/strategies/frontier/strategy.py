@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.options import WORTH, FrontierOptions
 from partitioning.strategies.frontier.request import Request
 from partitioning.strategies.frontier.split_keys.chooser import choose_plan
@@ -43,7 +45,7 @@ def frontier(
     Raises
     ------
     InputError : unusable channels or options, a previous function with another S, or a budget
-        that does not empty the channels to be emptied
+        that does not pay for channels to be emptied, or for keys to be whole again
 
     Examples
     --------
@@ -59,4 +61,12 @@ def frontier(
     problem = request.problem(profile, previous)
     if splitting:
         return choose_plan(request, problem)
-    return request.function(plan_whole_keys(request, problem))
+    function = request.function(plan_whole_keys(request, problem))
+    joining = request.bytes_to_join(problem, function)
+    if joining > request.budget * (1 + SHARE_TOLERANCE):
+        raise InputError(
+            f"making split keys whole takes {joining:.0f} bytes, over {request.budget:.0f}",
+            "budget",
+            "Raise the budget, or let keys be split",
+        )
+    return function

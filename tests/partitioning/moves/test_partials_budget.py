@@ -52,6 +52,19 @@ def test_no_partial_moves_that_the_budget_does_not_pay_for(budget):
     assert (5 not in plan.function.split.channels) == (budget >= 7)
 
 
+def test_a_budget_that_does_not_pay_for_whole_keys_is_told_at_once():
+    profile, before = hot()
+    split = make_plan(
+        "t", profile, before, before.channels, max_imbalance=1.02, row=ROW, worth=0.0
+    ).function
+    whole = make_plan("t", profile, split, split.channels, max_imbalance=1.02)
+    assert not len(whole.function.split) and whole.bytes > 1
+    with pytest.raises(InputError, match="making split keys whole takes .* bytes, over 1"):
+        frontier(profile, split, split.channels, max_imbalance=1.02, budget=1)
+    paid = frontier(profile, split, split.channels, max_imbalance=1.02, budget=whole.bytes)
+    assert not len(paid.split)
+
+
 @pytest.mark.parametrize("budget", [0, 19, 20])
 def test_no_key_is_whole_again_that_the_budget_does_not_pay_for(budget):
     """Of a key's 40 bytes half is the partial of an owner of a thousandth of it."""
