@@ -137,9 +137,8 @@ def evolve(
     """
     open_table(table)
     asked = ["--spec", table, "--evolve", f"--format={format.value}"]
-    asked += [f"--rename={text}" for text in rename or []]
-    asked += [f"--drop={text}" for text in drop or []]
-    asked += [f"--same={text}" for text in same or []]
+    named = {"--rename": rename, "--drop": drop, "--same": same}
+    asked += [f"{option}={text}" for option, texts in named.items() for text in texts or []]
     asked += ["--dry-run"] if dry_run else []
     raise typer.Exit(submit("bootstrap", asked, environment()))
 

@@ -96,9 +96,9 @@ def check_approved(migration: Migration) -> None:
     """
     said, digest = migration.run.approval.find(), migration.plan.digest
     if said is not None and not (said.approved and said.digest in (None, digest)):
+        answer = f"{'approved' if said.approved else 'refused'} plan {(said.digest or digest)[:12]}"
         raise FenceError(
-            f"expected approval of plan {digest[:12]}, found that {said.by} has "
-            f"{'approved' if said.approved else 'refused'} plan {(said.digest or digest)[:12]}",
+            f"expected approval of plan {digest[:12]}; found: {said.by} has {answer}",
             migration.run.approval.path,
             "Clear the task approve with all tasks after it, or start a new run",
         )

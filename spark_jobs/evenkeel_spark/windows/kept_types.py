@@ -62,8 +62,8 @@ def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> DataF
                 continue
             is_now, will_be = (k.simpleString() for k in kinds)
             raise InputError(
-                f"column {column!r} is {is_now} in the table, and events make {will_be} by now: "
-                "their values would be cut",
+                f"column {column!r} is {is_now} in the table, and events make {will_be} by now. It "
+                "would cut their values",
                 f"{name} ({table.path})",
                 f"Run `evenkeel evolve {spec.table}`, which widens it where Delta can, or convert "
                 "the input",

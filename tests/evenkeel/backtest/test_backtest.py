@@ -237,7 +237,7 @@ def test_on_real_data_frontier_moves_least_of_what_is_as_even(file, key, cut):
 
 
 def test_the_unit_of_the_weight_is_nothing_to_a_plan(frame, tmp_path):
-    """How much chance explains is told by rows, not by their weights."""
+    """The number of rows says how much chance explains, not the sum of their weights."""
 
     def scores(unit: float) -> list[tuple[float, float]]:
         path = str(tmp_path / f"{unit}.parquet")

@@ -72,7 +72,7 @@ def test_a_state_folder_and_a_registry_are_tried_and_left_clean(tmp_path: Path) 
 def test_only_the_registry_cannot_be_on_hadoops_own_address() -> None:
     place = "hdfs://namenode:8020/lake/x"
     for look in (stores.readable, stores.writable):
-        # The doctor has not seen it: that is no ok.
+        # The doctor has not seen it, and says so.
         assert look("place", place).status is Status.warning
     registry = stores.exclusive("registry", place)
     assert registry.status is Status.wrong and "webhdfs://" in registry.found + registry.fix

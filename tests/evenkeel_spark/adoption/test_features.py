@@ -38,7 +38,7 @@ MARK = "delta.identity.highWaterMark"
 
 
 def rules(spark: SparkSession, path: str) -> Any:
-    """What the table asks of its own columns."""
+    """Types and rules of the table's own columns."""
     kept = {f.name: (f.dataType, {**f.metadata, MARK: None}) for f in state.schema(spark, path)}
     ours = {state.SLOT, state.CHANNEL}
     checks = {n: s for n, s in constraints.of(spark, path).items() if n == "few"}

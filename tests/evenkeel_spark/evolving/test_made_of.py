@@ -1,4 +1,4 @@
-"""What a state column is made of: other inputs are refused, and other names of one are taken."""
+"""Inputs of a state column: others are refused, and other names of one are taken."""
 
 from __future__ import annotations
 
