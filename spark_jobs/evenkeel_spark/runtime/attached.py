@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -61,8 +62,17 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
     UnreachableError : there is none
     SetupError : it is of another version
     """
-    from pyspark import SparkConf, SparkContext
+    with suppress(*LOST_ERRORS):
+        return _attach(shared, name)
+    # The JVM died while no job ran in it, and its program had not seen that yet: it starts another.
+    try:
+        return _attach(shared, name)
+    except LOST_ERRORS as error:
+        raise shared.gone() from error
 
+
+def _attach(shared: SharedSpark, name: str) -> SparkSession:
+    """Wait for the turn, and return a session; give the turn back if the JVM is gone."""
     shared.find()
     file = shared.turn(name, lambda other: print(f"waits for {other}", flush=True))
     turn = _Turn(shared, file)
@@ -79,20 +89,12 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
         )
     os.environ.update(PYSPARK_GATEWAY_PORT=str(address.port), PYSPARK_GATEWAY_SECRET=address.secret)
     try:
-        SparkContext._ensure_initialized()
-        jvm: Any = SparkContext._jvm
-        before = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
-        java = jvm.JavaSparkContext.fromSparkContext(before.sparkContext())
-        if java.isLocal():
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        conf = SparkConf(_jconf=java.getConf())
-        context = SparkContext(jsc=java, conf=conf, gateway=SparkContext._gateway)
-        spark = SparkSession(context, before.newSession())
-        # A job that failed leaves what it has cached, which may be of an older version by now.
-        spark.catalog.clearCache()
-    except LOST_ERRORS as error:
+        return _new_session()
+    except LOST_ERRORS:
         turn.is_lost = True
-        raise shared.gone() from error
+        # Without a line that says that the job has ended, no other job uses this JVM.
+        file.close()
+        raise
     except GATEWAY_ERRORS as error:
         turn.is_lost = True
         raise UnreachableError(
@@ -100,6 +102,25 @@ def attached_session(shared: SharedSpark, name: str) -> SparkSession:
             f"{shared.folder}",
             f"Read the output of `evenkeel spark {shared.folder}`, and start it again",
         ) from error
+
+
+def _new_session() -> SparkSession:
+    """Return a session of the JVM that the environment names."""
+    from pyspark import SparkConf, SparkContext
+
+    # Left of a JVM that died.
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    before = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
+    java = jvm.JavaSparkContext.fromSparkContext(before.sparkContext())
+    if java.isLocal():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf(_jconf=java.getConf())
+    context = SparkContext(jsc=java, conf=conf, gateway=SparkContext._gateway)
+    spark = SparkSession(context, before.newSession())
+    # A job that failed leaves what it has cached, which may be of an older version by now.
+    spark.catalog.clearCache()
     return spark
 
 

@@ -156,8 +156,17 @@ def test_a_jvm_that_dies_or_is_old_is_replaced(
         _gone(first)
         third = jvm_of_a_job(process)
         assert third != first
+        # Its program sees that only after the next job has.
+        os.kill(process.process.pid, signal.SIGSTOP)
         os.kill(third, signal.SIGKILL)
-        fourth = jvm_of_a_job(process)
+        job = started(process, "-c", SEES)
+        while f"process {job.pid})" not in (tmp_path / "spark" / "turn.lock").read_text():
+            assert job.poll() is None
+            time.sleep(0.1)
+        time.sleep(1)
+        os.kill(process.process.pid, signal.SIGCONT)
+        output, _ = job.communicate(timeout=300)
+        fourth = int(output.splitlines()[-1].split()[0])
         assert fourth != third
     _gone(fourth)
 
