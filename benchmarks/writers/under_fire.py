@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.spark.migrate import KEY, SLOTS, build, linked, moved
 from benchmarks.writers.busy_writer import Commit
+from benchmarks.writers.fire_chart import fire_chart
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration, approved_migration
@@ -180,6 +181,7 @@ def under_fire(
         quiet = time.time()
         time.sleep(options.idle)
         found = carry_out(spark, migration)
+        time.sleep(options.idle / 4)
     finally:
         made = writer.stop()
     idle = [c for c in made if quiet <= c.began and c.ended <= found.began]
@@ -188,6 +190,9 @@ def under_fire(
     told(
         "while verified", [c for c in made if found.moved < c.ended and c.began < found.ended], idle
     )
+    if options.chart:
+        steps = {"migrate": found.began, "verify": found.moved, "published": found.ended}
+        options.chart.write_text(fire_chart([c for c in made if c.began >= quiet], steps, quiet))
     rows, visits = lost(spark, migration, made)
     print(f"  lost: {rows} rows, {visits} visits of {len(made)} commits", flush=True)
     return found
@@ -204,6 +209,7 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=40.0, help="seconds beside the idle table")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--patience", type=float, default=600.0, help="seconds to try a commit for")
+    parser.add_argument("--chart", type=Path, help="SVG of the last run's commits")
     options = parser.parse_args()
     spark = session(
         "under fire", **{"spark.log.level": "ERROR", PATIENCE_SETTING: str(options.patience)}

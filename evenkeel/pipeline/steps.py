@@ -235,11 +235,17 @@ def _write_plan(
     If rows already move by a plan, that plan stays: only it can finish or undo the move. The plan
     names its run, so two runs never share a digest.
     """
-    made, there = replace(made, run=run.name), run.plan.find()
-    _check_nothing_moves(registry, run, made, there)
+    made = replace(made, run=run.name)
+    _check_nothing_moves(registry, run, made, run.plan.find())
     # Write the prediction first: a person who sees a plan must see its cost.
     keep_prediction(registry, run, made, profile, limits)
-    run.plan.write(made)
+    # Look again: that took a while, and another attempt may have planned and begun to move rows.
+    there = run.plan.find()
+    _check_nothing_moves(registry, run, made, there)
+    if there is None:
+        _create_plan(run, made)
+    else:
+        run.plan.write(made)
     try:
         # Write, then look, as migrate does: one of the two sees the other.
         _check_nothing_moves(registry, run, made, there)
@@ -248,6 +254,21 @@ def _write_plan(
             run.plan.write(there)
         raise
     return made.digest
+
+
+def _create_plan(run: RunFiles, made: Plan) -> None:
+    """Write the first plan of a run.
+
+    Raises
+    ------
+    FenceError : another attempt has written one meanwhile
+    """
+    try:
+        run.plan.create(made)
+    except FileExistsError:
+        raise FenceError(
+            "another attempt of this task has written a plan meanwhile", run.url, "Run it again"
+        ) from None
 
 
 def _check_nothing_moves(registry: Registry, run: RunFiles, made: Plan, there: Plan | None) -> None:

@@ -64,4 +64,6 @@ def test_a_key_that_a_file_still_holds_is_found(tmp_path: Path) -> None:
 def test_a_soak_in_which_nothing_happens_fails() -> None:
     assert too_few({"effects": {"epochs published": 3}}, 39) is None
     found = too_few({"effects": {"epochs published": 3}}, 40)
-    assert found == "3 epochs were published in 40 days, expected 4 at least"
+    assert found == "epochs published: 3 in 40 days, expected 4 at least"
+    found = too_few({"effects": {"epochs published": 30}}, 90)
+    assert found == "tables brought back by RESTORE: 0 in 90 days, expected 1 at least"

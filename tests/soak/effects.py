@@ -12,8 +12,8 @@ from evenkeel.table import Table
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import EvenkeelError, GateError
 
-#: One epoch in so many days must be published, in the mean.
-DAYS_PER_EPOCH = 10
+#: Effects of which there must be one in so many days, in the mean.
+DAYS_PER_EFFECT = {"epochs published": 10, "tables brought back by RESTORE": 90}
 #: Tasks of a run that works alone, and that may refuse: learn and plan say what cannot be planned,
 #: and the plan's own gate refuses a plan. Nothing that moves rows may fail then.
 _MAY_REFUSE = ("learn", "decide", "plan", "validate_plan")
@@ -71,7 +71,8 @@ def unexplained(task: str, error: EvenkeelError, alone: bool) -> bool:
 
 def too_few(diary: dict[str, Any], days: int) -> str | None:
     """Say that the table has seen too little for its days; None: it has seen enough."""
-    published, least = diary.get("effects", {}).get("epochs published", 0), days // DAYS_PER_EPOCH
-    if published >= least:
-        return None
-    return f"{published} epochs were published in {days} days, expected {least} at least"
+    for effect, each in DAYS_PER_EFFECT.items():
+        found, least = diary.get("effects", {}).get(effect, 0), days // each
+        if found < least:
+            return f"{effect}: {found} in {days} days, expected {least} at least"
+    return None

@@ -27,6 +27,8 @@ _JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll
 _PIPELINE = ("learn", "decide", "plan", "validate_plan", "migrate", "verify", "publish")
 #: Tasks whose failure Airflow answers by roll_back.
 _MOVES = ("migrate", "verify", "publish")
+#: Points of a whole run at which it may be left: some are before a row moves, some after the last.
+_POINTS = 130
 #: A run back goes to the epoch so many before the newest.
 _BACK = 3
 
@@ -165,7 +167,7 @@ class Runs:
         """A run that is left at some point, and nobody takes up."""
         run = f"left-{day}"
         params = Params(force=True, capacities=_uneven(len(self._channels())))
-        stopped(lambda: self._whole(run, params), self.year.draw(day, "point").randrange(60))
+        stopped(lambda: self._whole(run, params), self.year.draw(day, "point").randrange(_POINTS))
 
     def two(self, day: int) -> None:
         """Two runs of the table at once, each with a plan of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration, approved_migration
-from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
 from partitioning.function.sql import channel_sql, slot_sql
@@ -249,3 +249,23 @@ def one_row_a_key(spark: SparkSession, home: Placed) -> Profile:
 
 def store(home: Placed, run: str, plan: Plan) -> None:
     write_json(home.table.registry.run(run), "plan.json", plan.to_dict())
+
+
+def before_the_statement(
+    patch: pytest.MonkeyPatch, what: Callable[[], object], ids: int = 0
+) -> None:
+    """Let other jobs go first, once a job is about to run its statement with an id.
+
+    Parameters
+    ----------
+    ids : that its commits of constraints have before
+    """
+    real, left = commits.commit_session, iter(range(ids))
+
+    def first(spark: SparkSession, app: str | None, *rest: Any) -> AbstractContextManager[Any]:
+        if app is not None and next(left, None) is None:
+            patch.undo()
+            what()
+        return real(spark, app, *rest)
+
+    patch.setattr(commits, "commit_session", first)

@@ -159,6 +159,9 @@ def _rewrite(
     path = spec.state[name].path
     for attempt in range(REWRITE_ATTEMPTS):
         if attempt:
+            if _adopted(spark, table, name, function):
+                say(f"{name}: another attempt has adopted it")
+                return
             say(f"{name}: somebody wrote meanwhile; looking again")
             survey = look(spark, spec, name, function)
             if survey.problems:

@@ -32,7 +32,11 @@ from partitioning.function.key_text import key_columns
 from partitioning.function.sql import quoted
 
 #: Setting with which a MERGE rewrites files in place of hiding their rows.
-_REWRITE = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_REWRITE = {
+    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
+    # Jobs that have read the key's events look for this commit: see `meanwhile`.
+    "spark.databricks.delta.skipRecordingEmptyCommits": "false",
+}
 _META = {"step": STEP}
 _NO_KEY = (
     "there was nothing of these keys. If none of them was forgotten before, they are not written "

@@ -39,7 +39,7 @@ from evenkeel_spark.runtime.task_metrics import job_group, stages
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.windows import applied_windows
+from evenkeel_spark.windows import applied_windows, window_notes
 from evenkeel_spark.windows.kept_types import check_kept
 from evenkeel_spark.windows.window_inputs import check_events
 from evenkeel_spark.windows.window_merge import SeveralRowsError, gather, merge_window
@@ -234,7 +234,7 @@ def measure_channels(
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     if options.holds_until is not None:
         check_tables(spark, table.spec)
-        applied_windows.hold_until(
+        window_notes.hold_until(
             spark, table, options.holds_until, options.of or list(table.spec.state)
         )
         return

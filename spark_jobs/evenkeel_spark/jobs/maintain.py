@@ -29,7 +29,7 @@ from evenkeel_spark.tables.delta.filesystem import remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.windows.applied_windows import renew
+from evenkeel_spark.windows.window_notes import renew
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.sql import quoted
 

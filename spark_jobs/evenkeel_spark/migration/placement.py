@@ -289,11 +289,11 @@ class Placement:
         return existing
 
     def _commit(self, version: int | None = None) -> AbstractContextManager[SparkSession]:
-        """Make the session of a commit, which spends an id where a fence may not refuse late rows.
+        """Make the session of a commit.
 
-        `version` is that of the table when this looked.
+        `version` is that of the table when this looked: the commit spends its transaction id, so
+        that no statement of before comes after it.
         """
-        spends = version is not None and self.spec.fence == "slot"
-        app = commits.app_id(self.spec.table) if spends else None
+        app = None if version is None else commits.app_id(self.spec.table)
         meta = {"step": self.step, "epoch": self.function.epoch}
         return commits.commit_session(self.spark, app, version, meta)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evenkeel.pipeline import steps
@@ -95,6 +97,23 @@ def test_of_publish_and_roll_back_the_first_verdict_holds(shop: Shop) -> None:
         shop.look_and_publish(number=1)
     assert shop.look_and_publish(number=2).number == 1
     assert verdict.settle(run, digest, 2, verdict.ROLL_BACK) == verdict.PUBLISH
+
+
+def test_a_plan_that_took_long_replaces_none_by_which_rows_move(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another attempt of the task plans, and rows begin to move, while this one prices its plan."""
+    real, run = steps.keep_prediction, shop.registry.run("r")
+
+    def late(*args: Any) -> None:
+        real(*args)
+        monkeypatch.undo()
+        write_json(run, "migration.json", {"digest": shop.plan(), "epoch": 1, "tables": {}})
+
+    monkeypatch.setattr(steps, "keep_prediction", late)
+    with pytest.raises(FenceError, match="has begun to move rows"):
+        shop.plan(strategy="uniform")
+    assert steps.read_plan(run).digest == run.migration.read().digest
 
 
 def test_attempts_never_go_back(shop: Shop) -> None:

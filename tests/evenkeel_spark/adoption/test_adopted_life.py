@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -114,6 +115,23 @@ def test_duplicates_of_one_row_a_key_stop_a_rebalance_before_it_moves(
     assert "expected one row a key, found 2 keys with several" in capsys.readouterr().err
     for name, version in versions.items():
         assert state.table_version(spark, str(team.folder / name)) == version
+
+
+def test_a_learn_under_way_writes_no_name_that_has_no_row(
+    spark: SparkSession, adopted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forget commits also where it deletes nothing: the learn looks for that commit."""
+    real = learn.sketch_days
+
+    def late(*args: Any) -> Any:
+        found = real(*args)
+        assert set(forget(spark, adopted.table, ["nobody"]).values()) == {0}
+        return found
+
+    monkeypatch.setattr(learn, "sketch_days", late)
+    end = adopted.events["at"].max().date() + timedelta(days=1)
+    assert learn.main(["--spec", adopted.spec_path, "--run", "r", "--end", f"{end}"]) == 2
+    assert "a key was forgotten" in adopted.table.registry.run("r").error.read().message
 
 
 def test_forget_tells_for_how_long_an_adopted_table_keeps_the_rows(

@@ -14,7 +14,7 @@ from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.write_session import APP_ID
-from evenkeel_spark.windows import applied_windows
+from evenkeel_spark.windows import window_notes
 from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.worlds.windows import day, trips, until, versions
@@ -92,13 +92,13 @@ def test_the_loser_of_two_tables_leaves_both_alone_after_a_kill_between_them(
 def test_a_note_that_comes_first_lets_the_window_look_again(
     spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = time.time() + 365 * applied_windows.DAY_SECONDS
-    between(monkeypatch, lambda: applied_windows.renew(spark, ready.table, far))
+    far = time.time() + 365 * window_notes.DAY_SECONDS
+    between(monkeypatch, lambda: window_notes.renew(spark, ready.table, far))
     before = versions(spark, ready)["totals"]
     apply_window(spark, ready.table, day(8), day(10))
     assert trips(spark, ready) == until(ready, "2013-01-10")
     assert versions(spark, ready)["totals"] == before + 2
-    applied_windows.renew(spark, ready.table, time.time())
+    window_notes.renew(spark, ready.table, time.time())
     assert versions(spark, ready)["totals"] == before + 2
 
 

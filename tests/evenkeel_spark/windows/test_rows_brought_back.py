@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from pyspark.sql import SparkSession
@@ -15,11 +14,18 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.windows import applied_windows
+from evenkeel_spark.tables.delta import commits
 from partitioning.errors import InputError
 from tests.conftest import SPEC, World, some_events
-from tests.support.worlds.windows import day, rows, versions
+from tests.support.worlds.windows import (
+    applied_twice,
+    day,
+    exact,
+    forget_history,
+    restore,
+    sql_name,
+    versions,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -38,38 +44,6 @@ def _two(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def both(_two: Path, tmp_path: Path) -> World:
     shutil.copytree(_two, tmp_path, dirs_exist_ok=True)
     return World(tmp_path)
-
-
-def sql_name(world: World, name: str = "totals") -> str:
-    return state.sql_name(world.table.spec.state[name].path)
-
-
-def restore(spark: SparkSession, world: World, version: int, name: str = "totals") -> None:
-    spark.sql(f"RESTORE TABLE {sql_name(world, name)} TO VERSION AS OF {version}")
-
-
-def exact(spark: SparkSession, world: World, until: str) -> None:
-    """Each state table is what pandas makes of the events before a day."""
-    events = world.events[world.events["at"] < until]
-    by = events.assign(at=events["at"].dt.tz_localize(None)).groupby("dest")
-    wanted = by.agg(trips=("at", "size"), miles=("miles", "sum"), last=("at", "max"))
-    found = rows(spark, world, "totals")
-    assert found.index.is_unique
-    for column in ("trips", "miles", "last"):
-        pd.testing.assert_series_equal(
-            found[column], wanted[column], check_dtype=False, check_names=False
-        )
-    if "seen" in world.table.spec.state:
-        latest = rows(spark, world, "seen")["latest"]
-        assert latest.to_dict() == wanted["last"].to_dict()
-
-
-def applied_twice(spark: SparkSession, world: World, start: int, end: int) -> None:
-    """Apply a window; the second run of it changes nothing."""
-    apply_window(spark, world.table, day(start), day(end))
-    before = versions(spark, world)
-    apply_window(spark, world.table, day(start), day(end))
-    assert versions(spark, world) == before
 
 
 def test_a_window_that_a_restore_took_away_is_applied_again(
@@ -239,19 +213,6 @@ def test_a_restore_while_a_window_is_applied_is_told(
     exact(spark, ready, "2013-01-12")
 
 
-def forget_history(spark: SparkSession, path: Path) -> None:
-    """Leave of the log what Delta's clean-up leaves: a checkpoint and the newest commit."""
-    jvm = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
-    log.checkpoint(
-        log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty()),
-        jvm.scala.Option.empty(),
-    )
-    for file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
-        file.unlink()
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-
-
 def test_a_restore_that_the_log_has_forgotten_is_not_taken_for_none(
     spark: SparkSession, ready: World
 ) -> None:
@@ -265,25 +226,4 @@ def test_a_restore_that_the_log_has_forgotten_is_not_taken_for_none(
         apply_window(spark, ready.table, day(10), day(12))
     assert job.main(["--spec", ready.spec_path, "--holds-until", "2013-01-08"]) == 0
     applied_twice(spark, ready, 8, 12)
-    exact(spark, ready, "2013-01-12")
-
-
-def test_a_note_of_maintain_outlives_the_history_before_it(
-    spark: SparkSession, ready: World
-) -> None:
-    apply_window(spark, ready.table, day(8), day(10))
-    far = time.time() + ready.table.spec.keep * 0.6 * applied_windows.DAY_SECONDS
-    applied_windows.renew(spark, ready.table, far)
-    spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ('later' = 'yes')")
-    path = Path(ready.table.spec.state["totals"].path)
-    noted = versions(spark, ready)["totals"] - 1
-    logs = sorted((path / "_delta_log").glob("*.json"))
-    assert [int(f.stem) for f in logs[-2:]] == [noted, noted + 1]
-    kept = {f.name: f.read_text() for f in logs[-2:]}
-    forget_history(spark, path)
-    for name, text in kept.items():
-        (path / "_delta_log" / name).write_text(text)
-    with pytest.raises(InputError, match="would count events twice"):
-        apply_window(spark, ready.table, day(9), day(11))
-    applied_twice(spark, ready, 10, 12)
     exact(spark, ready, "2013-01-12")

@@ -256,7 +256,8 @@ def drop_moving(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcom
         if not table.constraints & bit:
             return [("stops: the epoch's constraint is gone", state)]
         left = table._replace(movers=tuple(m for m in table.movers if m != proc.plan))
-        state = commit(state, proc.table, left, proc.plan)
+        # Statements that were looked for before come too late from now on.
+        state = commit(state, proc.table, left._replace(spent=table.version), proc.plan)
     return [("drops its moving constraint", on(state, proc, "sealed"))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel_spark.jobs import apply_window as job
+from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.function.function import (
     KeyColumn,
@@ -131,3 +133,48 @@ def trips(spark: SparkSession, world: World) -> int:
 
 def until(world: World, end: str) -> int:
     return int((world.events["at"] < end).sum())
+
+
+def sql_name(world: World, name: str = "totals") -> str:
+    return state.sql_name(world.table.spec.state[name].path)
+
+
+def restore(spark: SparkSession, world: World, version: int, name: str = "totals") -> None:
+    spark.sql(f"RESTORE TABLE {sql_name(world, name)} TO VERSION AS OF {version}")
+
+
+def exact(spark: SparkSession, world: World, until: str) -> None:
+    """Each state table is what pandas makes of the events before a day."""
+    events = world.events[world.events["at"] < until]
+    by = events.assign(at=events["at"].dt.tz_localize(None)).groupby("dest")
+    wanted = by.agg(trips=("at", "size"), miles=("miles", "sum"), last=("at", "max"))
+    found = rows(spark, world, "totals")
+    assert found.index.is_unique
+    for column in ("trips", "miles", "last"):
+        pd.testing.assert_series_equal(
+            found[column], wanted[column], check_dtype=False, check_names=False
+        )
+    if "seen" in world.table.spec.state:
+        latest = rows(spark, world, "seen")["latest"]
+        assert latest.to_dict() == wanted["last"].to_dict()
+
+
+def applied_twice(spark: SparkSession, world: World, start: int, end: int) -> None:
+    """Apply a window; the second run of it changes nothing."""
+    apply_window(spark, world.table, day(start), day(end))
+    before = versions(spark, world)
+    apply_window(spark, world.table, day(start), day(end))
+    assert versions(spark, world) == before
+
+
+def forget_history(spark: SparkSession, path: Path) -> None:
+    """Leave of the log what Delta's clean-up leaves: a checkpoint and the newest commit."""
+    jvm = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
+    log.checkpoint(
+        log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty()),
+        jvm.scala.Option.empty(),
+    )
+    for file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
+        file.unlink()
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -215,15 +215,12 @@ class TableLock:
                 )
 
     def _last_commit(self, version: int) -> AbstractContextManager[SparkSession]:
-        """Make the session of the commit that ends a move.
+        """Make the session of the commit that ends a move; it spends a transaction id.
 
-        A statement of an attempt that was given up may come after it. The epoch's constraint
-        refuses what it would write. One by slot may not, so there its transaction id is spent.
+        A statement of an attempt that was given up may come after it. No constraint sees what it
+        deletes, and one by slot may admit what it writes.
         """
-        spec = self.migration.table.spec
-        if spec.fence == "key":
-            return self._commit()
-        app, meta = commits.app_id(spec.table), self.migration.meta(self.step)
+        app, meta = commits.app_id(self.migration.table.spec.table), self.migration.meta(self.step)
         return commits.commit_session(self.spark, app, version, meta)
 
     def _commit(self) -> AbstractContextManager[SparkSession]:

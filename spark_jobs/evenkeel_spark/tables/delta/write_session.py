@@ -156,9 +156,11 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     transaction.updateMetadata(changed, False)
     spent = jvm.java.util.ArrayList()
     if (app := spark.conf.get(APP_ID, None)) is not None:
-        # A statement of before, which has the same id or a lower one, is skipped from now on.
+        # A statement of before, which has the same id or a lower one, is skipped from now on. What
+        # was spent since this was decided stays spent.
+        number = max(int(str(spark.conf.get(APP_VERSION))), transaction.readVersion())
         action = jvm.org.apache.spark.sql.delta.actions.SetTransaction
-        spent.add(action(app, int(str(spark.conf.get(APP_VERSION))), none()))
+        spent.add(action(app, number, none()))
     actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(spent).toSeq()
     try:
         transaction.commit(actions, operation)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.migration import placement, table_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
-from evenkeel_spark.tables.delta import commits
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from tests.support import delta_rs
 from tests.support.delta_rs import ALL, visits
-from tests.support.placed import HEAVY, Placed, planned
+from tests.support.placed import HEAVY, Placed, before_the_statement, planned
 
 pytestmark = pytest.mark.spark
 
@@ -37,26 +32,6 @@ def without_heavy(function: PartitioningFunction) -> PartitioningFunction:
         epoch=function.epoch + 1,
         parent=function.digest,
     )
-
-
-def before_the_statement(
-    module: Any, patch: pytest.MonkeyPatch, what: Callable[[], object], ids: int = 0
-) -> None:
-    """Let other jobs go first, once a job is about to run its statement with an id.
-
-    Parameters
-    ----------
-    ids : that its commits of constraints have before
-    """
-    real, left = commits.commit_session, iter(range(ids))
-
-    def first(spark: SparkSession, app: str | None, *rest: Any) -> AbstractContextManager[Any]:
-        if app is not None and next(left, None) is None:
-            patch.undo()
-            what()
-        return real(spark, app, *rest)
-
-    patch.setattr(module.commits, "commit_session", first)
 
 
 @pytest.fixture
@@ -80,7 +55,7 @@ def test_a_migration_that_was_rolled_back_moves_nothing_more(
         "roll_back": lambda: roll_back(spark, moved.migration("r2")),
         "repair": lambda: repair(spark, moved.table),
     }
-    before_the_statement(table_migration, monkeypatch, ends[ended_by])
+    before_the_statement(monkeypatch, ends[ended_by])
     with pytest.raises(FenceError):
         migrate(spark, late)
     # Raises where a row is not where the epoch says.
@@ -106,7 +81,7 @@ def test_a_repair_that_sleeps_places_nothing_by_an_epoch_of_before(
         verify(spark, migration)
         publish(spark, migration)
 
-    before_the_statement(placement, monkeypatch, another_goes_first, ids=1)
+    before_the_statement(monkeypatch, another_goes_first, ids=1)
     with pytest.raises(FenceError):
         repair(spark, home.table)
     now = home.table.epoch().function

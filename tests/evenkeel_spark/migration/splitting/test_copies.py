@@ -15,6 +15,7 @@ from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import check_gate, verify
 from evenkeel_spark.tables.delta import state
@@ -25,6 +26,7 @@ from tests.support.placed import (
     HEAVY,
     SLOTS,
     Placed,
+    before_the_statement,
     copied,
     crashing_at,
     hashes,
@@ -234,6 +236,23 @@ def test_what_comes_late_is_copied_too(
     late()
     verify(spark, migration)
     assert build_side(spark, home) == {2: VALUE}
+
+
+@pytest.mark.parametrize("ended_by", ["roll_back", "repair"])
+def test_a_late_merge_takes_no_copy_away(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    """No constraint sees what a statement of a job that was given up would delete."""
+    migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
+    ends = {
+        "roll_back": lambda: roll_back(spark, home.migration("whole")),
+        "repair": lambda: repair(spark, home.table),
+    }
+    before_the_statement(monkeypatch, ends[ended_by])
+    with pytest.raises(FenceError):
+        migrate(spark, migration)
+    assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
+    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
 
 
 def test_an_owner_without_its_copy_fails_the_gate(spark: SparkSession, home: Placed) -> None:

@@ -115,7 +115,7 @@ def _drop_one(state: State, proc: Proc, kept: int, after: str) -> Iterable[Outco
         left = table._replace(constraints=table.constraints & ~(others & -others))
     else:
         left = table._replace(movers=table.movers[1:])
-    state = commit(state, proc.table, left, 0, False)
+    state = commit(state, proc.table, left._replace(spent=table.version), 0, False)
     return [("drops a constraint", on(state, proc, after, saw=0))]
 
 

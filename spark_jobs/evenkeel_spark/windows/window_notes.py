@@ -1,0 +1,115 @@
+"""Notes of what a state table holds: commits without rows, by a person or by `maintain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.windows import window_commits
+from partitioning.errors import InputError
+
+#: Seconds of a day.
+DAY_SECONDS = 86_400
+#: Part of `keep` after which `renew` notes again, and number of commits since. Lower: more commits
+#: without rows. The part must be well below 1, because Delta cleans the log up after `keep` days.
+RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
+
+
+def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
+    """Note that state tables hold all events before a day, and none after, as a person says.
+
+    Records of later windows are removed from the registry where these are in no table any more.
+
+    Raises
+    ------
+    InputError : no such state table; or a table whose commits tell otherwise, also if a window
+        comes between
+    """
+    spec = table.spec
+    for name in names:
+        if name not in spec.state:
+            raise InputError(f"no state table {name!r}", "--of", f"Known: {', '.join(spec.state)}")
+        path = spec.state[name].path
+        count = commits.windows_count(spark, path, spec.table)
+        version = state.table_version(spark, path)
+        known = window_commits.find_committed_windows(spark, path, version)
+        _check_same(known, day, name, path)
+        while known is None or known.back is not None:
+            note(spark, spec, name, day, version, count)
+            # Without it, a forget has come first and has spent the number: note again.
+            count = commits.windows_count(spark, path, spec.table)
+            version = state.table_version(spark, path)
+            known = window_commits.find_committed_windows(spark, path, version)
+            _check_same(known, day, name, path)
+        say(f"{name}: holds all events before {day}")
+    newest = window_commits.newest_end(spark, [part.path for part in spec.state.values()])
+    for end in table.registry.files.window_ends():
+        if newest is not None and end > newest:
+            table.registry.files.window(end).remove()
+
+
+def renew(spark: SparkSession, table: Table, now: float) -> str:
+    """Note again what the state tables hold, before Delta cleans up the commit that tells it.
+
+    The note makes the next window's look at the commits short, too. A table whose commits do not
+    tell is left as it is.
+
+    Parameters
+    ----------
+    now : seconds since 1970
+
+    Returns
+    -------
+    The work that was done, in words.
+    """
+    spec, done = table.spec, []
+    for name, part in spec.state.items():
+        count = commits.windows_count(spark, part.path, spec.table)
+        version = state.table_version(spark, part.path)
+        known = window_commits.find_committed_windows(spark, part.path, version)
+        if known is None:
+            done.append(f"the commits of {name} do not tell which are in")
+        elif (
+            known.commits > RENEW_COMMITS
+            or now - known.moment > RENEW_SHARE * spec.keep * DAY_SECONDS
+        ):
+            note(spark, spec, name, known.until, version, count)
+            done.append(f"noted again that {name} has those up to {known.until}")
+    return "; ".join(done) or "the commits tell which are in"
+
+
+def note(
+    spark: SparkSession, spec: TableSpec, name: str, day: date | None, version: int, count: int
+) -> None:
+    """Commit, without rows, that a state table holds all events before a day.
+
+    Delta skips it if a window has come since.
+
+    Parameters
+    ----------
+    day : None: no window is in
+    version, count : of the table and of its windows, as they were seen
+    """
+    path = spec.state[name].path
+    meta = {"step": "holds_until", "end": None if day is None else f"{day}", "seen": version}
+    app = commits.windows_app(spec.table)
+    with commits.commit_session(spark, app, count + 1, meta) as own:
+        nothing = own.createDataFrame([], state.schema(spark, path))
+        nothing.write.format("delta").mode("append").save(path)
+
+
+def _check_same(
+    known: window_commits.CommittedWindows | None, day: date, name: str, path: str
+) -> None:
+    if known is not None and known.until != day:
+        raise InputError(
+            f"its commits tell that windows are applied up to {known.until}, not {day}",
+            f"{name} ({path})",
+            f"Go on with --start {known.until}",
+        )
