@@ -1,8 +1,8 @@
 """The console: look at specs, epochs and keys, compare strategies, repair tables.
 
 Every command that answers takes `--format json` (backtest: `jsonl`) for machines. Those that start
-Spark print what the job prints. Our own errors are one line
-on stderr and exit code 2.
+Spark print what the job prints. Our own errors are one line on stderr. The exit code is 2; or
+1 for a gate and for what `doctor` finds, 75 if trying again may help, 77 if a right is missing.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from croniter import croniter
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from evenkeel.spec.parts import (
@@ -29,6 +30,8 @@ from partitioning.strategies.options import check_options, production_problem
 CHANNEL, SLOT = "channel", "slot"
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MAX_CHANNELS = 100_000
+#: Schedules that Airflow knows by name, and croniter does not.
+_NAMED_SCHEDULES = ("@once", "@quarterly")
 
 
 def _kind(channels: Any) -> str:
@@ -154,7 +157,7 @@ class TableSpec(Strict):
     ] = Field(
         "@daily",
         description="when the DAG runs; a list of Airflow assets: when each was updated; "
-        "`partitions`: for each of their partitions; none: only when asked",
+        "`partitions`: for each of their partitions; null: only when asked",
     )
     keep: int = Field(
         30,
@@ -192,6 +195,17 @@ class TableSpec(Strict):
         if "L" not in options.get("resources", "L"):
             raise ValueError("resources must have L, the load: each plan is judged by it")
         return options
+
+    @field_validator("schedule")
+    @classmethod
+    def _readable(cls, schedule: Any) -> Any:
+        text = isinstance(schedule, str)
+        if text and schedule not in _NAMED_SCHEDULES and not croniter.is_valid(schedule):
+            raise ValueError(
+                "expected a cron expression such as '0 2 * * *' or '@daily', a list of assets, or "
+                "null for a DAG that runs only when asked"
+            )
+        return schedule
 
     @model_validator(mode="after")
     def _names_do_not_clash(self) -> TableSpec:

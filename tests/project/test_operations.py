@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import json
 import re
 import shlex
+import textwrap
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -100,6 +102,24 @@ def test_the_example_gives_a_rebalance_two_hours() -> None:
         stored = DagSerialization.to_dict(dag)["dag"].get("deadline") or []
         assert len(stored) == count
         assert all("airflow_local_settings.late" in str(one) for one in stored)
+
+
+def test_dags_of_the_pages_with_our_operators_have_the_tag_that_the_example_looks_for() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    codes = [
+        c
+        for page in pages
+        for c in re.findall(r"^ *```python\n(.*?)^ *```", page.read_text(), re.M | re.S)
+    ]
+    tags = []
+    for tree in (ast.parse(textwrap.dedent(code)) for code in codes):
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+        if names & {"ApplyWindow", "RebalanceTaskGroup", "SparkJob"}:
+            (dag,) = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "DAG"]
+            tags += [ast.literal_eval(k.value) for k in dag.keywords if k.arg == "tags"] or [[]]
+    assert len(tags) >= 2
+    assert [given for given in tags if "evenkeel" not in given] == []
 
 
 def test_what_it_quotes_is_said_somewhere() -> None:

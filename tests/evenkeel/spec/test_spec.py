@@ -201,6 +201,8 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"trigger": float("inf")}, "trigger: must be a finite number"),
         ({"keep": 10**6}, "keep: must be 36,500 or less"),
         ({"options": {"resources": "B"}}, "options: resources must have L"),
+        ({"schedule": "none"}, r"schedule: expected a cron .* or null .* \(got 'none'\)"),
+        ({"schedule": "0 0 * *"}, r"schedule: expected a cron expression"),
         ({"schedule": 5}, r"schedule: must be text \(got 5\)"),
         ({"schedule": []}, r"schedule: must have 1 entry or more \(got \[\]\)"),
         ({"schedule": [7]}, r"schedule\.0: must be text \(got 7\)"),
@@ -213,6 +215,11 @@ def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(tmp_path, cha
     assert str(file) in str(caught.value) and "\n" not in str(caught.value)
     # No word of pydantic's own messages.
     assert not re.search("[Ii]nput should|should have|valid |validation", str(caught.value))
+
+
+@pytest.mark.parametrize("schedule", ["@daily", "@quarterly", "@once", "0 2 * * 1-5", None])
+def test_a_schedule_that_airflow_reads_is_taken(tmp_path, schedule):
+    assert load_spec(write(tmp_path, schedule=schedule)).schedule == schedule
 
 
 def test_a_missing_field_is_named(tmp_path):
