@@ -1,7 +1,7 @@
 // Finds the channel of a key, bit for bit as Spark finds it.
 //
 // docs/reference/FUNCTION.md is the specification. It is tested with Node 20, and needs no
-// library. Test it with: node evenkeel.mjs ../vectors.txt
+// library. Test it with: node check.mjs ../vectors.txt
 
 const SEED = 42n;
 const P1 = 0x9e3779b185ebca87n;
@@ -174,38 +174,4 @@ export class EvenkeelFunction {
   #channelOf(hash) {
     return this.#explicit.get(hash) ?? this.slots[this.slot(hash)];
   }
-}
-
-const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-
-function read(text, type) {
-  if (text === "\\N") return null;
-  if (type === "string") return new TextDecoder().decode(unhex(text));
-  if (type === "binary") return unhex(text);
-  return type === "date" ? new Date(Number(text) * DAY) : BigInt(text);
-}
-
-/** Checks all vectors of a file's text; returns their number. */
-export function check(text) {
-  let checked = 0;
-  let known;
-  for (const line of text.trimEnd().split("\n")) {
-    const parts = line.split("\t");
-    if (parts[0] === "function") {
-      known = new EvenkeelFunction(parts[2]);
-      continue;
-    }
-    const key = known.keyTypes.map((type, i) => read(parts[i], type));
-    const row = known.rowType === null ? null : read(parts[key.length], known.rowType);
-    const h = known.hash(key);
-    const found = [h, known.slot(h), known.channel(key, row)].join("\t");
-    if (!line.endsWith(`\t${found}`)) throw new Error(`expected ${line}, got ${found}`);
-    checked++;
-  }
-  return checked;
-}
-
-if (globalThis.process?.argv[1]?.endsWith("evenkeel.mjs")) {
-  const { readFileSync } = await import("node:fs");
-  console.log(`${check(readFileSync(process.argv[2], "utf8"))} vectors agree`);
 }

@@ -23,8 +23,11 @@ AGREE = f"{len(CASES) * KEYS} vectors agree"
 COMMANDS = {
     "java": ("java", ["java EvenkeelFunction.java ../vectors.txt"]),
     "go": ("go", ["go vet ./...", "go test -count=1 -v ./..."]),
-    "rust": ("rustc", ["rustc --test -O --edition 2021 evenkeel.rs", "./evenkeel --nocapture"]),
-    "javascript": ("node", ["node evenkeel.mjs ../vectors.txt"]),
+    "rust": (
+        "rustc",
+        ["rustc --test -O --edition 2021 evenkeel.rs", "./evenkeel --ignored --nocapture"],
+    ),
+    "javascript": ("node", ["node check.mjs ../vectors.txt"]),
 }
 #: If it is set, a missing tool is a failure: the workflow "test" has all of them.
 ALL = "EVENKEEL_ALL_CLIENTS"
