@@ -104,6 +104,34 @@ function aliasCells(channels, shares, size) {
   return keep.map((part, i) => ({ part, first: own[i], second: other[i] }));
 }
 
+// JSON.parse rounds hashes, which have more digits than a number holds: read those as text.
+function parse(json) {
+  if (typeof json !== "string") {
+    throw new TypeError(`expected the text of epoch.json, got ${typeof json}`);
+  }
+  const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+  return JSON.parse(json.replace(tokens, (m) => (/^-?\d{16,}$/.test(m) ? `"${m}"` : m)));
+}
+
+function expectFormat(found, known, what) {
+  if (!known.includes(found)) {
+    throw new Error(`expected ${what} format ${known.join(" or ")}, got ${found}`);
+  }
+}
+
+function channelOf(number) {
+  if (!Number.isInteger(number) || number < 0) throw new Error(`expected a channel, got ${number}`);
+  return number;
+}
+
+function expectLists(of, ...names) {
+  const lists = names.map((name) => of?.[name]);
+  if (!lists.every((list) => Array.isArray(list) && list.length === lists[0].length)) {
+    throw new Error(`expected lists of one length: ${names.join(", ")}`);
+  }
+  return lists;
+}
+
 /** The partitioning function of an epoch. */
 export class EvenkeelFunction {
   #explicit = new Map();
@@ -111,24 +139,41 @@ export class EvenkeelFunction {
   #cells = [];
   #bits;
 
-  /** @param {string} json - the object "function" of an epoch's epoch.json, as text */
+  /**
+   * @param {string} json - the text of an epoch's epoch.json, or of its object "function". Text
+   *   that JSON.stringify wrote will not do: JSON.parse has rounded the hashes
+   */
   constructor(json) {
-    // A hash has more digits than a JavaScript number holds: read large whole numbers as text.
-    const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
-    const found = JSON.parse(json.replace(tokens, (m) => (/^-?\d{16,}$/.test(m) ? `"${m}"` : m)));
-    if (found.format !== 1 && found.format !== 2) {
-      throw new Error(`expected function format 1 or 2, got ${found.format}`);
+    let found = parse(json);
+    if (found?.function !== undefined) {
+      expectFormat(found.format, [1], "epoch");
+      found = found.function;
     }
-    this.keyTypes = found.key.map((column) => column.type);
+    expectFormat(found?.format, [1, 2], "function");
+    if ((found.split !== undefined) !== (found.format === 2)) {
+      throw new Error(`expected split keys in format 2 alone, got format ${found.format}`);
+    }
+    const [slots] = expectLists(found, "slots");
+    this.slots = slots.map(channelOf);
+    const [columns] = expectLists(found, "key");
+    if (!slots.length || !columns.length) {
+      throw new Error("expected at least 1 slot and 1 key column");
+    }
+    this.keyTypes = columns.map((column) => column.type);
     this.rowType = found.row?.type ?? null;
-    this.slots = Int32Array.from(found.slots);
-    found.explicit.keys.forEach((h, i) => this.#explicit.set(BigInt(h), found.explicit.channels[i]));
-    const { keys = [], owners = [], shares = [] } = found.split ?? {};
+    const [heavy, channels] = expectLists(found.explicit, "keys", "channels");
+    heavy.forEach((h, i) => this.#explicit.set(BigInt(h), channelOf(channels[i])));
+    const none = { keys: [], owners: [], shares: [] };
+    const [keys, owners, shares] = expectLists(found.split ?? none, "keys", "owners", "shares");
+    keys.forEach((_, i) => {
+      const [own] = expectLists({ owners: owners[i], shares: shares[i] }, "owners", "shares");
+      if (own.length < 2) throw new Error(`expected 2 owners or more, got ${own.length}`);
+    });
     const most = Math.max(2, ...owners.map((channels) => channels.length));
     this.#bits = 32 - Math.clz32(most - 1);
     keys.forEach((h, i) => {
-      this.#split.set(BigInt(h), { start: i << this.#bits, home: owners[i][0] });
-      this.#cells.push(...aliasCells(owners[i], shares[i], 1 << this.#bits));
+      this.#split.set(BigInt(h), { start: i << this.#bits, home: channelOf(owners[i][0]) });
+      this.#cells.push(...aliasCells(owners[i].map(channelOf), shares[i], 1 << this.#bits));
     });
   }
 
