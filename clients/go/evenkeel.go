@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -111,8 +112,9 @@ func New(data []byte) (*Function, error) {
 
 // Channel returns the channel of a row.
 //
-// A key has one value for each key column: string, []byte, int64, time.Time for a date, or nil. The
-// row column's value decides for split keys, and may be nil.
+// A key has one value for each key column: string, []byte, int64, time.Time for a date, or nil. A
+// nil []byte is null, too. A date is the day that the time's own zone shows: convert it first if
+// you want another zone's. The row column's value decides for split keys, and may be nil.
 func (f *Function) Channel(key []any, row any) (int, error) {
 	h, err := f.Hash(key)
 	if err != nil {
@@ -175,22 +177,28 @@ func (f *Function) channelOf(h int64) int {
 }
 
 // limits are the first numbers that are too large for the types that are narrower than int64.
-var limits = map[string]int64{"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31}
+var limits = map[string]int64{"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "date": 1 << 31}
 
 func hashOf(value any, kind string, h uint64) (uint64, error) {
 	switch v := value.(type) {
 	case nil:
 		return h, nil
 	case string:
+		if !utf8.ValidString(v) {
+			return 0, fmt.Errorf("expected UTF-8, got %q", v)
+		}
 		if kind == "string" {
 			return xxh64([]byte(v), h), nil
 		}
 	case []byte:
+		if v == nil {
+			return h, nil
+		}
 		if kind == "binary" {
 			return xxh64(v, h), nil
 		}
 	case int64:
-		if most, narrow := limits[kind]; narrow && (v < -most || v >= most) {
+		if !fits(v, kind) {
 			return 0, fmt.Errorf("expected a value of type %s, got %d", kind, v)
 		}
 		switch kind {
@@ -200,12 +208,17 @@ func hashOf(value any, kind string, h uint64) (uint64, error) {
 			return xxh64(binary.LittleEndian.AppendUint64(nil, uint64(v)), h), nil
 		}
 	case time.Time:
-		if kind == "date" {
-			day := time.Date(v.Year(), v.Month(), v.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
+		day := time.Date(v.Year(), v.Month(), v.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
+		if kind == "date" && fits(day, kind) {
 			return xxh64(binary.LittleEndian.AppendUint32(nil, uint32(day)), h), nil
 		}
 	}
-	return 0, fmt.Errorf("expected a value of type %s, got %T", kind, value)
+	return 0, fmt.Errorf("expected a value of type %s, got %v (%T)", kind, value, value)
+}
+
+func fits(v int64, kind string) bool {
+	most, narrow := limits[kind]
+	return !narrow || (-most <= v && v < most)
 }
 
 func xxh64(data []byte, seed uint64) uint64 {

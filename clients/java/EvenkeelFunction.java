@@ -1,6 +1,8 @@
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -142,21 +144,46 @@ public final class EvenkeelFunction {
             return seed;
         }
         return switch (type) {
-            case "string" -> xxh64(((String) value).getBytes(StandardCharsets.UTF_8), seed);
-            case "binary" -> xxh64((byte[]) value, seed);
+            case "string" -> xxh64(utf8(as(String.class, value, type)), seed);
+            case "binary" -> xxh64(as(byte[].class, value, type), seed);
             case "tinyint" -> xxh64(little(whole(value, type, 8), 4), seed);
             case "smallint" -> xxh64(little(whole(value, type, 16), 4), seed);
             case "int" -> xxh64(little(whole(value, type, 32), 4), seed);
             case "bigint" -> xxh64(little(whole(value, type, 64), 8), seed);
-            case "date" -> xxh64(little(((LocalDate) value).toEpochDay(), 4), seed);
+            case "date" -> {
+                long day = as(LocalDate.class, value, type).toEpochDay();
+                yield xxh64(little(whole(day, type, 32), 4), seed);
+            }
             default -> throw new IllegalArgumentException("no key can be of type " + type);
         };
     }
 
+    private static <T> T as(Class<T> kind, Object value, String type) {
+        if (!kind.isInstance(value)) {
+            throw unlike(value, type);
+        }
+        return kind.cast(value);
+    }
+
+    private static IllegalArgumentException unlike(Object value, String type) {
+        String kind = value.getClass().getSimpleName();
+        return new IllegalArgumentException(
+                "expected a value of type " + type + ", got " + value + " (" + kind + ")");
+    }
+
+    private static byte[] utf8(String text) {
+        try {  // getBytes would write half of a surrogate pair as another character
+            ByteBuffer found = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+            return Arrays.copyOf(found.array(), found.limit());
+        } catch (CharacterCodingException error) {
+            throw new IllegalArgumentException("expected text, got half of a surrogate pair", error);
+        }
+    }
+
     private static long whole(Object value, String type, int bits) {
-        long number = Long.parseLong(value.toString());
+        long number = number(as(Number.class, value, type));
         if (number << 64 - bits >> 64 - bits != number) {
-            throw new IllegalArgumentException("expected a value of type " + type + ", got " + value);
+            throw unlike(value, type);
         }
         return number;
     }
@@ -385,7 +412,7 @@ public final class EvenkeelFunction {
 
     private static long number(Object value) {
         boolean rounded = value instanceof Double || value instanceof Float;
-        expect(value instanceof Number && !rounded, "a whole number, as parse returns it", value);
+        expect(value instanceof Number && !rounded, "a whole number (from parse, or a Long)", value);
         return Long.parseLong(value.toString());
     }
 

@@ -48,11 +48,17 @@ function xxh64(bytes, seed) {
   return h ^ (h >> 32n);
 }
 
+function expectValue(right, value, type) {
+  if (right) return;
+  const shown = typeof value === "symbol" ? "a symbol" : `${value}`;
+  throw new TypeError(`expected a value of type ${type}, got ${shown} (${typeof value})`);
+}
+
 function whole(value, type) {
+  // A larger number has been rounded already.
+  expectValue(typeof value === "bigint" || Number.isSafeInteger(value), value, type);
   const number = BigInt(value);
-  if (BigInt.asIntN(BITS[type], number) !== number) {
-    throw new RangeError(`expected a value of type ${type}, got ${value}`);
-  }
+  expectValue(BigInt.asIntN(BITS[type], number) === number, value, type);
   return number;
 }
 
@@ -66,8 +72,11 @@ function hashOf(value, type, seed) {
   if (value === null || value === undefined) return seed;
   switch (type) {
     case "string":
+      // Half of a surrogate pair has no UTF-8: TextEncoder would write another character.
+      expectValue(typeof value === "string" && value.isWellFormed(), value, type);
       return xxh64(new TextEncoder().encode(value), seed);
     case "binary":
+      expectValue(value instanceof Uint8Array, value, type);
       return xxh64(value, seed);
     case "tinyint":
     case "smallint":
@@ -75,8 +84,11 @@ function hashOf(value, type, seed) {
       return xxh64(littleEndian(whole(value, type), 4), seed);
     case "bigint":
       return xxh64(littleEndian(whole(value, type), 8), seed);
-    case "date":
-      return xxh64(littleEndian(Math.floor(value.getTime() / DAY), 4), seed);
+    case "date": {
+      const days = value instanceof Date ? value.getTime() / DAY : NaN;
+      expectValue(Number.isInteger(days), value, type);
+      return xxh64(littleEndian(days, 4), seed);
+    }
     default:
       throw new Error(`no key can be of type ${type}`);
   }
@@ -180,8 +192,8 @@ export class EvenkeelFunction {
   /**
    * Returns the channel of a row.
    *
-   * @param {Array} key - one value for each key column: string, Uint8Array, number or BigInt, Date
-   *   at midnight UTC, or null
+   * @param {Array} key - one value for each key column: string, Uint8Array, safe integer or BigInt,
+   *   Date at midnight UTC, or null
    * @param row - the value of the row column, which decides for split keys; may be null
    */
   channel(key, row = null) {

@@ -42,6 +42,13 @@ def copied(tmp_path: Path, language: str) -> Path:
     return shutil.copytree(CLIENTS / language, tmp_path / language)
 
 
+def need(tool: str) -> None:
+    """Skip the test if a tool is missing; fail if all of them are asked for."""
+    if shutil.which(tool) is None:
+        assert not os.environ.get(ALL), f"{tool} is not installed, and {ALL} asks for it"
+        pytest.skip(f"{tool} is not installed")
+
+
 def run(folder: Path, language: str, last: bool = False) -> tuple[int, str]:
     """Check the vectors by a client; return the exit code and what it printed.
 
@@ -49,10 +56,8 @@ def run(folder: Path, language: str, last: bool = False) -> tuple[int, str]:
     ----------
     last : only by the last command, as the client is built
     """
-    tool, commands = COMMANDS[language]
-    if shutil.which(tool) is None:
-        assert not os.environ.get(ALL), f"{tool} is not installed, and {ALL} asks for it"
-        pytest.skip(f"{tool} is not installed")
+    name, commands = COMMANDS[language]
+    need(name)
     printed = ""
     for command in commands[-1:] if last else commands:
         done = subprocess.run(
