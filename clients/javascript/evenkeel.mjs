@@ -69,7 +69,7 @@ function littleEndian(value, size) {
 }
 
 function hashOf(value, type, seed) {
-  if (value === null || value === undefined) return seed;
+  if (value === null) return seed;
   switch (type) {
     case "string":
       // Half of a surrogate pair has no UTF-8: TextEncoder would write another character.
@@ -196,7 +196,7 @@ export class EvenkeelFunction {
    *   Date at midnight UTC, or null
    * @param row - the value of the row column, which decides for split keys; may be null
    */
-  channel(key, row = null) {
+  channel(key, row) {
     const h = this.hash(key);
     const shared = this.#split.get(h);
     if (!shared) return this.#channelOf(h);

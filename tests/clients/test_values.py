@@ -26,9 +26,10 @@ JAVA = """
 import java.util.*;
 import java.time.*;
 public class Values {{
+    static final String JSON = "{function}";
     static void show(String type, Object value) {{
         try {{
-            String json = "{function}".replace("KIND", type);
+            String json = JSON.replace("KIND", type);
             System.out.println(new EvenkeelFunction(json).hash(Arrays.asList(value)));
         }} catch (IllegalArgumentException e) {{
             System.out.println(e.getMessage());
@@ -72,6 +73,7 @@ REFUSED = {
         ("int", "true"),
         ("bigint", "2n ** 63n"),
         ("string", "5"),
+        ("string", "undefined"),
         ("string", "new Date(0)"),
         ("string", r'"\ud83d"'),
         ("binary", "new Int8Array(3)"),
@@ -133,16 +135,26 @@ TAKEN = {
 }
 
 
-def said(folder: Path, language: str, values: list[tuple[str, str]]) -> list[str]:
-    """Return what a client says of values, each with its type."""
+#: Statements that read a function whose hashes have lost digits.
+ROUNDED = {
+    "javascript": """try { new EvenkeelFunction(JSON.parse('{"format":1}')); }
+        catch (e) { console.log(e.message); }""",
+    "java": """Map<String, Object> rounded = EvenkeelFunction.parse(JSON.replace("KIND", "int"));
+        rounded.put("explicit", Map.of("keys", List.of(5e18), "channels", List.of(0)));
+        try { new EvenkeelFunction(rounded); }
+        catch (IllegalArgumentException e) { System.out.println(e.getMessage()); }""",
+}
+
+
+def said(folder: Path, language: str, statements: str) -> list[str]:
+    """Return the lines that statements print, each `show` what a client says of a value."""
     name, program, file, commands = PROGRAMS[language]
     need(name)
     function = PartitioningFunction((KeyColumn("k", "int"),), numbered_channels(2), [0, 1])
     json = canonical_json(function.to_dict()).decode().replace('"type":"int"', '"type":"KIND"')
-    end = "\n" if language == "go" else ";\n"
     text = program.format(
         function=json.replace('"', '\\"') if language == "java" else json,
-        statements="".join(f'show("{kind}", {value}){end}' for kind, value in values),
+        statements=statements,
     )
     (folder / file).parent.mkdir(exist_ok=True)
     (folder / file).write_text(text)
@@ -160,8 +172,17 @@ def test_values_of_another_type_are_refused_and_others_hashed(
 ) -> None:
     folder = copied(tmp_path, language)
     bad, good = REFUSED[language], TAKEN[language]
-    found = said(folder, language, [*bad, *((kind, value) for kind, value, _ in good)])
+    values = [*bad, *((kind, value) for kind, value, _ in good)]
+    end = "\n" if language == "go" else ";\n"
+    shown = "".join(f'show("{kind}", {value}){end}' for kind, value in values)
+    found = said(folder, language, shown)
     for (kind, value), line in zip(bad, found, strict=False):
         assert line.startswith("expected "), f"{value} as {kind}: {line}"
     hashes = [str(key_hash([[value]], [kind])[0]) for kind, _, value in good]
     assert found[len(bad) :] == hashes
+
+
+@pytest.mark.parametrize("language", ROUNDED)
+def test_hashes_that_have_lost_digits_are_refused(tmp_path: Path, language: str) -> None:
+    (line,) = said(copied(tmp_path, language), language, ROUNDED[language])
+    assert line.startswith("expected "), line
