@@ -139,7 +139,7 @@ function channelOf(number) {
 function expectLists(of, ...names) {
   const lists = names.map((name) => of?.[name]);
   if (!lists.every((list) => Array.isArray(list) && list.length === lists[0].length)) {
-    throw new Error(`expected lists of one length: ${names.join(", ")}`);
+    throw new Error(`expected lists of one length in the fields ${names.join(", ")}`);
   }
   return lists;
 }
