@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-from enum import StrEnum
 from itertools import takewhile
 from typing import Annotated, Any
 
@@ -32,7 +31,7 @@ from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.canonical import canonical_json
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
-from partitioning.function.sql import channel_sql
+from partitioning.function.sql import channel_sql, slot_sql
 
 app = typer.Typer(
     name="evenkeel",
@@ -40,12 +39,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
-
-class _Dialect(StrEnum):
-    """Dialects of SQL that an expression can be written in."""
-
-    spark = "spark"
 
 
 class _Keys(TyperCommand):
@@ -130,17 +123,16 @@ def show(
 def sql(
     table: TableName,
     epoch: Annotated[int | None, typer.Argument(help="its number; default: the current")] = None,
-    dialect: Annotated[
-        _Dialect, typer.Option(help="dialect of SQL; other engines take a client of one file")
-    ] = _Dialect.spark,
     format: As = Format.table,
 ) -> None:
-    """Print the SQL expression for the channel of a row."""
+    """Print Spark's SQL expressions for the slot and the channel of a row."""
     found = open_table(table).epoch(epoch)
-    text = channel_sql(found.function)
-    # Not in a grid: it is there to be copied.
-    facts = {"epoch": found.number, "sql": text}
-    shown = canonical_json(facts).decode() if format is Format.json else text
+    function = found.function
+    slot, channel = slot_sql(function.key, len(function.slots)), channel_sql(function)
+    facts = {"epoch": found.number, "slot": slot, "channel": channel}
+    # Not in a grid: they are there to be copied.
+    plain = f"{slot} AS slot,\n{channel} AS channel"
+    shown = canonical_json(facts).decode() if format is Format.json else plain
     sys.stdout.write(shown + "\n")
 
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -32,12 +33,12 @@ type stored struct {
 	Format   int      `json:"format"`
 	Key      []column `json:"key"`
 	Row      *column  `json:"row"`
-	Slots    []int    `json:"slots"`
+	Slots    []uint32 `json:"slots"`
 	Explicit struct {
-		Keys     []int64 `json:"keys"`
-		Channels []int   `json:"channels"`
+		Keys     []int64  `json:"keys"`
+		Channels []uint32 `json:"channels"`
 	} `json:"explicit"`
-	Split struct {
+	Split *struct {
 		Keys   []int64    `json:"keys"`
 		Owners [][]uint64 `json:"owners"`
 		Shares [][]uint64 `json:"shares"`
@@ -47,26 +48,58 @@ type stored struct {
 // Function is the partitioning function of an epoch.
 type Function struct {
 	stored
-	explicit map[int64]int
+	explicit map[int64]uint32
 	split    map[int64]int
 	cells    []uint64
 	bits     int
 }
 
-// New reads the object "function" of an epoch's epoch.json.
+// New reads an epoch's epoch.json, or its object "function".
 func New(data []byte) (*Function, error) {
-	f := &Function{explicit: map[int64]int{}, split: map[int64]int{}}
+	var epoch struct {
+		Format   int             `json:"format"`
+		Function json.RawMessage `json:"function"`
+	}
+	if err := json.Unmarshal(data, &epoch); err != nil {
+		return nil, fmt.Errorf("expected an epoch, got other JSON: %w", err)
+	}
+	if epoch.Function != nil {
+		if epoch.Format != 1 {
+			return nil, fmt.Errorf("expected epoch format 1, got %d", epoch.Format)
+		}
+		data = epoch.Function
+	}
+	f := &Function{explicit: map[int64]uint32{}, split: map[int64]int{}}
 	if err := json.Unmarshal(data, &f.stored); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("expected a function, got other JSON: %w", err)
 	}
 	if f.Format != 1 && f.Format != 2 {
 		return nil, fmt.Errorf("expected function format 1 or 2, got %d", f.Format)
 	}
-	for i, h := range f.Explicit.Keys {
-		f.explicit[h] = f.Explicit.Channels[i]
+	if (f.Split != nil) != (f.Format == 2) {
+		return nil, fmt.Errorf("expected split keys in format 2 alone, got format %d", f.Format)
+	}
+	if len(f.Slots) == 0 || len(f.Key) == 0 {
+		return nil, fmt.Errorf("expected at least 1 slot and 1 key column")
+	}
+	heavy := f.stored.Explicit
+	if heavy.Keys == nil || len(heavy.Channels) != len(heavy.Keys) {
+		return nil, fmt.Errorf("expected %d channels of keys, got %d", len(heavy.Keys), len(heavy.Channels))
+	}
+	for i, h := range heavy.Keys {
+		f.explicit[h] = heavy.Channels[i]
+	}
+	if f.Split == nil {
+		return f, nil
+	}
+	if len(f.Split.Owners) != len(f.Split.Keys) || len(f.Split.Shares) != len(f.Split.Keys) {
+		return nil, fmt.Errorf("expected %d lists of owners and of shares", len(f.Split.Keys))
 	}
 	most := 2
-	for _, owners := range f.Split.Owners {
+	for i, owners := range f.Split.Owners {
+		if len(owners) < 2 || len(f.Split.Shares[i]) != len(owners) {
+			return nil, fmt.Errorf("expected 2 owners or more, and as many shares, got %d", len(owners))
+		}
 		most = max(most, len(owners))
 	}
 	f.bits = bits.Len(uint(most - 1))
@@ -79,8 +112,9 @@ func New(data []byte) (*Function, error) {
 
 // Channel returns the channel of a row.
 //
-// A key has one value for each key column: string, []byte, int64, time.Time for a date, or nil. The
-// row column's value decides for split keys, and may be nil.
+// A key has one value for each key column: string, []byte, int64, time.Time for a date, or nil. A
+// nil []byte is null, too. A date is the day that the time's own zone shows: convert it first if
+// you want another zone's. The row column's value decides for split keys, and may be nil.
 func (f *Function) Channel(key []any, row any) (int, error) {
 	h, err := f.Hash(key)
 	if err != nil {
@@ -137,28 +171,34 @@ func (f *Function) Slot(h int64) int {
 
 func (f *Function) channelOf(h int64) int {
 	if owner, heavy := f.explicit[h]; heavy {
-		return owner
+		return int(owner)
 	}
-	return f.Slots[f.Slot(h)]
+	return int(f.Slots[f.Slot(h)])
 }
 
 // limits are the first numbers that are too large for the types that are narrower than int64.
-var limits = map[string]int64{"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31}
+var limits = map[string]int64{"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "date": 1 << 31}
 
 func hashOf(value any, kind string, h uint64) (uint64, error) {
 	switch v := value.(type) {
 	case nil:
 		return h, nil
 	case string:
+		if !utf8.ValidString(v) {
+			return 0, fmt.Errorf("expected UTF-8, got %q", v)
+		}
 		if kind == "string" {
 			return xxh64([]byte(v), h), nil
 		}
 	case []byte:
+		if v == nil {
+			return h, nil
+		}
 		if kind == "binary" {
 			return xxh64(v, h), nil
 		}
 	case int64:
-		if most, narrow := limits[kind]; narrow && (v < -most || v >= most) {
+		if !fits(v, kind) {
 			return 0, fmt.Errorf("expected a value of type %s, got %d", kind, v)
 		}
 		switch kind {
@@ -168,12 +208,17 @@ func hashOf(value any, kind string, h uint64) (uint64, error) {
 			return xxh64(binary.LittleEndian.AppendUint64(nil, uint64(v)), h), nil
 		}
 	case time.Time:
-		if kind == "date" {
-			day := time.Date(v.Year(), v.Month(), v.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
+		day := time.Date(v.Year(), v.Month(), v.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
+		if kind == "date" && fits(day, kind) {
 			return xxh64(binary.LittleEndian.AppendUint32(nil, uint32(day)), h), nil
 		}
 	}
-	return 0, fmt.Errorf("expected a value of type %s, got %T", kind, value)
+	return 0, fmt.Errorf("expected a value of type %s, got %v (%T)", kind, value, value)
+}
+
+func fits(v int64, kind string) bool {
+	most, narrow := limits[kind]
+	return !narrow || (-most <= v && v < most)
 }
 
 func xxh64(data []byte, seed uint64) uint64 {

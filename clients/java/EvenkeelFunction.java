@@ -1,6 +1,8 @@
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -38,32 +40,48 @@ public final class EvenkeelFunction {
     private final long[] cells;
     private final int bits;
 
-    /** Reads the object "function" of an epoch's epoch.json, as {@link #parse} returns it. */
-    public EvenkeelFunction(Map<String, Object> function) {
-        long format = number(function.get("format"));
-        if (format != 1 && format != 2) {
-            throw new IllegalArgumentException("expected function format 1 or 2, got " + format);
+    /** Reads the text of an epoch's epoch.json, or of its object "function". */
+    public EvenkeelFunction(String json) {
+        this(parse(json));
+    }
+
+    /** Reads the same as {@link #parse} returns it: a parser that makes hashes Doubles loses them. */
+    public EvenkeelFunction(Map<String, Object> epoch) {
+        Map<String, Object> function = epoch;
+        if (epoch.containsKey("function")) {
+            expect(number(epoch.get("format")) == 1, "epoch format 1", epoch.get("format"));
+            function = map(epoch.get("function"));
         }
+        long format = number(function.get("format"));
+        expect(format == 1 || format == 2, "function format 1 or 2", format);
+        expect(function.containsKey("split") == (format == 2), "split keys in format 2 alone", format);
         keyTypes = list(function.get("key")).stream().map(c -> (String) map(c).get("type")).toList();
         Object row = function.get("row");
         rowType = row == null ? null : (String) map(row).get("type");
-        slots = list(function.get("slots")).stream().mapToInt(v -> (int) number(v)).toArray();
+        slots = channels(function.get("slots"));
+        expect(slots.length > 0 && !keyTypes.isEmpty(), "at least 1 slot and 1 key column", "none");
         List<Object> keys = list(map(function.get("explicit")).get("keys"));
-        List<Object> owners = list(map(function.get("explicit")).get("channels"));
-        for (int i = 0; i < keys.size(); i++) {
-            explicit.put(number(keys.get(i)), (int) number(owners.get(i)));
+        int[] owners = channels(map(function.get("explicit")).get("channels"));
+        expect(owners.length == keys.size(), keys.size() + " channels of keys", owners.length);
+        for (int i = 0; i < owners.length; i++) {
+            explicit.put(number(keys.get(i)), owners[i]);
         }
-        Map<String, Object> shared = map(function.getOrDefault("split", Map.of()));
-        List<Object> splitKeys = list(shared.getOrDefault("keys", List.of()));
-        List<Object> ownerLists = list(shared.getOrDefault("owners", List.of()));
-        List<Object> shareLists = list(shared.getOrDefault("shares", List.of()));
+        Map<String, Object> none = Map.of("keys", List.of(), "owners", List.of(), "shares", List.of());
+        Map<String, Object> shared = map(function.getOrDefault("split", none));
+        List<Object> splitKeys = list(shared.get("keys"));
+        List<Object> ownerLists = list(shared.get("owners"));
+        List<Object> shareLists = list(shared.get("shares"));
+        expect(ownerLists.size() == splitKeys.size() && shareLists.size() == splitKeys.size(),
+                splitKeys.size() + " lists of owners and of shares", ownerLists.size());
         int most = ownerLists.stream().mapToInt(o -> list(o).size()).max().orElse(2);
         bits = 32 - Integer.numberOfLeadingZeros(Math.max(most, 2) - 1);
         homes = new int[splitKeys.size()];
         cells = new long[splitKeys.size() << bits];
         for (int i = 0; i < homes.length; i++) {
-            int[] channels = list(ownerLists.get(i)).stream().mapToInt(v -> (int) number(v)).toArray();
+            int[] channels = channels(ownerLists.get(i));
             long[] shares = list(shareLists.get(i)).stream().mapToLong(EvenkeelFunction::number).toArray();
+            expect(channels.length > 1 && shares.length == channels.length,
+                    "2 owners or more, and as many shares", channels.length);
             split.put(number(splitKeys.get(i)), i);
             homes[i] = channels[0];
             System.arraycopy(aliasCells(channels, shares, 1 << bits), 0, cells, i << bits, 1 << bits);
@@ -126,21 +144,46 @@ public final class EvenkeelFunction {
             return seed;
         }
         return switch (type) {
-            case "string" -> xxh64(((String) value).getBytes(StandardCharsets.UTF_8), seed);
-            case "binary" -> xxh64((byte[]) value, seed);
+            case "string" -> xxh64(utf8(as(String.class, value, type)), seed);
+            case "binary" -> xxh64(as(byte[].class, value, type), seed);
             case "tinyint" -> xxh64(little(whole(value, type, 8), 4), seed);
             case "smallint" -> xxh64(little(whole(value, type, 16), 4), seed);
             case "int" -> xxh64(little(whole(value, type, 32), 4), seed);
             case "bigint" -> xxh64(little(whole(value, type, 64), 8), seed);
-            case "date" -> xxh64(little(((LocalDate) value).toEpochDay(), 4), seed);
+            case "date" -> {
+                long day = as(LocalDate.class, value, type).toEpochDay();
+                yield xxh64(little(whole(day, type, 32), 4), seed);
+            }
             default -> throw new IllegalArgumentException("no key can be of type " + type);
         };
     }
 
+    private static <T> T as(Class<T> kind, Object value, String type) {
+        if (!kind.isInstance(value)) {
+            throw unlike(value, type);
+        }
+        return kind.cast(value);
+    }
+
+    private static IllegalArgumentException unlike(Object value, String type) {
+        String kind = value.getClass().getSimpleName();
+        return new IllegalArgumentException(
+                "expected a value of type " + type + ", got " + value + " (" + kind + ")");
+    }
+
+    private static byte[] utf8(String text) {
+        try {  // getBytes would write half of a surrogate pair as another character
+            ByteBuffer found = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+            return Arrays.copyOf(found.array(), found.limit());
+        } catch (CharacterCodingException error) {
+            throw new IllegalArgumentException("expected text, got half of a surrogate pair", error);
+        }
+    }
+
     private static long whole(Object value, String type, int bits) {
-        long number = Long.parseLong(value.toString());
+        long number = number(as(Number.class, value, type));
         if (number << 64 - bits >> 64 - bits != number) {
-            throw new IllegalArgumentException("expected a value of type " + type + ", got " + value);
+            throw unlike(value, type);
         }
         return number;
     }
@@ -343,18 +386,34 @@ public final class EvenkeelFunction {
         }
     }
 
+    private static void expect(boolean right, String expected, Object found) {
+        if (!right) {
+            throw new IllegalArgumentException("expected " + expected + ", got " + found);
+        }
+    }
+
     @SuppressWarnings("unchecked")
     private static Map<String, Object> map(Object value) {
+        expect(value instanceof Map, "an object of JSON", value);
         return (Map<String, Object>) value;
     }
 
     @SuppressWarnings("unchecked")
     private static List<Object> list(Object value) {
+        expect(value instanceof List, "a list", value);
         return (List<Object>) value;
     }
 
+    private static int[] channels(Object value) {
+        int[] found = list(value).stream().mapToInt(v -> Math.toIntExact(number(v))).toArray();
+        expect(Arrays.stream(found).allMatch(c -> c >= 0), "channels of 0 or more", value);
+        return found;
+    }
+
     private static long number(Object value) {
-        return ((Number) value).longValue();
+        boolean rounded = value instanceof Double || value instanceof Float;
+        expect(value instanceof Number && !rounded, "a whole number (from parse, or a Long)", value);
+        return Long.parseLong(value.toString());
     }
 
     /** Checks all vectors of a file; exits with 1 if one differs. */
@@ -364,7 +423,7 @@ public final class EvenkeelFunction {
         for (String line : Files.readAllLines(Path.of(arguments[0]))) {
             String[] parts = line.split("\t", -1);
             if (parts[0].equals("function")) {
-                function = new EvenkeelFunction(parse(parts[2]));
+                function = new EvenkeelFunction(parts[2]);
                 continue;
             }
             int columns = function.keyTypes.size();

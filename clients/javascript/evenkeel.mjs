@@ -1,7 +1,7 @@
 // Finds the channel of a key, bit for bit as Spark finds it.
 //
 // docs/reference/FUNCTION.md is the specification. It is tested with Node 20, and needs no
-// library. Test it with: node evenkeel.mjs ../vectors.txt
+// library. Test it with: node check.mjs ../vectors.txt
 
 const SEED = 42n;
 const P1 = 0x9e3779b185ebca87n;
@@ -48,11 +48,17 @@ function xxh64(bytes, seed) {
   return h ^ (h >> 32n);
 }
 
+function expectValue(right, value, type) {
+  if (right) return;
+  const shown = typeof value === "symbol" ? "a symbol" : `${value}`;
+  throw new TypeError(`expected a value of type ${type}, got ${shown} (${typeof value})`);
+}
+
 function whole(value, type) {
+  // A larger number has been rounded already.
+  expectValue(typeof value === "bigint" || Number.isSafeInteger(value), value, type);
   const number = BigInt(value);
-  if (BigInt.asIntN(BITS[type], number) !== number) {
-    throw new RangeError(`expected a value of type ${type}, got ${value}`);
-  }
+  expectValue(BigInt.asIntN(BITS[type], number) === number, value, type);
   return number;
 }
 
@@ -63,11 +69,14 @@ function littleEndian(value, size) {
 }
 
 function hashOf(value, type, seed) {
-  if (value === null || value === undefined) return seed;
+  if (value === null) return seed;
   switch (type) {
     case "string":
+      // Half of a surrogate pair has no UTF-8: TextEncoder would write another character.
+      expectValue(typeof value === "string" && value.isWellFormed(), value, type);
       return xxh64(new TextEncoder().encode(value), seed);
     case "binary":
+      expectValue(value instanceof Uint8Array, value, type);
       return xxh64(value, seed);
     case "tinyint":
     case "smallint":
@@ -75,8 +84,11 @@ function hashOf(value, type, seed) {
       return xxh64(littleEndian(whole(value, type), 4), seed);
     case "bigint":
       return xxh64(littleEndian(whole(value, type), 8), seed);
-    case "date":
-      return xxh64(littleEndian(Math.floor(value.getTime() / DAY), 4), seed);
+    case "date": {
+      const days = value instanceof Date ? value.getTime() / DAY : NaN;
+      expectValue(Number.isInteger(days), value, type);
+      return xxh64(littleEndian(days, 4), seed);
+    }
     default:
       throw new Error(`no key can be of type ${type}`);
   }
@@ -104,6 +116,34 @@ function aliasCells(channels, shares, size) {
   return keep.map((part, i) => ({ part, first: own[i], second: other[i] }));
 }
 
+// JSON.parse rounds hashes, which have more digits than a number holds: read those as text.
+function parse(json) {
+  if (typeof json !== "string") {
+    throw new TypeError(`expected the text of epoch.json, got ${typeof json}`);
+  }
+  const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+  return JSON.parse(json.replace(tokens, (m) => (/^-?\d{16,}$/.test(m) ? `"${m}"` : m)));
+}
+
+function expectFormat(found, known, what) {
+  if (!known.includes(found)) {
+    throw new Error(`expected ${what} format ${known.join(" or ")}, got ${found}`);
+  }
+}
+
+function channelOf(number) {
+  if (!Number.isInteger(number) || number < 0) throw new Error(`expected a channel, got ${number}`);
+  return number;
+}
+
+function expectLists(of, ...names) {
+  const lists = names.map((name) => of?.[name]);
+  if (!lists.every((list) => Array.isArray(list) && list.length === lists[0].length)) {
+    throw new Error(`expected lists of one length in the fields ${names.join(", ")}`);
+  }
+  return lists;
+}
+
 /** The partitioning function of an epoch. */
 export class EvenkeelFunction {
   #explicit = new Map();
@@ -111,35 +151,52 @@ export class EvenkeelFunction {
   #cells = [];
   #bits;
 
-  /** @param {string} json - the object "function" of an epoch's epoch.json, as text */
+  /**
+   * @param {string} json - the text of an epoch's epoch.json, or of its object "function". Text
+   *   that JSON.stringify wrote will not do: JSON.parse has rounded the hashes
+   */
   constructor(json) {
-    // A hash has more digits than a JavaScript number holds: read large whole numbers as text.
-    const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
-    const found = JSON.parse(json.replace(tokens, (m) => (/^-?\d{16,}$/.test(m) ? `"${m}"` : m)));
-    if (found.format !== 1 && found.format !== 2) {
-      throw new Error(`expected function format 1 or 2, got ${found.format}`);
+    let found = parse(json);
+    if (found?.function !== undefined) {
+      expectFormat(found.format, [1], "epoch");
+      found = found.function;
     }
-    this.keyTypes = found.key.map((column) => column.type);
+    expectFormat(found?.format, [1, 2], "function");
+    if ((found.split !== undefined) !== (found.format === 2)) {
+      throw new Error(`expected split keys in format 2 alone, got format ${found.format}`);
+    }
+    const [slots] = expectLists(found, "slots");
+    this.slots = slots.map(channelOf);
+    const [columns] = expectLists(found, "key");
+    if (!slots.length || !columns.length) {
+      throw new Error("expected at least 1 slot and 1 key column");
+    }
+    this.keyTypes = columns.map((column) => column.type);
     this.rowType = found.row?.type ?? null;
-    this.slots = Int32Array.from(found.slots);
-    found.explicit.keys.forEach((h, i) => this.#explicit.set(BigInt(h), found.explicit.channels[i]));
-    const { keys = [], owners = [], shares = [] } = found.split ?? {};
+    const [heavy, channels] = expectLists(found.explicit, "keys", "channels");
+    heavy.forEach((h, i) => this.#explicit.set(BigInt(h), channelOf(channels[i])));
+    const none = { keys: [], owners: [], shares: [] };
+    const [keys, owners, shares] = expectLists(found.split ?? none, "keys", "owners", "shares");
+    keys.forEach((_, i) => {
+      const [own] = expectLists({ owners: owners[i], shares: shares[i] }, "owners", "shares");
+      if (own.length < 2) throw new Error(`expected 2 owners or more, got ${own.length}`);
+    });
     const most = Math.max(2, ...owners.map((channels) => channels.length));
     this.#bits = 32 - Math.clz32(most - 1);
     keys.forEach((h, i) => {
-      this.#split.set(BigInt(h), { start: i << this.#bits, home: owners[i][0] });
-      this.#cells.push(...aliasCells(owners[i], shares[i], 1 << this.#bits));
+      this.#split.set(BigInt(h), { start: i << this.#bits, home: channelOf(owners[i][0]) });
+      this.#cells.push(...aliasCells(owners[i].map(channelOf), shares[i], 1 << this.#bits));
     });
   }
 
   /**
    * Returns the channel of a row.
    *
-   * @param {Array} key - one value for each key column: string, Uint8Array, number or BigInt, Date
-   *   at midnight UTC, or null
+   * @param {Array} key - one value for each key column: string, Uint8Array, safe integer or BigInt,
+   *   Date at midnight UTC, or null
    * @param row - the value of the row column, which decides for split keys; may be null
    */
-  channel(key, row = null) {
+  channel(key, row) {
     const h = this.hash(key);
     const shared = this.#split.get(h);
     if (!shared) return this.#channelOf(h);
@@ -174,38 +231,4 @@ export class EvenkeelFunction {
   #channelOf(hash) {
     return this.#explicit.get(hash) ?? this.slots[this.slot(hash)];
   }
-}
-
-const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-
-function read(text, type) {
-  if (text === "\\N") return null;
-  if (type === "string") return new TextDecoder().decode(unhex(text));
-  if (type === "binary") return unhex(text);
-  return type === "date" ? new Date(Number(text) * DAY) : BigInt(text);
-}
-
-/** Checks all vectors of a file's text; returns their number. */
-export function check(text) {
-  let checked = 0;
-  let known;
-  for (const line of text.trimEnd().split("\n")) {
-    const parts = line.split("\t");
-    if (parts[0] === "function") {
-      known = new EvenkeelFunction(parts[2]);
-      continue;
-    }
-    const key = known.keyTypes.map((type, i) => read(parts[i], type));
-    const row = known.rowType === null ? null : read(parts[key.length], known.rowType);
-    const h = known.hash(key);
-    const found = [h, known.slot(h), known.channel(key, row)].join("\t");
-    if (!line.endsWith(`\t${found}`)) throw new Error(`expected ${line}, got ${found}`);
-    checked++;
-  }
-  return checked;
-}
-
-if (globalThis.process?.argv[1]?.endsWith("evenkeel.mjs")) {
-  const { readFileSync } = await import("node:fs");
-  console.log(`${check(readFileSync(process.argv[2], "utf8"))} vectors agree`);
 }

@@ -77,6 +77,7 @@ class Epoch:
         ----------
         columns : as in `route`
         """
+        require_packages("spark", "pyspark")
         from pyspark.sql import functions
 
         return functions.expr(

@@ -141,8 +141,8 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         array = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        if kind == "string" and _unlike_spark(array):
-            raise TypeError(f"{array.type}, whose text is another one in Spark")
+        if array.null_count < len(array) and _unlike_spark(array.type, kind):
+            raise TypeError(f"{array.type}, which Spark casts to another value")
         return array.cast(KEY_TYPES[kind])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(
@@ -152,13 +152,17 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         ) from error
 
 
-def _unlike_spark(array: pa.Array) -> bool:
-    """Return whether Arrow's texts of some values may differ from those of Spark's CAST."""
-    kind = array.type
-    unlike = pa.types.is_floating(kind) or (
-        pa.types.is_temporal(kind) and not pa.types.is_date(kind)
-    )
-    return unlike and array.null_count < len(array)
+def _unlike_spark(found: pa.DataType, kind: str) -> bool:
+    """Return whether Arrow casts some values to others than Spark's CAST to the key type `kind`."""
+    if pa.types.is_dictionary(found):  # a pandas categorical
+        found = found.value_type
+    if kind == "date":
+        return pa.types.is_timestamp(found) and found.tz is not None
+    if pa.types.is_temporal(found):
+        return not pa.types.is_date(found)
+    # Arrow writes decimals of other scales with an exponent: 0E-8.
+    exponent = pa.types.is_decimal(found) and not 0 <= found.scale <= 6
+    return kind == "string" and (exponent or pa.types.is_floating(found))
 
 
 def slot_of(hashes: Hashes, slots: int) -> npt.NDArray[np.int32]:

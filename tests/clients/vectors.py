@@ -30,6 +30,7 @@ CASES = {
     "composite": (("string", "int", "date"), 256, 300, 10, 0, None),
     "bytes": (("binary", "tinyint", "smallint"), 64, 3, 5, 0, None),
     "split": (("string",), 512, 40, 20, 8, "bigint"),
+    "split by text": (("bigint",), 128, 20, 5, 8, "string"),
 }
 RANGES = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 TEXTS = (
@@ -42,6 +43,9 @@ TEXTS = (
     "水",
     "🙂",
     "\t\n'\"\\",
+    "\0",
+    "a\0b",
+    "\ufeffa",
     "x" * 31,
     "y" * 32,
     "z" * 67,
@@ -60,6 +64,7 @@ def values(rng: np.random.Generator, kind: str, count: int) -> list[Any]:
             drawn = [text.encode() + bytes([i % 256]) for i, text in enumerate(drawn)]
     elif kind == "date":
         drawn = [FIRST + timedelta(days) for days in rng.integers(-40_000, 80_000, count).tolist()]
+        drawn[:4] = [date(1000, 1, 1), date(1582, 10, 10), date(1900, 2, 28), date.max]
     else:
         top = 2 ** (RANGES[kind] - 1)
         drawn = rng.integers(-top, top, count, dtype=np.int64, endpoint=False).tolist()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.run_folder import safe_name
 from evenkeel.registry.store_errors import StoreError
-from partitioning.errors import DamagedError, FenceError, InputError
+from partitioning.errors import DamagedError, FenceError, InputError, MissingExtraError
 from tests.support.raw_json import read_json, write_json
 from tests.support.worlds.epochs import TABLES, after, first
 
@@ -138,6 +139,14 @@ def test_runs_keep_what_steps_leave(registry):
 def test_no_name_leaves_the_folder(registry, name):
     with pytest.raises(InputError, match="not a name inside the folder"):
         registry.store.write(name, b"")
+
+
+@pytest.mark.parametrize("column", ["route", "slot", "is_split"])
+def test_columns_of_spark_say_that_spark_is_missing(registry, monkeypatch, column):
+    epoch = registry.publish(first(), TABLES)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(MissingExtraError, match="pyspark is not installed"):
+        getattr(epoch, column)()
 
 
 def test_a_run_id_becomes_a_folder_name():

@@ -1,6 +1,5 @@
-"""The function: hashing against frozen vectors, lookups, JSON, and what it refuses."""
+"""The function: lookups, JSON, and what it refuses."""
 
-import datetime
 import json
 from dataclasses import replace
 
@@ -17,29 +16,12 @@ from partitioning.function.function import (
     numbered_channels,
     successor,
 )
-from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.hashing import key_hash
 from partitioning.function.split import Split
 from partitioning.function.sql import channel_sql, perfect_hash
 from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads
 from partitioning.workload.profile import profile_of_keys
-
-# What Spark 4.2.0 prints for SELECT xxhash64(CAST(... AS ...)).
-VECTORS = [
-    (["string"], ["ORD"], 1358878907523830835),
-    (["string"], [""], -7444071767201028348),
-    (["string"], [None], 42),
-    (["string"], ["Zürich ✈"], 1213809317664618075),
-    (["string"], ["a longer key, over thirty-two bytes of UTF-8"], -5359149168148790314),
-    (["binary"], [b"\x00\xff\x10"], 5415089035989094387),
-    (["tinyint"], [-7], 4987848727247274714),
-    (["smallint"], [-7], 4987848727247274714),
-    (["int"], [-7], 4987848727247274714),
-    (["bigint"], [-7], -1663473129717591079),
-    (["date"], [datetime.date(2013, 1, 1)], 1349268229983960169),
-    (["string", "bigint"], ["ORD", -7], 8259297757139033525),
-    (["string", "int"], [None, 5], 504019808641096632),
-]
 
 DIGEST = "e9c0af52fdbebc6d8d8f9460379e8a2b54dddb5912f53e5eb049859af31c8fbf"
 
@@ -54,46 +36,6 @@ def function(slots=64, explicit=None, channels=4):
         explicit_keys=np.array(keys, dtype=np.int64),
         explicit_channels=np.array([explicit[k] for k in keys], dtype=np.int32),
     )
-
-
-@pytest.mark.parametrize(("types", "row", "expected"), VECTORS)
-def test_hash_equals_spark(types, row, expected):
-    assert key_hash([[value] for value in row], types).tolist() == [expected]
-
-
-def test_hash_of_nulls_among_values_leaves_the_others_alone():
-    mixed = key_hash([["ORD", None, ""]], ["string"])
-    assert mixed.tolist() == [1358878907523830835, 42, -7444071767201028348]
-
-
-def test_texts_of_whole_numbers_dates_and_nulls_are_those_of_spark():
-    day, nan = datetime.date(2013, 1, 2), float("nan")
-    for values, texts in (([7, None], ["7", None]), ([day, nan], ["2013-01-02", None])):
-        assert key_hash([values], ["string"]).tolist() == key_hash([texts], ["string"]).tolist()
-
-
-@pytest.mark.parametrize(
-    ("columns", "types", "message"),
-    [
-        ([[1.5]], ["double"], "type 'double' cannot be hashed"),
-        ([["x"]], ["bigint"], "not of the declared type bigint"),
-        ([[2**40]], ["int"], "not of the declared type int"),
-        # Spark's texts of these are others: "1.0", and times with a zone.
-        ([[1.0, None]], ["string"], "not of the declared type string .double"),
-        ([[datetime.datetime(2013, 1, 1)]], ["string"], "declared type string .timestamp"),
-        ([[1], [2]], ["int"], "2 key columns given where 1 are declared"),
-        ([[1], [2, 3]], ["int", "int"], "different lengths"),
-    ],
-)
-def test_hash_refuses(columns, types, message):
-    with pytest.raises(InputError, match=message):
-        key_hash(columns, types)
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.integers(1, 5000))
-def test_slots_are_never_negative(hashes, slots):
-    found = slot_of(np.array(hashes, dtype=np.int64), slots)
-    assert found.tolist() == [h % slots for h in hashes]
 
 
 @given(st.sets(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=300), st.data())

@@ -32,6 +32,10 @@ NOT_RUN = {
     ("papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
     ("ARCHITECTURE.md", "text"): "a drawing",
     ("SPLITTING.md", "sql"): "test_newcomer runs it on Delta",
+    **{
+        ("reference/FUNCTION.md", language): f"test_usage runs the lines in {language}"
+        for language in ("java", "go", "rust", "js")
+    },
 }
 #: What the names of an example in Python stand for. Its other names are PySpark's.
 KNOWN = {"evenkeel": evenkeel, "epoch": Epoch}
