@@ -144,7 +144,7 @@ class TableSpec(Strict):
     approve_over: int | None = Field(
         None, ge=0, description="bytes over which a person approves the plan; none: never asked"
     )
-    horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
+    horizon: int = Field(28, ge=1, description="days over which a move must pay for itself")
     schedule: Annotated[
         Annotated[list[str], Field(min_length=1), Tag("list")]
         | Annotated[Partitions, Tag("mapping")]
