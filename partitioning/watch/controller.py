@@ -86,7 +86,9 @@ class Controller:
         return replace(watch, moved={k: at for k, at in moved.items() if at}), decided
 
     def _may(self, key: int, batch: MicroBatch, limits: Limits) -> bool:
-        """Return whether a key has not yet moved too often."""
+        """Return whether a key may move: it has not yet moved too often."""
+        if limits.only is not None and key not in limits.only:
+            return False
         late = [n for n in self.moved.get(key, ()) if n > batch.number - limits.within]
         return len(late) < limits.moves
 

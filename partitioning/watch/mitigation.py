@@ -52,6 +52,7 @@ class Limits:
     per : batches that a forecast is for
     calm : mean loads that a channel may have with a key back home, if others have less
     copies : most channels that share a key, its home included; None: as many as help
+    only : keys that alone may move; None: all
     speeds : float64 (N,): how fast each channel is, in those of the mean one; None: all alike.
         Waiting load (`MicroBatch.waiting`) is in the time that the mean channel takes for it
     """
@@ -67,6 +68,7 @@ class Limits:
     per: float = 1.0
     calm: float = 1.0
     copies: int | None = None
+    only: frozenset[int] | None = None
     speeds: Floats | None = None
 
     def speed(self, channels: int) -> Floats:
