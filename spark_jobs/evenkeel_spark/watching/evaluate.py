@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, SplitColumn
+from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.timings import pace
 from evenkeel.table import Table
 from evenkeel.watch.forecast import spec_limits
@@ -91,16 +92,15 @@ def evaluate(
         # Fold all of them, even if the watch remembers fewer: load over a channel's speed waits.
         batches = [b for b in batches if b.number > known.watch.last]
         if not batches:
-            say("no new micro-batch")
+            # A decision that this run has left, and that a later look has forgotten.
+            left = folder.learned.find() if folder.watch_decision.exists() else None
+            if left is not None and left.epoch == current.number:
+                _remove_decision(folder)
+            known = replace(known, outcome="no new micro-batch")
             write(registry, known)
+            say(known.outcome)
             return None
-        # Remove the watch's decision last and write it first: without it, a profile would pass for
-        # a window's.
-        folder.decision.remove()
-        folder.learned.remove()
-        folder.profile.remove()
-        folder.params.remove()
-        folder.watch_decision.remove()
+        _remove_decision(folder)
         limits = _limits(table, now)
         for past in batches[:-1]:
             known, *_ = known.folded(
@@ -114,6 +114,19 @@ def evaluate(
     crash_point("folded")
     say(known.outcome)
     return known.decided
+
+
+def _remove_decision(folder: RunFiles) -> None:
+    """Remove what a look has left in a run.
+
+    The watch's decision goes last, and is written first: without it, a profile would pass for a
+    window's.
+    """
+    folder.decision.remove()
+    folder.learned.remove()
+    folder.profile.remove()
+    folder.params.remove()
+    folder.watch_decision.remove()
 
 
 def _newest(

@@ -1,4 +1,4 @@
-"""Looks of the watch that follow others."""
+"""Looks of the watch that follow others: without events, on a cleared run, or over the budget."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.pipeline import steps
 from partitioning.watch.mitigation import Mitigation
 from tests.support.worlds.live import HOT, Live
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 #: Another key that turns hot.
 WARM = "WARM"
+
+
+def test_a_look_without_events_says_so_and_what_it_forgets_is_not_carried_out(
+    spark: SparkSession, live: Live
+) -> None:
+    live.batch(2, 4.0)
+    assert live.look(spark, 2)
+    assert not live.look(spark, 3)
+    assert live.known.outcome == "no new micro-batch"
+    # The first run is cleared from its first task.
+    assert not live.look(spark, 2)
+    assert steps.plan_watch(live.spec_path, "w2") is None
 
 
 def test_keys_that_cool_down_together_go_home_one_by_one_if_the_budget_asks_for_it(
