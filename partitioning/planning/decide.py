@@ -79,7 +79,12 @@ def most_by_chance(profile: Profile, channels: int) -> float:
     >>> [round(most_by_chance(profile, count), 2) for count in (2, 10, 100)]
     [1.2, 1.26, 1.33]
     """
-    return 1 + NormalDist().inv_cdf(SURE ** (1 / channels)) * profile.chance
+    return fullest_by_chance(profile.chance, channels)
+
+
+def fullest_by_chance(chance: float, channels: int) -> float:
+    """Return as `most_by_chance` where each channel's load is off by `chance`."""
+    return 1 + NormalDist().inv_cdf(SURE ** (1 / channels)) * chance
 
 
 def days_of(profile: Profile) -> int:

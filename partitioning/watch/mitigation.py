@@ -27,6 +27,7 @@ class MicroBatch:
     waiting : float64 (N,): load that waits at each, this batch's included (queue; for batches that
         end together: what the channel has had beyond its speed). Infinite: takes no part
     keys : load of each key that may be heavy, by hash
+    rows : events; infinite: not known, and chance explains nothing
     """
 
     number: int
@@ -34,6 +35,12 @@ class MicroBatch:
     loads: Floats
     waiting: Floats
     keys: Mapping[int, float]
+    rows: float = math.inf
+
+    def rows_of(self, load: float) -> float:
+        """Return the events that bring so much load, if they are like this batch's."""
+        came = float(self.loads.sum())
+        return self.rows * load / came if came and load else math.inf
 
 
 @dataclass(frozen=True)

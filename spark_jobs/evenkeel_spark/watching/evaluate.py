@@ -186,7 +186,7 @@ def _batch(measured: MeasuredBatch, routed: Epoch) -> MicroBatch:
     sketch = measured.sketch
     keys = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
     none = np.zeros(len(measured.loads))
-    return MicroBatch(measured.number, routed.number, measured.loads, none, keys)
+    return MicroBatch(measured.number, routed.number, measured.loads, none, keys, sketch.rows)
 
 
 def _limits(table: Table, now: datetime) -> Limits:
