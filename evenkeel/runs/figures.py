@@ -6,6 +6,7 @@ A run's page, its report, the console and the metrics all take their figures fro
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isinf
 from typing import NamedTuple
 
 from evenkeel.registry.files.migration_records import MigrationRecord, Prediction
@@ -93,14 +94,14 @@ def break_even(prediction: Prediction | None, horizon: int) -> tuple[str, bool]:
 
     Parameters
     ----------
-    horizon : windows within which it should
+    horizon : days within which it should
     """
-    windows = prediction and prediction.windows
-    if prediction is None or windows is None:
+    days = prediction and prediction.days
+    if days is None:
         return "not known: windows and migrations must be measured first", True
-    if prediction.saved is None or prediction.saved <= 0:
+    if isinf(days):
         return "it never pays: no window waits less for the fullest channel", False
-    text = f"pays back after {count_text(windows)} windows"
-    if windows > horizon:
+    text = f"pays back after {count_text(days)} days"
+    if days > horizon:
         return f"{text}; the horizon is {horizon}: it does not pay", False
     return f"{text}, within the horizon of {horizon}", True

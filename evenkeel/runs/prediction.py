@@ -21,6 +21,7 @@ from evenkeel.runs.timings import MigrationCost, migrations, seconds_per_load
 from partitioning.errors import EvenkeelError
 from partitioning.moves.moves import Move
 from partitioning.planning.batches import BatchLimit, batches
+from partitioning.planning.decide import days_of
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Floats, Profile
 
@@ -60,7 +61,7 @@ def predict(
 
     Parameters
     ----------
-    profile : weighs what a window waits less; None: not known
+    profile : weighs what a day waits less; None: not known
     limits : what the migration is held to; None: nothing
     footer : bytes that a file of state takes beside its rows, by its files; None: not known
 
@@ -83,8 +84,9 @@ def predict(
         seconds = sum(max(b.bytes / rate, tables * least) for b in parts)
     if limit:
         seconds = max(seconds or 0.0, limit)
-    per_load = seconds_per_load(registry, profile) if profile is not None else None
-    saved = None if per_load is None else _less_wait(registry, plan) * per_load
+    saved = None
+    if profile is not None and (per_load := seconds_per_load(registry, profile)) is not None:
+        saved = _less_wait(registry, plan) * per_load / days_of(profile)
     return Prediction(
         digest=plan.digest,
         rows=rows,
@@ -95,7 +97,7 @@ def predict(
         seconds=seconds,
         limit=limit,
         rate=rate,
-        saved=saved,
+        saved_daily=saved,
     )
 
 

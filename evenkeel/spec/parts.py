@@ -164,7 +164,7 @@ class Watching(Strict):
         ge=1,
         le=1440,
         description="minutes of a micro-batch, and between two looks at the newest; they must "
-        "divide a day",
+        "divide a day, and be fewer than those of `schedule`: before a daily run no look decides",
     )
     eta: float = Field(
         1.5,

@@ -39,6 +39,10 @@ def _kind(channels: Any) -> str:
     return "list" if isinstance(channels, list) else "number"
 
 
+#: Minutes between two runs of the schedules that say so by name.
+_PERIODS = {"@hourly": 60, "@daily": 1440, "@midnight": 1440}
+
+
 def _schedule_kind(value: Any) -> str:
     if value is None:
         return "none"
@@ -147,7 +151,7 @@ class TableSpec(Strict):
     approve_over: int | None = Field(
         None, ge=0, description="bytes over which a person approves the plan; none: never asked"
     )
-    horizon: int = Field(28, ge=1, description="windows over which a move must pay for itself")
+    horizon: int = Field(28, ge=1, description="days over which a move must pay for itself")
     schedule: Annotated[
         Annotated[list[str], Field(min_length=1), Tag("list")]
         | Annotated[Partitions, Tag("mapping")]
@@ -235,6 +239,12 @@ class TableSpec(Strict):
             raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
         if self.watch is not None and self.input.time is None:
             raise ValueError("watch: micro-batches are cut by input.time, which is not set")
+        period = _PERIODS.get(str(self.schedule))
+        if self.watch is not None and period is not None and self.watch.every >= period:
+            raise ValueError(
+                f"watch.every: expected less than {period} minutes, those of schedule "
+                f"{self.schedule} (got {self.watch.every})"
+            )
         if self.max_imbalance is not None and self.max_imbalance > self.trigger:
             raise ValueError(
                 f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "

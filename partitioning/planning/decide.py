@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from statistics import NormalDist
 from typing import Any
 
@@ -78,7 +79,29 @@ def most_by_chance(profile: Profile, channels: int) -> float:
     >>> [round(most_by_chance(profile, count), 2) for count in (2, 10, 100)]
     [1.2, 1.26, 1.33]
     """
-    return 1 + NormalDist().inv_cdf(SURE ** (1 / channels)) * profile.chance
+    return fullest_by_chance(profile.chance, channels)
+
+
+def fullest_by_chance(chance: float, channels: int) -> float:
+    """Return as `most_by_chance` where each channel's load is off by `chance`."""
+    return 1 + NormalDist().inv_cdf(SURE ** (1 / channels)) * chance
+
+
+def days_of(profile: Profile) -> int:
+    """Return the days that a profile's load is of; 1 if its events have no time.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from partitioning.streams.zipf_stream import zipf_profile
+    >>> profile = zipf_profile(1000, 1.0, slots=64)
+    >>> days_of(profile), days_of(replace(profile, window=("2024-01-01", "2024-01-29")))
+    (1, 28)
+    """
+    if not all(profile.window):
+        return 1
+    start, end = (date.fromisoformat(day) for day in profile.window)
+    return max((end - start).days, 1)
 
 
 @dataclass(frozen=True)
@@ -110,7 +133,7 @@ class Policy:
     trigger : imbalance from which a rebalance is considered
     max_imbalance : imbalance that it aims at; None: as even as it gets. Between this and the
         trigger nothing happens (hysteresis)
-    horizon : number of windows over which the straggler time saved must exceed the time of moving
+    horizon : number of days over which the straggler time saved must exceed the time of moving
     seconds_per_load : as measured when windows are applied; None: not known
     pace : as measured by earlier migrations; None: not known
     splitting, copies, worth, budget, options : as in `make_plan` for frontier
@@ -196,7 +219,8 @@ def _decided(
     saved = cost = None
     if policy.seconds_per_load is not None and policy.pace is not None:
         fair = float(profile.load.sum()) / np.count_nonzero(function.capacities)
-        saved = (now - reachable) * fair * policy.seconds_per_load * policy.horizon
+        daily = (now - reachable) * fair * policy.seconds_per_load / days_of(profile)
+        saved = daily * policy.horizon
         cost = policy.pace.seconds(size)
 
     def answer(rebalance: bool, reason: str) -> Decision:
@@ -224,7 +248,7 @@ def _decided(
         return answer(
             False,
             f"moving {size:.0f} bytes takes {cost:.1f} s and saves {saved:.1f} s "
-            f"over {policy.horizon} windows",
+            f"over {policy.horizon} days",
         )
     return answer(True, f"imbalance {now:.3f} is over the trigger, {policy.trigger:g}")
 

@@ -21,6 +21,8 @@ from partitioning.workload.profile import Floats, Profile
 
 #: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).
 POINTS = 1000
+#: Points on a ring whose first open channel is tiny. More: hashing takes longer.
+MOST_POINTS = 2**21
 
 
 def uniform(
@@ -97,7 +99,8 @@ def consistent(
     Parameters
     ----------
     profile, previous, channels : as in `uniform`
-    points : points on the ring of a channel with the capacity of the first open one
+    points : points on the ring of a channel with the capacity of the first open one; fewer if that
+        one is tiny
 
     Raises
     ------
@@ -122,6 +125,9 @@ def ring_slots(
         raise InputError(f"{points} points make no ring", "points", "Give at least 1")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     unit = capacities[capacities > 0][0]
+    # A tiny unit would make a ring without end; of even channels this changes nothing.
+    most = max(MOST_POINTS, points * len(capacities))
+    unit = max(unit, capacities.sum() * points / most)
     # Rounded up, so that no open channel is left without a point.
     counts = np.ceil(capacities / unit * points).astype(int).tolist()
     ring = np.concatenate([_places(f"channel {i}", n) for i, n in enumerate(counts)])

@@ -6,11 +6,13 @@ A controller after A. Kumar et al., "Reshape", folded over micro-batches (sectio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from partitioning.planning.decide import fullest_by_chance
 from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
 from partitioning.strategies.water_filling import surface
 from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Sample, Weights
@@ -19,6 +21,11 @@ from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Sample
 #: any case. Other keys go home where their channel then exceeds the mean by no more than this. A
 #: larger value undoes mitigations earlier.
 LIGHT_LOAD = 0.05
+#: Events in the sample from which on a key may move. A smaller number lets chance choose keys.
+LEAST_ROWS = 10
+#: Looks of which chance may mislead one in 20: those of a day. More: less is done about small skew
+#: of few events.
+LOOKS = 288
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,9 @@ class Controller:
         return replace(watch, moved={k: at for k, at in moved.items() if at}), decided
 
     def _may(self, key: int, batch: MicroBatch, limits: Limits) -> bool:
-        """Return whether a key has not yet moved too often."""
+        """Return whether a key may move: it has not yet moved too often."""
+        if limits.only is not None and key not in limits.only:
+            return False
         late = [n for n in self.moved.get(key, ()) if n > batch.number - limits.within]
         return len(late) < limits.moves
 
@@ -244,14 +253,18 @@ class Controller:
         speed = limits.speed(len(loads))
         levels = loads / speed
         mean = total / float(speed[np.isfinite(batch.waiting)].sum())
-        if levels[skewed] <= limits.calm * mean or levels[helper] >= mean:
-            # The load that waits there is of the past.
+        open_ = int(np.isfinite(batch.waiting).sum())
+        rows = batch.rows_of(total) * len(self.sample)
+        calm = max(limits.calm, fullest_by_chance(math.sqrt(open_ / rows), open_ * LOOKS))
+        if levels[skewed] <= calm * mean or levels[helper] >= mean:
+            # The load that waits there is of the past, or chance explains it.
             return {}
         need = float((levels[skewed] - levels[helper]) / (1 / speed[[skewed, helper]]).sum())
         shared = {k for k, now in self.spread.items() if now.helpers}
         whole = [k for k, c in homes.items() if c == skewed and k not in shared]
         known = {k: self.sample.load_of(k) for k in whole}
-        keys = sorted(known, key=lambda k: (-known[k], k))
+        least = LEAST_ROWS * total / rows
+        keys = sorted((k for k in known if known[k] >= least), key=lambda k: (-known[k], k))
         if limits.splitting and keys and known[keys[0]] > need > 0:
             # Not who has yet to catch up.
             behind = {m.home for m in self.spread.values() if m.catching > 0}

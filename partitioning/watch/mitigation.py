@@ -27,6 +27,7 @@ class MicroBatch:
     waiting : float64 (N,): load that waits at each, this batch's included (queue; for batches that
         end together: what the channel has had beyond its speed). Infinite: takes no part
     keys : load of each key that may be heavy, by hash
+    rows : events; infinite: not known, and chance explains nothing
     """
 
     number: int
@@ -34,6 +35,12 @@ class MicroBatch:
     loads: Floats
     waiting: Floats
     keys: Mapping[int, float]
+    rows: float = math.inf
+
+    def rows_of(self, load: float) -> float:
+        """Return the events that bring so much load, if they are like this batch's."""
+        came = float(self.loads.sum())
+        return self.rows * load / came if came and load else math.inf
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class Limits:
     per : batches that a forecast is for
     calm : mean loads that a channel may have with a key back home, if others have less
     copies : most channels that share a key, its home included; None: as many as help
+    only : keys that alone may move; None: all
     speeds : float64 (N,): how fast each channel is, in those of the mean one; None: all alike.
         Waiting load (`MicroBatch.waiting`) is in the time that the mean channel takes for it
     """
@@ -67,6 +75,7 @@ class Limits:
     per: float = 1.0
     calm: float = 1.0
     copies: int | None = None
+    only: frozenset[int] | None = None
     speeds: Floats | None = None
 
     def speed(self, channels: int) -> Floats:

@@ -110,13 +110,9 @@ def test_a_move_that_does_not_pay_says_so_in_words(site: Site) -> None:
     try:
         site.shop.plan(name, force=True, max_imbalance=1.005, rate=10)
         text = unescape(site.client("vic").get(f"{HOME}/runs/{name}").text)
-        assert re.search(
-            r"pays back after [\d,.]+ windows; the horizon is 28: it does not pay", text
-        )
+        assert re.search(r"pays back after [\d,.]+ days; the horizon is 28: it does not pay", text)
         asked = {"force": "true", "rate": "10", "max_imbalance": "1.005"}
         text = unescape(site.client("vic").get(f"{HOME}/rebalance", params=asked).text)
-        assert re.search(
-            r"pays back after [\d,.]+ windows; the horizon is 28: it does not pay", text
-        )
+        assert re.search(r"pays back after [\d,.]+ days; the horizon is 28: it does not pay", text)
     finally:
         site.registry.store.remove("windows/2013-03-01.json")

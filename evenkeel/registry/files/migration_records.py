@@ -66,7 +66,7 @@ class Prediction(FileModel):
     seconds : from the first commit to the last
     limit : seconds that the limits on bytes and rows a second make of it at least; 0: no limit
     rate : bytes of state that earlier migrations moved in a second
-    saved : seconds that each window waits less for the fullest channel
+    saved_daily : seconds that the windows of a day wait less for the fullest channel
     """
 
     digest: str
@@ -78,7 +78,7 @@ class Prediction(FileModel):
     seconds: float | None = None
     limit: float = 0.0
     rate: float | None = None
-    saved: float | None = None
+    saved_daily: float | None = None
 
     @property
     def commits(self) -> int:
@@ -91,11 +91,11 @@ class Prediction(FileModel):
         return sum(b.files for b in self.batches)
 
     @property
-    def windows(self) -> float | None:
-        """Windows after which the move has paid for itself; infinite if it saves nothing."""
-        if self.seconds is None or self.saved is None:
+    def days(self) -> float | None:
+        """Days after which the move has paid for itself; infinite if it saves nothing."""
+        if self.seconds is None or self.saved_daily is None:
             return None
-        return self.seconds / self.saved if self.saved > 0 else inf
+        return self.seconds / self.saved_daily if self.saved_daily > 0 else inf
 
 
 class TableMigrated(FileModel):

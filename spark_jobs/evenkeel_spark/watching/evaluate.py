@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, SplitColumn
+from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.timings import pace
-from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel.watch.forecast import spec_limits
 from evenkeel.watch.mitigation import (
     batches_left,
     daily_run_under_way,
     leave,
-    mitigated,
-    owners,
-    reason,
 )
 from evenkeel.watch.state import PendingDecision, WatchState, new_watch
 from evenkeel.watch.state_file import read, write
@@ -35,15 +30,12 @@ from evenkeel_spark.events.reader import read_events, row_column, with_times
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.watching.inputs import decision, profile_of, weighed
+from evenkeel_spark.watching.inputs import decision, profile_of
 from evenkeel_spark.watching.micro_batch import MeasuredBatch, measure_batch, need_watch
+from evenkeel_spark.watching.trial import Trial, attempt
 from partitioning.errors import FenceError
-from partitioning.function.function import PartitioningFunction
-from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
-from partitioning.watch.act_or_wait import bytes_back
-from partitioning.watch.mitigation import Limits, MicroBatch, Weights
-from partitioning.workload.profile import Profile
+from partitioning.watch.mitigation import Limits, MicroBatch
 
 
 def evaluate(
@@ -100,16 +92,15 @@ def evaluate(
         # Fold all of them, even if the watch remembers fewer: load over a channel's speed waits.
         batches = [b for b in batches if b.number > known.watch.last]
         if not batches:
-            say("no new micro-batch")
+            # A decision that this run has left, and that a later look has forgotten.
+            left = folder.learned.find() if folder.watch_decision.exists() else None
+            if left is not None and left.epoch == current.number:
+                _remove_decision(folder)
+            known = replace(known, outcome="no new micro-batch")
             write(registry, known)
+            say(known.outcome)
             return None
-        # Remove the watch's decision last and write it first: without it, a profile would pass for
-        # a window's.
-        folder.decision.remove()
-        folder.learned.remove()
-        folder.profile.remove()
-        folder.params.remove()
-        folder.watch_decision.remove()
+        _remove_decision(folder)
         limits = _limits(table, now)
         for past in batches[:-1]:
             known, *_ = known.folded(
@@ -125,6 +116,19 @@ def evaluate(
     return known.decided
 
 
+def _remove_decision(folder: RunFiles) -> None:
+    """Remove what a look has left in a run.
+
+    The watch's decision goes last, and is written first: without it, a profile would pass for a
+    window's.
+    """
+    folder.decision.remove()
+    folder.learned.remove()
+    folder.profile.remove()
+    folder.params.remove()
+    folder.watch_decision.remove()
+
+
 def _newest(
     spark: SparkSession,
     table: Table,
@@ -138,7 +142,7 @@ def _newest(
 ) -> WatchState:
     """Fold the newest micro-batch. Leave its decision in the run if nothing speaks against it."""
     spec, batch, current = table.spec, _batch(newest, routed), table.epoch(known.epoch)
-    seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
+    seen, _, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
     count = f"batch {newest.number}: {newest.sketch.rows:,} events"
     if routed.number != current.number:
         outcome = f"{count}, routed by epoch {routed.number}: they tell nothing of {current.number}"
@@ -151,31 +155,19 @@ def _newest(
     started = time.monotonic()
     row = row_column(read_events(spark, spec), spec)
     profile, versions = profile_of(spark, table, current, newest.sketch, decided)
-    shared = {
-        key for key in after.watch.keys_placed_since(known.watch) if after.watch.spread[key].helpers
-    }
-    if shared:
-        limits = _affordable(table, limits, profile, shared)
-        seen, after, decided = known.folded(batch, current.function, limits, need_watch(spec).speed)
-        if not decided:
-            return replace(seen, outcome=f"{count}, nothing to decide: copies take too long")
-    weights = owners(decided, after.watch)
-    why = _why(newest, after, decided, current.function)
-    function = mitigated(current.function, weights, newest.number, row)
-    begins = bool(after.watch.keys_placed_since(known.watch))
-    size, back = _bytes_there_and_back(current.function, function, profile, begins)
-    waiting = None
-    if begins:
-        waiting = weighed(table, known, after, profile, size, back, limits, now)
-    if waiting is not None:
-        why = f"{why}; {waiting}"
-        if waiting.cheaper:
-            return replace(seen, outcome=f"not now: {why}")
-    over = _over_budget(spec, size, back)
-    if over is not None:
-        return replace(seen, outcome=f"not now: {why}; {over}")
-    folder = table.registry.run(run)
-    leave(folder, newest.number, weights, why)
+
+    def tried(keys: frozenset[int] | None = None) -> Trial:
+        return attempt(table, known, batch, profile, row, replace(limits, only=keys), now)
+
+    found = tried()
+    if found.over and len(decided) > 1:
+        # The budget may pay for one of the keys alone.
+        each = (tried(frozenset([key])) for key in decided)
+        found = next((one for one in each if not one.against), found)
+    if found.against:
+        return replace(seen, outcome=found.against)
+    why, folder = found.why, table.registry.run(run)
+    leave(folder, newest.number, found.weights, why)
     folder.profile.write(profile)
     seconds = round(time.monotonic() - started, 3)
     folder.learned.write(
@@ -183,56 +175,18 @@ def _newest(
             epoch=current.number, tables=versions, seconds=seconds, row=SplitColumn.of(row)
         )
     )
-    folder.decision.write(decision(spec, current, function, profile, why, size, waiting))
-    done = PendingDecision(run, newest.number, weights, after.watch)
-    return replace(seen, decided=done, outcome=why)
-
-
-def _why(
-    newest: MeasuredBatch,
-    after: WatchState,
-    decided: dict[int, Weights],
-    function: PartitioningFunction,
-) -> str:
-    """Return the reason of a decision in words, with the names of keys and channels."""
-    named = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
-    return reason(
-        newest.number,
-        after.watch,
-        decided,
-        channel=lambda c: function.channels[c].name,
-        key=lambda h: named.get(h, str(h)),
+    folder.decision.write(
+        decision(spec, current, found.function, profile, why, found.size, found.waiting)
     )
-
-
-def _bytes_there_and_back(
-    current: PartitioningFunction, function: PartitioningFunction, profile: Profile, begins: bool
-) -> tuple[float, float]:
-    """Return the bytes that a decision moves, and those that handing its keys back moves.
-
-    Only a mitigation that begins now must be able to go back later: for others these are 0.
-    """
-    listed = np.concatenate([f.explicit_keys for f in (current, function)])
-    known = profile.listing(np.unique(listed))
-    size = float(sum(m.bytes for m in moves_between(current, function, known)))
-    return size, bytes_back(current, function, known) if begins else 0.0
-
-
-def _over_budget(spec: TableSpec, size: float, back: float) -> str | None:
-    """Return in words by what a decision exceeds the spec's budget; None: it does not."""
-    most = plan_budget(spec.budget)
-    if most is None or max(size, back) <= most + 0.5:
-        return None
-    way = "" if size > most + 0.5 else " to hand it back"
-    moves = f"{size if not way else back:,.0f} bytes would move{way}"
-    return f"{moves}, the budget is {spec.budget:,}"
+    done = PendingDecision(run, newest.number, found.weights, found.after.watch)
+    return replace(seen, decided=done, outcome=why)
 
 
 def _batch(measured: MeasuredBatch, routed: Epoch) -> MicroBatch:
     sketch = measured.sketch
     keys = dict(zip(sketch.heavy.tolist(), sketch.heavy_load.tolist(), strict=True))
     none = np.zeros(len(measured.loads))
-    return MicroBatch(measured.number, routed.number, measured.loads, none, keys)
+    return MicroBatch(measured.number, routed.number, measured.loads, none, keys, sketch.rows)
 
 
 def _limits(table: Table, now: datetime) -> Limits:
@@ -247,19 +201,6 @@ def _limits(table: Table, now: datetime) -> Limits:
         spec_limits(spec, watching),
         left=batches_left(spec, now, watching.every),
         migration=lambda helpers: batches,
-    )
-
-
-def _affordable(table: Table, limits: Limits, profile: Profile, keys: Collection[int]) -> Limits:
-    """Return the limits for keys that begin to be shared, now that their state is weighed."""
-    listed = np.isin(profile.heavy, list(keys))
-    copy, size = (float(b[listed].sum()) for b in (profile.heavy_copy_bytes, profile.heavy_bytes))
-    way, every = pace(table.registry) or Pace(math.inf), need_watch(table.spec).every
-    return limits.affording(
-        copy,
-        size - copy,
-        plan_budget(table.spec.budget),
-        lambda size: way.seconds(size) / 60 / every,
     )
 
 

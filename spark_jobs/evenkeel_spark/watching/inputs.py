@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -19,6 +21,7 @@ from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.migration.split_state import check_mergeable
 from evenkeel_spark.watching.micro_batch import need_watch
+from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.decide import Decision
 from partitioning.watch.act_or_wait import Waiting, expected_load, weigh_waiting
@@ -37,6 +40,8 @@ def profile_of(
 ) -> tuple[Profile, dict[str, int]]:
     """Combine the micro-batch's load with the state's weight, listing the keys to decide on.
 
+    A key that has no event in the micro-batch is named as in the epoch's profile.
+
     Returns
     -------
     The profile, and the version of each state table.
@@ -47,7 +52,12 @@ def profile_of(
     listed = np.concatenate([function.explicit_keys, function.split.keys, sketch.heavy])
     keys = np.union1d(listed, np.array(list(weights), dtype=np.int64))
     weight = weigh(spark, spec, function, keys)
-    return weight.onto(sketch, function.key), weight.versions
+    profile, names = weight.onto(sketch, function.key), dict[str, str]()
+    with suppress(DamagedError):
+        if (kept := table.registry.archive(epoch.number).profile.find()) is not None:
+            names = dict(zip(map(str, kept.heavy.tolist()), kept.heavy_names, strict=True))
+    named = tuple(names.get(name, name) for name in profile.heavy_names)
+    return replace(profile, heavy_names=named), weight.versions
 
 
 def weighed(

@@ -167,15 +167,15 @@ def test_price_is_as_measured_and_unknown_before(shop: Shop) -> None:
         max(made.bytes / rate, 2.0)
     ) and told.rate == pytest.approx(rate)
     gain = made.imbalance_before - made.imbalance_after
-    assert told.saved == pytest.approx(gain * 10.0 / 4)
-    assert told.windows == pytest.approx(told.seconds / told.saved)
+    assert told.saved_daily == pytest.approx(gain * 10.0 / 4 / 28)
+    assert told.days == pytest.approx(told.seconds / told.saved_daily)
     # However little moves, a migration has its fixed costs.
     little = tuple(replace(m, bytes=m.bytes / 1e6) for m in made.moves)
     assert predict(shop.registry, replace(made, moves=little), learned).seconds == 2.0
     # Held to a rate, it takes as long as the rate allows for.
     slow = predict(shop.registry, made, learned, Throttling(rate=10))
     assert slow.seconds == slow.limit == pytest.approx(slow.written / 10)
-    assert slow.windows == pytest.approx(slow.seconds / told.saved)
+    assert slow.days == pytest.approx(slow.seconds / told.saved_daily)
 
 
 def test_expectations_are_lined_up_over_epochs(shop: Shop) -> None:

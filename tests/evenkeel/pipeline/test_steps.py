@@ -200,6 +200,25 @@ def test_costs_are_those_measured(shop: Shop) -> None:
         assert found.cost_seconds == predict(shop.registry, alike, shop.profile).seconds
 
 
+def test_the_same_load_a_day_saves_the_same_however_many_days_were_learned(shop: Shop) -> None:
+    channels = [{"channel": c, "rows": 100, "seconds": 0.5} for c in range(4)]
+    write_json(shop.registry.files, "windows/2013-01-29.json", {"channels": channels})
+    moved = {"digest": "d", "epoch": 0, "tables": {"counts": table_moved(bytes=300, seconds=2.0)}}
+    write_json(shop.registry.files, "epochs/00000000/migration.json", moved)
+    days = replace(shop.profile, events=28 * 1000)
+    day = replace(days, window=("2013-01-28", "2013-01-29"), events=1000, error=days.error / 28)
+    day = replace(day, load=days.load / 28, heavy_load=days.heavy_load / 28)
+    saved = []
+    for run, learned in {"days": days, "day": day}.items():
+        shop.learn(run, learned)
+        found = steps.decide(shop.spec, run, Params())
+        assert found.saved_seconds is not None
+        shop.plan(run, force=True)
+        told = predict(shop.registry, steps.read_plan(shop.registry.run(run)), learned)
+        saved.append((found.saved_seconds, told.saved_daily))
+    assert saved[0] == pytest.approx(saved[1])
+
+
 def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -> None:
     assert steps.report(shop.spec, "nothing yet") is None
     first = steps.report(shop.spec, "r")

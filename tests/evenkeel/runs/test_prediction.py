@@ -92,7 +92,7 @@ def test_seconds_are_those_of_every_batch_and_of_the_rate(shop: Shop, made: Plan
 
 
 def saving(shop: Shop, run: str, **asked: Any) -> tuple[Plan, float]:
-    """A plan, and what it saves each window where one unit of load takes a second."""
+    """A plan, and what it saves in its 28 days where one unit of load takes a second."""
     shop.learn(run, replace(shop.profile, events=1000))
     shop.plan(run, force=True, **asked)
     made = steps.read_plan(shop.registry.run(run))
@@ -101,8 +101,8 @@ def saving(shop: Shop, run: str, **asked: Any) -> tuple[Plan, float]:
     write_json(shop.registry.files, "windows/2013-01-29.json", window)
     profile = shop.registry.run(run).profile.read()
     told = predict(shop.registry, made, profile)
-    assert told.saved is not None
-    return made, told.saved
+    assert told.saved_daily is not None
+    return made, told.saved_daily * 28
 
 
 def test_more_channels_save_what_the_fullest_waits_less(shop: Shop) -> None:
@@ -212,6 +212,10 @@ def test_what_is_no_prediction_is_damaged(shop: Shop, made: Plan) -> None:
     file.write(predicted)
     assert file.read() == predicted
     whole = read_json(shop.registry.run("r3"), file.name)
+    # A record that weighed saving by window: it was of no known days.
+    older = {k: v for k, v in whole.items() if k != "saved_daily"} | {"saved": 5.0, "seconds": 9.0}
+    write_json(shop.registry.run("r3"), file.name, older)
+    assert break_even(file.read(), 28)[0].startswith("not known")
     for name, wrong in [*((name, "much") for name in whole), ("batches", [{"rows": 1}])]:
         changed = whole | {name: 1 if name == "digest" else wrong}
         write_json(shop.registry.run("r3"), file.name, changed)
@@ -221,13 +225,13 @@ def test_what_is_no_prediction_is_damaged(shop: Shop, made: Plan) -> None:
 
 def test_break_even_says_so_where_it_does_not_pay(shop: Shop, made: Plan) -> None:
     told = predict(shop.registry, made, shop.profile).model_copy(
-        update={"seconds": 29.4, "saved": 1.0}
+        update={"seconds": 29.4, "saved_daily": 1.0}
     )
-    text = "pays back after 29.4 windows; the horizon is 28: it does not pay"
+    text = "pays back after 29.4 days; the horizon is 28: it does not pay"
     assert break_even(told, 28) == (text, False)
-    assert break_even(told, 30) == ("pays back after 29.4 windows, within the horizon of 30", True)
-    assert not break_even(told.model_copy(update={"saved": 0.0}), 28)[1]
-    assert break_even(told.model_copy(update={"saved": None}), 28)[1]
+    assert break_even(told, 30) == ("pays back after 29.4 days, within the horizon of 30", True)
+    assert not break_even(told.model_copy(update={"saved_daily": 0.0}), 28)[1]
+    assert break_even(told.model_copy(update={"saved_daily": None}), 28)[1]
     assert break_even(None, 28)[1]
 
 

@@ -88,6 +88,10 @@ def test_channels_by_name_and_capacity(tmp_path):
             {"watch": {"evry": 5}},
             r"watch.evry: there is no such .*\(got 5; allowed: every, eta, tau, speed, memory\)",
         ),
+        (
+            {"watch": {"every": 1440}},
+            r"watch.every: expected less than 1440 minutes, those of schedule @daily \(got 1440\)",
+        ),
         ({"watch": {"every": 7}}, r"watch.every: must divide a day, 1440 minutes \(got 7\)"),
         (
             {"watch": {}, "input": {"path": "x"}},

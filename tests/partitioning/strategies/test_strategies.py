@@ -9,7 +9,7 @@ import pytest
 
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction, numbered_channels
-from partitioning.strategies import PRODUCTION, SPLITTING, STRATEGIES, WHOLE
+from partitioning.strategies import PRODUCTION, SPLITTING, STRATEGIES, WHOLE, hashing
 from partitioning.strategies.hashing import consistent, uniform
 from partitioning.streams.zipf_stream import zipf_profile
 from partitioning.workload.metrics import channel_loads
@@ -185,6 +185,19 @@ def test_consistent_drains_only_the_drained_channel():
     before = consistent(profile, None, weighted(1, 1, 1, 1))
     after = consistent(profile, before, weighted(1, 0, 1, 1))
     assert ((before.slots != after.slots) == (before.slots == 1)).all()
+
+
+def test_a_tiny_first_capacity_makes_no_ring_without_end(monkeypatch: pytest.MonkeyPatch):
+    places, counts = hashing._places, []
+
+    def counted(name: str, count: int):
+        counts.append(count)
+        assert sum(counts) < 2**22, "points without end"
+        return places(name, count)
+
+    monkeypatch.setattr(hashing, "_places", counted)
+    owner = hashing.ring_slots(4096, weighted(1e-6, 1, 1, 2))
+    assert np.bincount(owner, minlength=4)[1:] == pytest.approx([1024, 1024, 2048], rel=0.1)
 
 
 def test_consistent_ignores_names_and_is_frozen():

@@ -70,6 +70,21 @@ def test_keys_that_moved_whole_go_back_too() -> None:
     assert len(stream.changes) == 20 and stream.even[-1] == pytest.approx(1)
 
 
+def test_of_keys_that_cool_down_together_one_alone_may_go_home() -> None:
+    pair = (HOT, HOT + 1)
+    stream = Stream(replace(LIMITS, memory=4, calm=1.1)).run([4.0] * 10, at=pair)
+    assert set(pair) <= set(stream.watch.spread)
+    together, stream.limits = stream.limits, replace(stream.limits, only=frozenset())
+    stream.run([0.0] * 20, at=pair)
+    shared, begun = set(stream.watch.spread), len(stream.changes)
+    stream.limits = replace(together, only=frozenset([HOT]))
+    stream.run([0.0] * 2, at=pair)
+    assert set(stream.watch.spread) == shared - {HOT}
+    assert {key for _, key in stream.changes[begun:]} == {HOT}
+    stream.limits = together
+    assert stream.run([0.0] * 20, at=pair).watch.spread == {}
+
+
 def test_tau_adapts_at_most_so_often() -> None:
     """Algorithm 1: down to the gap where that can be forecast, up where it cannot."""
     random = np.random.default_rng(0)

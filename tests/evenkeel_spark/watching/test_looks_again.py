@@ -1,0 +1,63 @@
+"""Looks of the watch that follow others: without events, on a cleared run, or over the budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.pipeline import steps
+from partitioning.watch.mitigation import Mitigation
+from tests.support.worlds.live import HOT, Live
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+#: Another key that turns hot.
+WARM = "WARM"
+
+
+def test_a_look_without_events_says_so_and_what_it_forgets_is_not_carried_out(
+    spark: SparkSession, live: Live
+) -> None:
+    live.batch(2, 4.0)
+    assert live.look(spark, 2)
+    assert not live.look(spark, 3)
+    assert live.known.outcome == "no new micro-batch"
+    # The first run is cleared from its first task.
+    assert not live.look(spark, 2)
+    assert steps.plan_watch(live.spec_path, "w2") is None
+
+
+def test_keys_that_cool_down_together_go_home_one_by_one_if_the_budget_asks_for_it(
+    spark: SparkSession, live: Live
+) -> None:
+    for number in range(2, 6):
+        both(live, number, 4.0)
+        live.apply(spark, number)
+        live.turn(spark, number)
+    assert len(spread(live)) == 2
+    for number in range(30, 34):
+        both(live, number, 0.0)
+    live.respec(budget=0)
+    assert not live.look(spark, 31)
+    found = re.search(r"([\d,]+) bytes would move, the budget is 0", live.known.outcome)
+    assert found is not None, live.known.outcome
+    # Neither has an event in the newest micro-batch: the epoch's profile knows their names.
+    assert all(f"{key} goes back to channel" in live.known.outcome for key in (HOT, WARM))
+    live.respec(budget=int(0.9 * int(found[1].replace(",", ""))))
+    before = live.table.epoch().number
+    assert live.turn(spark, 32) == before + 1 and len(spread(live)) == 1
+    assert live.turn(spark, 33) == before + 2 and len(spread(live)) == 0
+
+
+def spread(live: Live) -> Mapping[int, Mitigation]:
+    return live.known.settled(live.table.epoch(), "next", live.watching).watch.spread
+
+
+def both(live: Live, number: int, hot: float) -> None:
+    """Events of a micro-batch in which both keys are as hot."""
+    live.batch(number, hot, key=WARM)
+    file = live.folder / "events" / f"{number:04}.parquet"
+    file.rename(file.with_stem(f"{number:04}-warm"))
+    live.batch(number, hot)
