@@ -131,8 +131,24 @@ document.addEventListener("click", (event) => {
     // Another host's frame: the browser decides.
   }
 });
+// A second press of a button that starts something starts nothing. The form is sent first: it would
+// leave out a disabled button. A page that is come back to has its buttons again.
+document.addEventListener("submit", ({ submitter }) => {
+  const form = submitter?.form;
+  if ((submitter?.getAttribute("formmethod") ?? form?.getAttribute("method")) !== "post") return;
+  setTimeout(() => {
+    for (const button of form.elements) {
+      if (button.type !== "submit" || button.disabled) continue;
+      button.disabled = true;
+      button.dataset.pressed = "";
+    }
+  });
+});
+const pressable = () => {
+  for (const button of document.querySelectorAll("[data-pressed]")) button.disabled = false;
+};
 document.addEventListener("input", fresh);
-window.addEventListener("pageshow", fresh);
+window.addEventListener("pageshow", () => (pressable(), fresh()));
 setTimeout(follow, 3000);
 setInterval(ago, 10000);
 later();
