@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -154,7 +154,7 @@ def _rebalance(
         blocked=stuck.blocked(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
-        today=date.today().isoformat(),
+        today=datetime.now(UTC).date().isoformat(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def overview(
         pressing_count=len(pressing),
         errors=errors,
         no_error=why_no_error(user, shown_runs, errors),
-        today=date.today().isoformat(),
+        today=datetime.now(UTC).date().isoformat(),
         scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),
         table=None,

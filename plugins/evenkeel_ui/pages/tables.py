@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -89,7 +89,7 @@ def table_page(
         now=now,
         csrf=form_token(user),
         may_start=may(user, "POST", f"{REBALANCE}{found.spec.table}", DagAccessEntity.RUN),
-        today=date.today().isoformat(),
+        today=datetime.now(UTC).date().isoformat(),
         problems=list(dict.fromkeys(problems)),
         before=before,
         key=key,
