@@ -142,10 +142,12 @@ def _load(part: Part, problems: list[str], every: bool) -> dict[str, Any]:
 
 def _epochs(part: Part, epochs: list[Past]) -> dict[str, Any]:
     """Return what the page shows of these epochs."""
+    numbers = part.found.registry.numbers() if part.now.epoch else []
     return {
+        "newest": numbers[-1] if numbers else None,
         "epochs": sort(part.request, epochs, EPOCHS_BY, "-number", "epochs"),
         "epochs_pictures": _past_pictures(epochs),
-        "epochs_count": len(part.found.registry.numbers()) if part.now.epoch else 0,
+        "epochs_count": len(numbers),
         "older": epochs[-1].number if epochs and epochs[-1].number > 0 else None,
     }
 
