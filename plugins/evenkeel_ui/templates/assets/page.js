@@ -29,7 +29,13 @@ const stale = (why) => {
 const fetched = async () => {
   try {
     const answer = await fetch(location.href, { signal: AbortSignal.timeout(LONGEST) });
-    if (answer.ok) return new DOMParser().parseFromString(await answer.text(), "text/html");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.ok) {
+      // A form that stays on the page for a night is sent with the newest token.
+      const token = page.querySelector("[name=csrf]")?.value;
+      for (const field of token ? document.querySelectorAll("[name=csrf]") : []) field.value = token;
+      return page;
+    }
     stale(answer.status === 401 ? "login" : "server");
   } catch {
     stale("server");
