@@ -73,6 +73,18 @@ def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes,
     notice.wait_for(state="hidden")
 
 
+def test_an_error_is_said_as_its_page_says_it(eyes: Eyes) -> None:
+    page = board(eyes)
+    wrong = eyes.site.client("uma").get("/evenkeel/nowhere")
+    page.route("**/evenkeel/", lambda r: r.fulfill(status=wrong.status_code, body=wrong.text))
+    page.clock.run_for(REFRESH)
+    notice = page.get_by_role("alert", name="Not refreshed")
+    notice.wait_for()
+    said = notice.inner_text()
+    assert "Not found: There is no such page." in said and "does not answer" not in said
+    notice.get_by_role("link", name="Load the page again").wait_for()
+
+
 def test_a_form_that_stays_all_night_can_be_sent(eyes: Eyes, broken: str) -> None:
     page = board(eyes)
     fields = "[...document.querySelectorAll('[name=csrf]')]"

@@ -13,7 +13,7 @@ const ago = () => {
 // server may be away before that. LONGEST: milliseconds after which an answer no longer comes.
 const PATIENCE = 15000, LONGEST = 45000;
 let fresh_at = Date.now();
-const stale = (why) => {
+const stale = (why, said = "") => {
   const notice = document.querySelector("#not-refreshed");
   const old = why === "login" || (why && Date.now() - fresh_at > PATIENCE);
   if (!why) fresh_at = Date.now();
@@ -23,6 +23,8 @@ const stale = (why) => {
   });
   const place = notice.querySelector("[data-since]");
   if (place.textContent !== since) place.textContent = since;
+  const told = notice.querySelector("[data-said]");
+  if (told.textContent !== said) told.textContent = said;
   notice.hidden = !old;
 };
 // The page as the server has it now; null, where it gives none: then the notice says why.
@@ -36,7 +38,10 @@ const fetched = async () => {
       for (const field of token ? document.querySelectorAll("[name=csrf]") : []) field.value = token;
       return page;
     }
-    stale(answer.status === 401 ? "login" : "server");
+    // An error that one of our pages tells, and not a server between that finds none.
+    const said = ["header h1", "p.lead"].map((part) => page.querySelector(`main ${part}`)?.textContent);
+    const ours = said.every(Boolean);
+    stale(answer.status === 401 ? "login" : ours ? "error" : "server", ours ? said.join(": ") : "");
   } catch {
     stale("server");
   }
