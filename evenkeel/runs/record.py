@@ -89,6 +89,15 @@ def read_run(
             problems.append(str(error))
             return None
 
+    def is_published(plan: Plan) -> bool:
+        number = plan.function.epoch
+        told = attempt(partial(registry.published, number, plan.digest))
+        if told is None:
+            # The epoch's file is damaged. The plan beside it says which run led to it.
+            kept = read(registry.archive(number).plan)
+            told = kept is not None and kept.digest == plan.digest
+        return told
+
     plan = read(run.plan)
     profile = read(run.learned)
     migration = read(run.migration)
@@ -96,7 +105,7 @@ def read_run(
     published = rolled_back = prediction = None
     if plan is not None:
         prediction = read(run.prediction(plan.digest))
-        if registry.published(plan.function.epoch, plan.digest):
+        if is_published(plan):
             published = plan.function.epoch
         mark = attempt(partial(read_rolled_back, run, plan.digest))
         rolled_back = None if mark is None else mark.done

@@ -54,7 +54,8 @@ def key_text(values: Iterable[object]) -> str:
     ]
     plain = BETWEEN.join(t or "" for t in texts)
     try:
-        if None not in texts and _texts(plain, ["string"] * len(texts), sure=True) == texts:
+        read = _texts(plain, ["string"] * len(texts), sure=True) if plain.strip() else None
+        if None not in texts and read == texts:
             return plain
     except InputError:
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -85,9 +86,10 @@ async def refused(
 ) -> HTMLResponse:
     """Answer an HTTP error with a page; without a login it has its styles inline."""
     login, styles, message = None, None, str(error.detail)
+    back = _page_of(request)
     if error.status_code == 401:
         message = "These pages are behind Airflow's login."
-        login = get_auth_manager().get_url_login(next_url=request.url.path)
+        login = get_auth_manager().get_url_login(next_url=back)
         styles = Markup(web.style())
     heading = heading or HEADINGS.get(error.status_code, "The request failed")
     answer = web.page(
@@ -97,12 +99,20 @@ async def refused(
         heading=heading,
         message=message,
         login=login,
+        back=back if request.method == "POST" else None,
         styles=styles,
     )
     answer.headers.update(error.headers or {})
     if styles:
         answer.headers["Content-Security-Policy"] = web.DOCUMENT_POLICY
     return answer
+
+
+def _page_of(request: Request) -> str:
+    """Return the address of the page that was asked for, or that has the form which was sent."""
+    if request.method == "POST":
+        return re.sub("/(answer|recover|repair)$", "", request.url.path)
+    return f"{request.url.path}?{request.url.query}".removesuffix("?")
 
 
 @app.exception_handler(RequestValidationError)

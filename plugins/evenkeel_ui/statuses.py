@@ -25,7 +25,7 @@ from evenkeel.table import Table
 from partitioning.errors import EvenkeelError
 
 #: Tables that each request reads at least, whatever the time.
-MIN_TABLES = 8
+MIN_TABLES = 1
 #: Seconds of reading, first of urgent tables and then of others, after which a request shows the
 #: rest as they were read before.
 SECONDS = 0.3
@@ -111,19 +111,21 @@ class Statuses:
         # The same name in an edited spec is another table.
         known = {s.table: r for s in specs if (r := known.get(s.table)) and r.spec == s}
         urgent = {*urgent, *(name for name, row in known.items() if row.half)}
+        count = 0
         oldest = sorted(specs, key=lambda s: _read(known.get(s.table)))
         for group in (
             [s for s in oldest if s.table in urgent],
             [s for s in oldest if s.table not in urgent],
         ):
             began = time.monotonic()
-            for count, spec in enumerate(group):
+            for spec in group:
                 allowed = seconds if spec.table in known else first
                 if count >= MIN_TABLES and time.monotonic() - began > allowed:
                     break
-                known[spec.table] = _since(_row_or_error(spec), known.get(spec.table))
-        with self._lock:
-            self._rows |= known
+                row = _since(_row_or_error(spec), known.get(spec.table))
+                with self._lock:
+                    self._rows[spec.table] = known[spec.table] = row
+                count += 1
         return [known.get(spec.table) or TableRow(spec) for spec in specs]
 
 

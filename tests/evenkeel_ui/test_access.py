@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from http import HTTPMethod
 from itertools import product
+from urllib.parse import unquote
 
 import pytest
 
@@ -81,6 +82,22 @@ def test_nobody_gets_in_without_a_login(site: Site) -> None:
     client.cookies.set("_token", "made.up.token")
     for method, path in routes():
         assert client.request(method, path).status_code in (401, 403), path
+
+
+def test_a_refused_press_leads_back_to_its_page(site: Site) -> None:
+    """Also by way of the login: Airflow follows `next` with a GET, which no press has."""
+    home, run = "/evenkeel/tables/words", f"/evenkeel/tables/words/runs/{run_name(1)}"
+    forms = {f"{run}/answer": run, f"{run}/recover": run, f"{home}/repair": home}
+    forms |= {f"{home}/{part}?previewed=x": f"{home}/{part}" for part in ("rebalance", "rollback")}
+    for path, page in forms.items():
+        (after,) = re.findall('[?&]next=([^"&]*)"', site.client().post(path).text)
+        assert unquote(after) == page, path
+        answer = site.client("uma").post(path, data={"csrf": "too old"})
+        assert answer.status_code == 403 and "too old or not ours" in answer.text, path
+        assert f'<a href="{page}">Back to the page</a>' in answer.text, path
+    asked = f"{home}?key=word+1&every=true"
+    (after,) = re.findall('[?&]next=([^"&]*)"', site.client().get(asked).text)
+    assert unquote(after) == asked
 
 
 def test_nobody_learns_by_another_method_what_there_is(site: Site) -> None:

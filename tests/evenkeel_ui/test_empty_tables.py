@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 
@@ -25,6 +28,28 @@ def test_a_table_without_an_epoch_shows_the_command(site: Site, shop: Shop) -> N
     overview = unescape(site.client("vic").get("/evenkeel/").text)
     assert "evenkeel job bootstrap --spec words --end 20" in overview
     assert "read just now" in re.sub("<[^>]*>", "", overview)
+
+
+@pytest.fixture
+def another_day(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server where it is another day than in UTC: tomorrow in the east, yesterday in the west."""
+    with monkeypatch.context() as patch:
+        east = datetime.now(UTC).hour >= 10
+        patch.setenv("TZ", "Pacific/Kiritimati" if east else "Etc/GMT+12")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("another_day")
+def test_days_are_those_of_utc(site: Site, shop: Shop) -> None:
+    today = datetime.now(UTC).date().isoformat()
+    client = site.client("uma")
+    assert f"last, as {today}." in unescape(client.get(f"{HOME}/rebalance").text)
+    shop.registry.store.remove_folder("epochs")
+    for path in (HOME, "/evenkeel/"):
+        text = unescape(client.get(path).text)
+        assert f"evenkeel job bootstrap --spec words --end {today}" in text, path
 
 
 def test_a_table_without_a_profile_leads_to_a_dry_run(site: Site, shop: Shop) -> None:

@@ -90,9 +90,13 @@ def test_overview_tells_when_a_table_runs_next(site: Site) -> None:
         )
         scheduled(False, None)
         assert told() == "<td>when asked</td>"
+        for schedule in (["s3://events"], {"partitions": ["s3://events"]}):
+            site.shop.respec(schedule=schedule)
+            assert told() == "<td>when its assets are updated</td>"
         scheduled(True, moment)
         assert told() == "<td>paused</td>"
     finally:
+        site.shop.respec()
         scheduled(*before)
 
 

@@ -20,6 +20,9 @@ from evenkeel_ui.statuses import TableRow
 #: (DAG, run) -> error line of a failed run.
 Errors = Mapping[tuple[str, str], str | None]
 _NEVER = datetime.min.replace(tzinfo=UTC)
+#: Tasks that move rows, and the states of one that has not started.
+_MOVE = ("migrate", "roll_back", "repair", "adopt", "release")
+_IDLE = {None, "scheduled", "queued", "skipped", "upstream_failed", "removed"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def evidence(
 ) -> list[Misplaced]:
     """Return what says that rows of the table may be misplaced, the oldest first.
 
-    While a run that moves state goes on, rows may be anywhere, so nothing counts.
+    While a run moves rows, or moved some and goes on, rows may be anywhere, so nothing counts.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ def evidence(
     errors : their error lines
     """
     rows = [*rows]
-    if any(r.goes_on and r.dag.startswith(MOVERS) for r in rows):
+    if any(map(_moving, rows)):
         return []
     why = "the newest failed run found rows that its epoch does not put there"
     checks = [gate for gate in gates if gate.suite == "after"]
@@ -62,6 +65,12 @@ def evidence(
     why = "the tables did not pass their newest check"
     found += [Misplaced(table, why, gate.when) for gate in checks if not gate.passed]
     return sorted(found, key=lambda m: m.since)
+
+
+def _moving(run: RunRow) -> bool:
+    """Return whether an active run may have moved rows: not one that only looks, or still waits."""
+    active = run.goes_on and not run.dry and run.dag.startswith(MOVERS)
+    return active and any(run.tasks.get(task) not in _IDLE for task in _MOVE)
 
 
 def misplaced_tables(

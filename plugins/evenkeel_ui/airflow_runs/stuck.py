@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.jobs.job import Job, most_recent_job
@@ -17,11 +19,28 @@ from evenkeel.inspect.half_moved import HalfMoved, half_moved
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.run_folder import dag_of, folder_name, safe_name
 from evenkeel.table import Table
-from evenkeel_ui.access import PAGED, REPAIR, ROLL_BACK, DagAccessEntity, may
+from evenkeel_ui.access import PAGED, REBALANCE, REPAIR, ROLL_BACK, DagAccessEntity, may
 from evenkeel_ui.airflow_runs import runs
 from evenkeel_ui.airflow_runs.runs import ENDED
 from evenkeel_ui.airflow_runs.triage import MOVERS
 from partitioning.errors import EvenkeelError
+
+#: Table -> lock of this process. SQLite ignores the lock of a row.
+_LOCKS: dict[str, Lock] = {}
+
+
+@contextmanager
+def one_press(session: Session, table: str) -> Iterator[None]:
+    """Let no other press start or clear a run of the table until this one is committed.
+
+    Read what decides inside: what was read before may be older than the press before.
+    """
+    with _LOCKS.setdefault(table, Lock()):
+        row = select(DagModel.dag_id).where(DagModel.dag_id == f"{REBALANCE}{table}")
+        session.execute(row.with_for_update())
+        session.expire_all()
+        yield
+        session.commit()
 
 
 def blocked(

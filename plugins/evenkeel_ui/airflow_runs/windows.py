@@ -28,6 +28,7 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
 
     Airflow has an index on the state of tasks, so this costs little however many tasks there are.
     """
+    known = {*tables}
     later = aliased(TaskInstance)
     followed = exists().where(
         later.dag_id == TaskInstance.dag_id,
@@ -47,11 +48,10 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
             & (Rendered.map_index == TaskInstance.map_index),
         )
         .where(TaskInstance.state == "failed", TaskInstance.operator == OPERATOR, ~followed)
-        .where(TaskInstance.dag_id.not_like(f"{APPLY.rstrip('_')}\\_%", escape="\\"))
+        .where(TaskInstance.dag_id.not_in([f"{APPLY}{table}" for table in known]))
         .order_by(TaskInstance.end_date.desc())
         .limit(MAX_FAILURES)
     )
-    known = {*tables}
     found = {}
     for dag, run, task, fields in session.execute(query):
         table = _table_of(fields or {})

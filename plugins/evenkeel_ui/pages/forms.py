@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -68,11 +68,13 @@ def rebalance(
         return _rebalance(request, found, user, session, given, problems)
     asked = _changed_params(params)
     preview = _next_preview(found, params, [])
-    if stale := _cannot(session, user, found, REBALANCE) or mismatch(
-        _sent(request), asked, preview and preview["identity"], params.dry_run
-    ):
-        return _rebalance(request, found, user, session, given, stale=stale)
-    return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
+    with stuck.one_press(session, found.spec.table):
+        stale = _cannot(session, user, found, REBALANCE) or mismatch(
+            _sent(request), asked, preview and preview["identity"], params.dry_run
+        )
+        if not stale:
+            return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
+    return _rebalance(request, found, user, session, given, stale=stale)
 
 
 @router.get("/rollback", response_class=HTMLResponse)
@@ -107,13 +109,16 @@ def roll_back(
         return _roll_back(request, found, user, session, given, wrong)
     asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
     seen = {"epoch": epoch.number}  # The switches are on the posted form, not in its preview.
-    if stale := _cannot(session, user, found, ROLL_BACK) or mismatch(
-        _sent(request), seen, preview and preview["identity"], values["dry_run"]
-    ):
-        return _roll_back(request, found, user, session, given, stale=stale)
-    if values["pause"] and not values["dry_run"]:
-        undoers.pause_offered(session, user, undoers.undoers(session, user, found.spec, preview))
-    return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
+    with stuck.one_press(session, found.spec.table):
+        stale = _cannot(session, user, found, ROLL_BACK) or mismatch(
+            _sent(request), seen, preview and preview["identity"], values["dry_run"]
+        )
+        if not stale:
+            if values["pause"] and not values["dry_run"]:
+                undoing = undoers.undoers(session, user, found.spec, preview)
+                undoers.pause_offered(session, user, undoing)
+            return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
+    return _roll_back(request, found, user, session, given, stale=stale)
 
 
 def _rebalance(
@@ -149,14 +154,20 @@ def _rebalance(
         blocked=stuck.blocked(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
-        today=date.today().isoformat(),
+        today=datetime.now(UTC).date().isoformat(),
     )
 
 
 def _next_preview(found: Table, params: Params, missing: list[str]) -> dict[str, Any] | None:
     """Return a preview of a run, or None and the reason in `missing`."""
+    spec, registry = found.spec, found.registry
     try:
-        return _preview(found, params, missing)
+        epoch, learned = registry.current(), newest_profile(registry)
+        profile, tables, row = learned.profile, learned.tables, learned.row
+        decision = decision_for(spec, registry, epoch, profile, params)
+        plan = plan_next(spec, registry, epoch, profile, params, tables, row, decision.worth)
+        limits = requested_throttling(spec, params)
+        return {**_shown(found, plan, learned, limits, missing), "decision": decision}
     except EvenkeelError as error:
         missing.append(str(error))
         return None
@@ -187,18 +198,6 @@ def _changed_params(params: Params) -> dict[str, Any]:
 def _sent(request: Request) -> str:
     """Return the stamp of the preview that the Start button belonged to."""
     return request.query_params.get("previewed", "")
-
-
-def _preview(found: Table, params: Params, problems: list[str]) -> dict[str, Any]:
-    spec, registry = found.spec, found.registry
-    epoch, learned = registry.current(), newest_profile(registry)
-    profile, tables, row = learned.profile, learned.tables, learned.row
-    decision = decision_for(spec, registry, epoch, profile, params)
-    plan = plan_next(spec, registry, epoch, profile, params, tables, row, decision.worth)
-    return {
-        **_shown(found, plan, learned, requested_throttling(found.spec, params), problems),
-        "decision": decision,
-    }
 
 
 def _roll_back(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,
@@ -67,7 +68,7 @@ class Line:
     since : when the state began; for a table over the trigger, the end of its first such window
     row : figures of the table; None: its spec is wrong
     told : what is wrong with it, one text each
-    next : time of its next rebalance, or why none is scheduled
+    next : time of its next rebalance, or why no time is known
     seen : `since` is when the state was first seen: it may have begun before
     """
 
@@ -106,7 +107,7 @@ def overview(
     shown_runs = pressing if every_run else pressing[:RUNS_AT_FIRST]
     errors = _errors(session, user, rows, pressing, recent)
     wandered = misplaced.misplaced_tables(session, rows, recent, errors)
-    following = next_runs([row.name for row in rows])
+    following = next_runs([row.spec for row in rows])
     # Errors of specs name files: show them only to users who may see DAGs, as Airflow does.
     wrong = found.problems if may(user, "GET", None) else ()
     lines = [*_lines(user, rows, pressing, halves, wandered, following), *map(_wrong, wrong)]
@@ -121,7 +122,7 @@ def overview(
         pressing_count=len(pressing),
         errors=errors,
         no_error=why_no_error(user, shown_runs, errors),
-        today=date.today().isoformat(),
+        today=datetime.now(UTC).date().isoformat(),
         scheduler=stuck.scheduler_alive(session),
         csrf=form_token(user),
         table=None,
@@ -275,11 +276,11 @@ COLUMNS: dict[str, Callable[[Line], Any]] = {
 }
 
 
-def next_runs(tables: list[str]) -> dict[str, datetime | str]:
-    """Return table -> time of its next rebalance, or why none is scheduled."""
+def next_runs(specs: Iterable[TableSpec]) -> dict[str, datetime | str]:
+    """Return table -> time of its next rebalance, or why no time is known."""
     if not conf.getboolean("scheduler", "use_job_schedule", fallback=True):
         return {}
-    dags = {f"{REBALANCE}{table}": table for table in tables}
+    dags = {f"{REBALANCE}{s.table}": s for s in specs}
     with create_session() as session:
         found = session.execute(
             select(DagModel.dag_id, DagModel.next_dagrun_create_after, DagModel.is_paused).where(
@@ -287,6 +288,11 @@ def next_runs(tables: list[str]) -> dict[str, datetime | str]:
             )
         )
         return {
-            dags[name]: "paused" if paused else moment or "when asked"
+            dags[name].table: "paused" if paused else moment or _untimed(dags[name])
             for name, moment, paused in found
         }
+
+
+def _untimed(spec: TableSpec) -> str:
+    asked = spec.schedule is None or isinstance(spec.schedule, str)
+    return "when asked" if asked else "when its assets are updated"

@@ -63,8 +63,17 @@ def recover(
     _known(names, {"csrf", "decision"})
     if decision not in DECISIONS:
         raise HTTPException(422, f"decision: allowed are {', '.join(DECISIONS)}.")
-    if known is None:
-        raise HTTPException(409, "Airflow does not know this run, so nothing of it can be started.")
+    with stuck.one_press(session, found.spec.table):
+        if (known := runs.find(session, user, found, run)) is None:
+            why = "Airflow does not know this run, so nothing of it can be started."
+            raise HTTPException(409, why)
+        _decide(session, user, found, known, decision)
+    return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
+
+
+def _decide(
+    session: Session, user: BaseUser, found: Table, known: runs.AirflowRun, decision: str
+) -> None:
     if decision == "stop":
         if not known.goes_on:
             raise HTTPException(409, "This run has ended already: there is nothing to stop.")
@@ -80,7 +89,6 @@ def recover(
         if why := stuck.why_unrecoverable(session, user, found, known.dag, half):
             raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
         _again(session, user, known, decision)
-    return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
 
 
 @router.post("/repair")
@@ -99,10 +107,11 @@ def repair(
     if dry_run not in SAID:
         raise HTTPException(422, f"dry_run: allowed are {', '.join(filter(None, SAID))}.")
     # A half-moved table is what a repair is for.
-    if why := stuck.blocked(session, user, found, f"{REPAIR}{table}", recovers=True):
-        raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
-    asked = {"dry_run": True} if SAID[dry_run] else {}
-    runs.start(session, request, user, f"{REPAIR}{table}", asked)
+    with stuck.one_press(session, table):
+        if why := stuck.blocked(session, user, found, f"{REPAIR}{table}", recovers=True):
+            raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
+        asked = {"dry_run": True} if SAID[dry_run] else {}
+        runs.start(session, request, user, f"{REPAIR}{table}", asked)
     return RedirectResponse(f"{request.url.path.removesuffix('/repair')}#runs", 303)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -89,7 +89,7 @@ def table_page(
         now=now,
         csrf=form_token(user),
         may_start=may(user, "POST", f"{REBALANCE}{found.spec.table}", DagAccessEntity.RUN),
-        today=date.today().isoformat(),
+        today=datetime.now(UTC).date().isoformat(),
         problems=list(dict.fromkeys(problems)),
         before=before,
         key=key,
@@ -142,10 +142,12 @@ def _load(part: Part, problems: list[str], every: bool) -> dict[str, Any]:
 
 def _epochs(part: Part, epochs: list[Past]) -> dict[str, Any]:
     """Return what the page shows of these epochs."""
+    numbers = part.found.registry.numbers() if part.now.epoch else []
     return {
+        "newest": numbers[-1] if numbers else None,
         "epochs": sort(part.request, epochs, EPOCHS_BY, "-number", "epochs"),
         "epochs_pictures": _past_pictures(epochs),
-        "epochs_count": len(part.found.registry.numbers()) if part.now.epoch else 0,
+        "epochs_count": len(numbers),
         "older": epochs[-1].number if epochs and epochs[-1].number > 0 else None,
     }
 

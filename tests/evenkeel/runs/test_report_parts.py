@@ -9,12 +9,13 @@ import pytest
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.store import RESTORE
-from evenkeel.runs.record import RunParts, read_run
+from evenkeel.runs.record import RunParts, headline, read_run
 from evenkeel.runs.report import report_page
 from partitioning.errors import DamagedError
 from tests.support.cases.records import DECISION, MIGRATION
 from tests.support.cases.reports import PLAN
 from tests.support.raw_json import write_json
+from tests.support.worlds.shop import Shop
 
 
 def test_parts_are_read_from_the_run(tmp_path: Path) -> None:
@@ -57,6 +58,23 @@ def test_how_far_a_migration_has_come_is_read_with_or_without_the_way(tmp_path: 
         write_json(run, "progress.json", told | wrong)
         with pytest.raises(DamagedError, match=r"progress\.json: .*: expected .*, found"):
             read_run("words", registry, run)
+
+
+def test_a_run_whose_epoch_is_torn_has_published_it_all_the_same(shop: Shop) -> None:
+    registry, run = shop.registry, shop.registry.run("r")
+    epoch = shop.publish("r", force=True)
+    other = registry.run("other")
+    write_json(other, "plan.json", PLAN.to_dict())
+    assert PLAN.function.epoch == epoch.number
+    registry.store.write(f"epochs/{epoch.number:08d}/epoch.json", b"{")
+    problems: list[str] = []
+    parts = read_run("words", registry, run, problems)
+    assert parts.plan is not None and parts.published == epoch.number
+    assert len(problems) == 1 and "epoch.json" in problems[0]
+    assert "went from epoch 0 to epoch 1" in headline(parts, ended=True)[0]
+    assert read_run("words", registry, other, problems).published is None
+    with pytest.raises(DamagedError, match=r"epoch\.json"):
+        read_run("words", registry, run)
 
 
 @pytest.mark.parametrize("left", [{}, [], [1], None, 7, {"tables": {"words": 3}}])

@@ -115,7 +115,7 @@ def test_a_preview_plans_what_the_run_would(site: Site) -> None:
     run = site.learned(3)
     try:
         params = Params.of({"max_imbalance": 1.01, "budget": 40_000, "capacities": [1, 1, 2, 1]})
-        shown = forms._preview(open_table(site.shop.spec), params, [])["plan"]
+        shown = forms._next_preview(open_table(site.shop.spec), params, [])["plan"]
         # The run's plan also names its run.
         assert replace(shown, run=run).digest == steps.plan(site.shop.spec, run, params)
         assert [c.capacity for c in shown.function.channels] == [1, 1, 2, 1]

@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from evenkeel.table import open_table
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.many_tables import record_runs, write_tables
 from tests.support.pages.overview import lines
 from tests.support.plugin_site import Site, forget_runs, made_site  # noqa: F401  a fixture
+
+if TYPE_CHECKING:
+    from evenkeel.spec.table_spec import TableSpec
+    from evenkeel_ui.statuses import TableRow
 
 pytestmark = pytest.mark.airflow
 
@@ -68,3 +76,48 @@ def test_each_has_its_line_and_none_its_query(
     assert 5 < len(few) < 40
     assert len(many) == len(few), [s for s in many if s not in few]
     forget_runs()
+
+
+class Slow:
+    """Tables of which each takes 0.2 s to read, by a clock of its own."""
+
+    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        from evenkeel_ui import statuses
+
+        self.clock, self.read = 0.0, 0
+        self.meanwhile: Callable[[], object] = lambda: None
+        spec = open_table(site.shop.spec).spec
+        self.specs = [spec.model_copy(update={"table": f"t{i}"}) for i in range(20)]
+        self.statuses = statuses.Statuses()
+        monkeypatch.setattr(statuses, "time", SimpleNamespace(monotonic=lambda: self.clock))
+        monkeypatch.setattr(statuses, "_row", self._row)
+
+    def _row(self, spec: TableSpec) -> TableRow:
+        from evenkeel_ui.statuses import TableRow
+
+        self.clock += 0.2
+        self.read += 1
+        then, self.meanwhile = self.meanwhile, lambda: None
+        then()
+        return TableRow(spec, epoch=self.read, read=datetime.now(UTC))
+
+
+def test_slow_tables_do_not_take_longer_than_the_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(site, monkeypatch)
+    urgent = [s.table for s in slow.specs[:10]]
+    slow.statuses.rows(slow.specs, first=60.0)
+    assert slow.read == 20
+    slow.statuses.rows(slow.specs, seconds=0.3, urgent=urgent)
+    assert slow.read == 24
+
+
+def test_a_slow_request_leaves_the_row_of_a_newer_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(site, monkeypatch)
+    slow.statuses.rows(slow.specs, first=60.0)
+    slow.meanwhile = lambda: slow.statuses.rows(slow.specs[15:16], seconds=0)
+    slow.statuses.rows(slow.specs, seconds=0, urgent=["t3"])
+    assert slow.statuses._rows["t15"].epoch == 22

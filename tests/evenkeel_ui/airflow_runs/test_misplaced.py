@@ -77,6 +77,48 @@ WAYS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "an undo": ("rebalance_words", "failed", {"tasks": {"roll_back": "success"}}),
 }
 
+#: Runs that have moved nothing so far, and runs that may have.
+LOOKING: list[tuple[str, dict[str, Any]]] = [
+    ("watch_words", {"tasks": {"watch": "running", "migrate": None}}),
+    ("rebalance_words", {"tasks": {"approve": "deferred", "migrate": None}}),
+    ("rebalance_words", {"tasks": {"learn": "running", "migrate": "scheduled"}}),
+    ("repair_words", {"tasks": {"repair": "running"}, "conf": {"dry_run": True}}),
+    ("repair_words", {"tasks": {"repair": "queued"}}),
+]
+MOVING = {
+    "rebalance_words": ("migrate", "roll_back"),
+    "repair_words": ("repair",),
+    "adopt_words": ("adopt",),
+    "release_words": ("release",),
+}
+
+
+def forget_made() -> None:
+    """Delete the runs of `ended`."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    with create_session() as session:
+        for kind in (TaskInstance, DagRun):
+            session.execute(delete(kind).where(kind.run_id.like("made__%")))
+
+
+def test_nothing_counts_while_a_run_moves_rows_and_all_does_while_it_looks(
+    site: Site, misplaced: str
+) -> None:
+    for place, (dag, more) in enumerate(LOOKING):
+        ended(dag, "running", 0.5 - place / 100, **more)
+        assert told(site), (dag, more)
+    forget_made()
+    moving = [(dag, task) for dag, tasks in MOVING.items() for task in tasks]
+    for place, (dag, task) in enumerate(moving):
+        ended(dag, "running", 0.1 - place / 100, tasks={task: "running"})
+        assert not told(site), task
+        forget_made()
+        assert told(site), task
+
 
 def test_an_error_counts_until_something_recovered_the_table(
     site: Site, misplaced: str, check: Any

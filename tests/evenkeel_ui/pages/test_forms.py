@@ -1,14 +1,20 @@
-"""Starting what a preview showed where the clock ends the search for a plan."""
+"""Starting what a preview showed: where the clock ends the search, and two presses at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.pages.failed_runs import press
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
     dag_runs,
@@ -17,6 +23,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     profile,
     run_name,
     start,
+    token,
 )
 from tests.support.worlds.shop import SPEC
 
@@ -60,3 +67,39 @@ def test_a_preview_whose_search_the_clock_ends_can_be_started(
         assert answer.status_code == 409 and "newer profile" in answer.text
     finally:
         site.shop.respec()
+
+
+def together(monkeypatch: pytest.MonkeyPatch, presses: list[Callable[[], Any]]) -> list[int]:
+    """Press all at once, each as soon as it has looked whether it may; return the statuses."""
+    from evenkeel_ui.airflow_runs import stuck
+
+    real, meet = stuck.blocked, Barrier(len(presses))
+
+    def looked(*given: Any, **more: Any) -> list[str]:
+        why = real(*given, **more)
+        with suppress(BrokenBarrierError):
+            meet.wait(timeout=2)
+        return why
+
+    monkeypatch.setattr(stuck, "blocked", looked)
+    with ThreadPoolExecutor() as pool:
+        return sorted(answer.result().status_code for answer in [pool.submit(p) for p in presses])
+
+
+def test_two_presses_at_once_start_one_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    end_runs()
+    clients, path = [site.client("uma"), site.client("uma")], f"{HOME}/rebalance"
+    shown = clients[0].get(path, params={"force": "true"}).text
+    to = shown.split('formaction="')[1].split('"')[0]
+    sent = {"force": "true", "csrf": token("uma")}
+    before = len(dag_runs("rebalance_words"))
+    presses = [partial(client.post, to, data=sent) for client in clients]
+    assert together(monkeypatch, presses) == [303, 409]
+    assert len(dag_runs("rebalance_words")) == before + 1
+
+
+def test_of_go_on_and_undo_at_once_one_counts(
+    site: Site, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presses = [partial(press, site, "uma", broken, way) for way in ("go_on", "undo")]
+    assert together(monkeypatch, presses) == [303, 409]

@@ -170,6 +170,12 @@ def test_a_plan_is_told_without_its_profile_or_what_runs_cost(site: Site) -> Non
     assert "what else could have moved" in answer.text
 
 
+def said_of_epochs(text: str) -> list[str]:
+    """What can be done with each epoch, the newest first."""
+    lines = text.split('aria-label="Epochs"')[1].split("</table>")[0].split("<tr>")[2:]
+    return [re.sub("<[^>]*>", "", line.split("<td>")[-1]).strip() for line in lines]
+
+
 def test_a_torn_epoch_is_called_damaged_and_leaves_channels_and_search(site: Site) -> None:
     store, client = site.registry.store, site.client("vic")
     file = "epochs/00000002/epoch.json"
@@ -178,6 +184,7 @@ def test_a_torn_epoch_is_called_damaged_and_leaves_channels_and_search(site: Sit
     try:
         text = client.get("/evenkeel/tables/words", params={"key": ATTACK}).text
         assert "this page shows epoch 1" in text and file in text
+        assert said_of_epochs(text) == ["current", "on this page", "back to it, compare"]
         assert "lives on channel" in text and 'aria-label="Channels"' in text
         answer = client.get("/evenkeel/tables/words/rollback?epoch=0")
         assert answer.status_code == 200 and "epoch 2 is torn" in answer.text
@@ -188,6 +195,8 @@ def test_a_torn_epoch_is_called_damaged_and_leaves_channels_and_search(site: Sit
         store.write(file, b"{}")
         answer = client.get("/evenkeel/tables/words/rollback?epoch=1")
         assert answer.status_code == 200 and "epoch 1 is torn" in answer.text
+        text = client.get("/evenkeel/tables/words").text
+        assert said_of_epochs(text) == ["current", "–", "back to it, compare"]
         assert "choose another epoch" in answer.text and "?epoch=0" in answer.text
     finally:
         store.write(file, kept)

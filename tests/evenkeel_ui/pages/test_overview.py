@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -26,6 +26,10 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     start,
 )
 from tests.support.worlds.shop import SPEC
+
+if TYPE_CHECKING:
+    from evenkeel.spec.table_spec import TableSpec
+    from evenkeel_ui.statuses import TableRow
 
 pytestmark = pytest.mark.airflow
 
@@ -140,6 +144,22 @@ def test_of_many_tables_those_read_longest_ago_are_read_again(
     assert all(row.read for row in kept.rows(specs, 0, 60)) and len(read) == count + 3
     kept.rows(specs, 0, 60)
     assert len(read) == count + 4
+
+
+def test_a_table_that_cannot_be_read_is_not_to_be_bootstrapped(
+    site: Site, alone: None, others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_ui import statuses
+    from evenkeel_ui.pages import overview
+
+    def away(spec: TableSpec) -> TableRow:
+        raise OSError("the store is away")
+
+    assert "job bootstrap --spec zebra" in unescape(site.client("ada").get("/evenkeel/").text)
+    monkeypatch.setattr(statuses, "_row", away)
+    monkeypatch.setattr(overview, "STATUSES", statuses.Statuses())
+    text = unescape(site.client("ada").get("/evenkeel/").text)
+    assert "the store is away" in text and "job bootstrap" not in text
 
 
 def test_a_table_that_nobody_has_read_is_not_called_unmeasured(

@@ -13,7 +13,7 @@ from tests.support.plugin_site import Site, end_runs, made_site  # noqa: F401  a
 from tests.support.raw_json import write_json
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.airflow
 #: A little more than the seconds after which the overview comes anew, and a whole night.
@@ -71,6 +71,45 @@ def test_a_server_that_is_gone_is_said_and_goes_away_with_its_return(eyes: Eyes,
     page.unroute("**/evenkeel/")
     page.clock.run_for(REFRESH)
     notice.wait_for(state="hidden")
+
+
+def test_an_error_is_said_as_its_page_says_it(eyes: Eyes) -> None:
+    page = board(eyes)
+    wrong = eyes.site.client("uma").get("/evenkeel/nowhere")
+    page.route("**/evenkeel/", lambda r: r.fulfill(status=wrong.status_code, body=wrong.text))
+    page.clock.run_for(REFRESH)
+    notice = page.get_by_role("alert", name="Not refreshed")
+    notice.wait_for()
+    said = notice.inner_text()
+    assert "Not found: There is no such page." in said and "does not answer" not in said
+    notice.get_by_role("link", name="Load the page again").wait_for()
+
+
+def test_a_form_that_stays_all_night_can_be_sent(eyes: Eyes, broken: str) -> None:
+    page = board(eyes)
+    fields = "[...document.querySelectorAll('[name=csrf]')]"
+    page.evaluate(f"{fields}.forEach((field) => field.value = 'too old')")
+    asked(page)
+    values = page.evaluate(f"{fields}.map((field) => field.value)")
+    assert values and "too old" not in values
+
+
+def test_a_second_press_does_nothing(eyes: Eyes, broken: str) -> None:
+    page, sent = eyes.open("uma"), []
+
+    def stay(route: Route) -> None:
+        sent.append(route.request.post_data)
+        route.fulfill(status=204)
+
+    page.route("**/recover", stay)
+    undo = page.get_by_role("button", name="Undo")
+    undo.dblclick(no_wait_after=True)
+    page.wait_for_timeout(500)
+    assert undo.is_disabled()
+    assert len(sent) == 1 and "decision=undo" in sent[0]
+    # Who comes back to the page can press again.
+    page.evaluate("window.dispatchEvent(new Event('pageshow'))")
+    assert undo.is_enabled()
 
 
 def test_a_server_that_hangs_is_said_too(eyes: Eyes) -> None:

@@ -77,6 +77,8 @@ def test_specs_keep_the_reading_that_they_had() -> None:
         ["[5]"],
         ["", ""],
         [""],
+        ["  "],
+        ["", " "],
     ],
 )
 def test_what_plans_write_is_read_as_the_same_key(values: list[Any]) -> None:
@@ -85,3 +87,9 @@ def test_what_plans_write_is_read_as_the_same_key(values: list[Any]) -> None:
 
 def test_plans_write_most_keys_plainly() -> None:
     assert key_text(["EWR", 5, b"\x01"]) == "EWR | 5 | 01"
+
+
+@pytest.mark.parametrize(("value", "text"), [("", '[""]'), ("  ", '["  "]')])
+def test_a_blank_key_has_a_name_that_people_can_see(value: str, text: str) -> None:
+    assert key_text([value]) == text
+    assert read(text, ["string"]) == [value]

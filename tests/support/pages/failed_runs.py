@@ -148,9 +148,9 @@ def ended(dag: str, state: str, days_ago: float, **more: Any) -> str:
         session.add(run)
         session.flush()
         for name, task_state in tasks.items():
-            task = next(t for t in known.task_instances if t.task_id == name)
+            task = known.task_instances[0]
             own = {c.key: getattr(task, c.key) for c in inspect(TaskInstance).column_attrs}
-            own |= {"id": uuid4(), "dag_id": dag, "run_id": run_id}
+            own |= {"id": uuid4(), "dag_id": dag, "run_id": run_id, "task_id": name}
             own |= {"state": task_state, "end_date": end}
             session.execute(insert(TaskInstance).values(own))
     return run_id

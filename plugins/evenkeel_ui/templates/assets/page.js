@@ -13,7 +13,7 @@ const ago = () => {
 // server may be away before that. LONGEST: milliseconds after which an answer no longer comes.
 const PATIENCE = 15000, LONGEST = 45000;
 let fresh_at = Date.now();
-const stale = (why) => {
+const stale = (why, said = "") => {
   const notice = document.querySelector("#not-refreshed");
   const old = why === "login" || (why && Date.now() - fresh_at > PATIENCE);
   if (!why) fresh_at = Date.now();
@@ -23,14 +23,25 @@ const stale = (why) => {
   });
   const place = notice.querySelector("[data-since]");
   if (place.textContent !== since) place.textContent = since;
+  const told = notice.querySelector("[data-said]");
+  if (told.textContent !== said) told.textContent = said;
   notice.hidden = !old;
 };
 // The page as the server has it now; null, where it gives none: then the notice says why.
 const fetched = async () => {
   try {
     const answer = await fetch(location.href, { signal: AbortSignal.timeout(LONGEST) });
-    if (answer.ok) return new DOMParser().parseFromString(await answer.text(), "text/html");
-    stale(answer.status === 401 ? "login" : "server");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.ok) {
+      // A form that stays on the page for a night is sent with the newest token.
+      const token = page.querySelector("[name=csrf]")?.value;
+      for (const field of token ? document.querySelectorAll("[name=csrf]") : []) field.value = token;
+      return page;
+    }
+    // An error that one of our pages tells, and not a server between that finds none.
+    const said = ["header h1", "p.lead"].map((part) => page.querySelector(`main ${part}`)?.textContent);
+    const ours = said.every(Boolean);
+    stale(answer.status === 401 ? "login" : ours ? "error" : "server", ours ? said.join(": ") : "");
   } catch {
     stale("server");
   }
@@ -131,8 +142,24 @@ document.addEventListener("click", (event) => {
     // Another host's frame: the browser decides.
   }
 });
+// A second press of a button that starts something starts nothing. The form is sent first: it would
+// leave out a disabled button. A page that is come back to has its buttons again.
+document.addEventListener("submit", ({ submitter }) => {
+  const form = submitter?.form;
+  if ((submitter?.getAttribute("formmethod") ?? form?.getAttribute("method")) !== "post") return;
+  setTimeout(() => {
+    for (const button of form.elements) {
+      if (button.type !== "submit" || button.disabled) continue;
+      button.disabled = true;
+      button.dataset.pressed = "";
+    }
+  });
+});
+const pressable = () => {
+  for (const button of document.querySelectorAll("[data-pressed]")) button.disabled = false;
+};
 document.addEventListener("input", fresh);
-window.addEventListener("pageshow", fresh);
+window.addEventListener("pageshow", () => (pressable(), fresh()));
 setTimeout(follow, 3000);
 setInterval(ago, 10000);
 later();
