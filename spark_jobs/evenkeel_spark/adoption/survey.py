@@ -32,7 +32,7 @@ from partitioning.function.sql import channel_sql
 #: Bytes of a table that one core is taken to rewrite in a second, for the dry run alone. It is an
 #: assumption: `make bench ARGS=adopt` prints what a machine does.
 REWRITTEN = 10e6
-_ROWS = "_rows"
+_ROWS = "_evenkeel_rows"
 
 
 @dataclass(frozen=True)
