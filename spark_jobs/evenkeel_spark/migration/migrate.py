@@ -146,11 +146,14 @@ def mark_started(migration: Migration) -> None:
     """
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
-    if known is None or known.digest != digest:
+    if first := known is None or known.digest != digest:
         run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
     crash_point("begun")
     mark_moving(registry, run)
     if (other := run.plan.read().digest) != digest:
+        if first:
+            # No row has moved. With this record the table would count as half moved for ever.
+            run.migration.remove() if known is None else run.migration.write(known)
         raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
 
 
