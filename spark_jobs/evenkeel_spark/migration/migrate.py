@@ -100,8 +100,16 @@ def check_approved(migration: Migration) -> None:
         raise FenceError(
             f"expected approval of plan {digest[:12]}; found: {said.by} has {answer}",
             migration.run.approval.path,
-            "Clear the task approve with all tasks after it, or start a new run",
+            _ask_again(migration),
         )
+
+
+def _ask_again(migration: Migration) -> str:
+    """Return the advice for a plan that is not approved: a run asks a person about one plan."""
+    asked = migration.run.question.find()
+    if asked is not None and asked.digest != migration.plan.digest:
+        return "Start a new run: this one asks about its first plan alone"
+    return "Clear the task approve with all tasks after it, or start a new run"
 
 
 def clear_rolled_back(migration: Migration) -> Migration:
