@@ -23,6 +23,12 @@ def repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what is wrong and would be done, and end there")
     ] = False,
+    registry_older: Annotated[
+        bool,
+        typer.Option(
+            "--registry-older", help="give up epochs of the tables that the registry does not have"
+        ),
+    ] = False,
 ) -> None:
     """Bring a table's state to its current epoch.
 
@@ -30,7 +36,8 @@ def repair(
     nothing.
     """
     open_table(table)
-    asked = ["--spec", table, *(["--dry-run"] if dry_run else [])]
+    flags = {"--dry-run": dry_run, "--registry-older": registry_older}
+    asked = ["--spec", table, *(name for name, given in flags.items() if given)]
     raise typer.Exit(submit("repair", asked, environment()))
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from evenkeel.quality.expectations import Check, expect
 from evenkeel.render.formatting import count_text
 from partitioning.function.function import PartitioningFunction
@@ -40,7 +38,7 @@ def plan_suite(
     # less even placement.
     free = plan.function.channels != previous.channels
     free |= bool(plan.function.options.get("pinned") or plan.function.options.get("excluded"))
-    free |= _widest(plan.function) < _widest(previous)
+    free |= plan.function.split.most_owners < previous.split.most_owners
     checks = [] if going_back else _balance(plan, free)
     checks += [*_loads(plan), *_placement(), *_moves(plan), *_summary(plan, previous)]
     if plan.budget is not None:
@@ -66,11 +64,6 @@ def plan_suite(
             )
         )
     return checks
-
-
-def _widest(function: PartitioningFunction) -> int:
-    """Return how many channels share a key at most; 0: no key is shared."""
-    return int(np.diff(function.split.starts).max(initial=0))
 
 
 def _loads(plan: Plan) -> list[Check]:

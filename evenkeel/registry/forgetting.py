@@ -123,8 +123,9 @@ def _withdraw(run: RunFiles, digest: str) -> None:
     """Take back a plan that may still be carried out, and remove the files that name its keys."""
     if not withdraw(run, digest):
         raise _moving(run)
-    # The plan goes last: by it a second call knows that the run may not be removed as a whole.
-    named = (run.report, run.profile, run.learned, run.decision, run.watch_decision, run.plan)
+    # By the plan a second call knows that the run may not be removed as a whole. It finds a plan
+    # of the watch by the decision, and alone with that it forgets the decision's sentence.
+    named = (run.report, run.profile, run.learned, run.decision, run.plan, run.watch_decision)
     for file in named:
         file.remove()
 

@@ -151,9 +151,14 @@ class Split:
         return item, self.channels[at], self.shares[at] / PARTS_OF_A_KEY
 
     @property
+    def most_owners(self) -> int:
+        """Most channels that share a key; 0: no key is split."""
+        return int(np.diff(self.starts).max(initial=0))
+
+    @property
     def bits(self) -> int:
         """Each key has 2^bits cells in `table`."""
-        return int(np.diff(self.starts).max(initial=2) - 1).bit_length()
+        return (max(self.most_owners, 2) - 1).bit_length()
 
     @cached_property
     def table(self) -> Ints:

@@ -263,8 +263,10 @@ def _found(
     options = {"max_imbalance": policy.max_imbalance, "budget": policy.budget}
     if policy.splitting:
         options |= {"splitting": True, "copies": policy.copies, "worth": policy.worth}
-    if tuple(channels) != function.channels:
-        options["budget"] = None  # the plan says if it does not empty the channels that go
+    whole = len(function.split) and not policy.splitting
+    if tuple(channels) != function.channels or whole:
+        # The plan says if it does not empty the channels that go, or make split keys whole.
+        options["budget"] = None
     found = frontier(profile, function, channels, **{**options, **policy.options})
     listed = profile.listing(
         np.concatenate(

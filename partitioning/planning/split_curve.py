@@ -51,7 +51,7 @@ def shared_curve(
         (sum(m.bytes for m in moves_between(previous, f, profile)), _imbalance(f, profile))
         for f in (function, *rivals)
     ]
-    shared_by = np.diff(previous.split.starts).max(initial=0)
+    shared_by = previous.split.most_owners
     allowed = splitting and (copies is None or shared_by <= copies)
     if previous.channels == channels and not pinned and (allowed or not shared_by):
         points.append((0.0, _imbalance(previous, profile)))

@@ -71,6 +71,7 @@ def test_a_cluster_that_cannot_be_reached_is_tried_again(
     given = {"--spec": shop.spec, "--run": "fails"}
     for raises, raised in (
         ("UnreachableError('down')", AirflowException),
+        ("UnderWayError('state moves')", AirflowException),
         ("InputError('no')", AirflowFailException),
         ("ValueError('nobody foresaw it')", AirflowException),
         ("SystemExit('killed')", AirflowException),
@@ -99,6 +100,7 @@ def test_a_cluster_that_cannot_be_reached_is_tried_again(
 FAILS = """
 import sys
 from evenkeel_spark.runtime import command
+from evenkeel_spark.tables.delta.constraints import UnderWayError
 from partitioning.errors import InputError, UnreachableError
 
 def _body(spark, table, options):

@@ -130,3 +130,18 @@ class Request:
         if self.previous is None or not len(self.previous.split):
             return 0.0
         return sum(m.bytes for m in moves_between(self.previous, function, problem.profile))
+
+    def bytes_to_join_at_home(self, problem: Problem) -> float:
+        """Return the bytes of partial rows that join those of their key's home.
+
+        A search counts none of them. It counts a key that leaves its home in full, with all of its
+        partial rows. So those of keys that must leave are not counted here.
+        """
+        if self.previous is None or not len(self.previous.split):
+            return 0.0
+        profile, split = problem.profile, self.previous.split
+        keys, owners = np.searchsorted(profile.heavy, split.keys), np.diff(split.starts)
+        rows = profile.heavy_bytes[keys] / owners - profile.heavy_copy_bytes[keys]
+        items = profile.slots + keys
+        stays = problem.start[items] == problem.home[items]
+        return float((np.maximum(rows, 0.0) * (owners - 1))[stays].sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, PartitioningFunction
@@ -61,12 +62,17 @@ def frontier(
     problem = request.problem(profile, previous)
     if splitting:
         return choose_plan(request, problem)
-    function = request.function(plan_whole_keys(request, problem))
-    joining = request.bytes_to_join(problem, function)
-    if joining > request.budget * (1 + SHARE_TOLERANCE):
-        raise InputError(
-            f"making split keys whole takes {joining:.0f} bytes, over {request.budget:.0f}",
-            "budget",
-            "Raise the budget, or let keys be split",
-        )
-    return function
+    joining, left = request.bytes_to_join_at_home(problem), request
+    if joining:
+        if joining + problem.forced > request.budget * (1 + SHARE_TOLERANCE):
+            forced = f", and emptying the channels that go {problem.forced:.0f}"
+            raise InputError(
+                f"making split keys whole takes {joining:.0f} bytes"
+                f"{forced if problem.forced else ''}, over {request.budget:.0f}",
+                "budget",
+                "Raise the budget, or let keys be split",
+            )
+        if budget is not None:
+            rest = max(problem.forced, budget - joining)
+            left = replace(request, options=replace(options, budget=rest))
+    return request.function(plan_whole_keys(left, problem))

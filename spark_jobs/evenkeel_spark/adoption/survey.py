@@ -32,7 +32,7 @@ from partitioning.function.sql import channel_sql
 #: Bytes of a table that one core is taken to rewrite in a second, for the dry run alone. It is an
 #: assumption: `make bench ARGS=adopt` prints what a machine does.
 REWRITTEN = 10e6
-_ROWS = "_rows"
+_KEY_ROWS = "_evenkeel_rows"
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def _counts(
     """
     one, channel = table.rows == "one", F.expr(channel_sql(function))
     if one:
-        rows = rows.groupBy(*(col(c) for c in spec.key)).agg(F.count(F.lit(1)).alias(_ROWS))
-    weight = F.col(_ROWS) if one else F.lit(1)
+        rows = rows.groupBy(*(col(c) for c in spec.key)).agg(F.count(F.lit(1)).alias(_KEY_ROWS))
+    weight = F.col(_KEY_ROWS) if one else F.lit(1)
     found = rows.groupBy(channel).agg(
         F.sum(weight), F.sum(F.when(null_key(spec), weight)), F.count(F.lit(1))
     )

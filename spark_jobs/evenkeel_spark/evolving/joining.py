@@ -18,6 +18,7 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.state_tables import StateTables, is_moving
+from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.unfinished_table import clear_unfinished, first_properties
 from partitioning.errors import FenceError
@@ -54,6 +55,12 @@ def create(
             for key, value in first_properties(table, name, types).items():
                 made = made.property(key, value)
             made.partitionedBy(state.CHANNEL).execute()
+    inputs = {INPUTS_PROPERTY: inputs_text(table.spec, name, types)}
+    if state.properties(spark, path).get(INPUTS_PROPERTY) != inputs[INPUTS_PROPERTY]:
+        # A killed call has made it, and a person says that its inputs have other names by now.
+        with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
+            sql = state.properties_sql(inputs)
+            own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {sql}")
     if not constraints.our_constraints(spark, path):
         with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
             rule = constraints.fence_rule(table.spec, function)

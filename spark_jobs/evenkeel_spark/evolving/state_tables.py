@@ -99,7 +99,7 @@ def find_tables(
                 "Take it out of the spec, or leave out --drop",
             )
     unknown, missing = differing(spec, known)
-    new = {name: _joining_version(spark, table, name) for name in unknown}
+    new = {name: _joining_version(spark, table, name, intent) for name in unknown}
     kept: dict[str, dict[str, str]] = {}
     for name, part in spec.state.items():
         if name in new:
@@ -179,7 +179,7 @@ def _is_at_home(spark: SparkSession, table: Table, name: str, path: str, kept: l
     return keeper == table.registry.url or not keeps(keeper, path, where)
 
 
-def _joining_version(spark: SparkSession, table: Table, name: str) -> int:
+def _joining_version(spark: SparkSession, table: Table, name: str, intent: Intent) -> int:
     """Return the version of a table that joins; -1: it is to be made.
 
     One that is there was made by a call that was killed, or the registry was brought back from
@@ -205,7 +205,7 @@ def _joining_version(spark: SparkSession, table: Table, name: str) -> int:
             f"{name} ({path})",
             "Give the new table another path in the spec",
         )
-    check_made_of(table.spec, name, found)
+    check_made_of(table.spec, name, found, same=intent.same)
     return version
 
 

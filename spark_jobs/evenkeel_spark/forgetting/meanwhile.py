@@ -6,7 +6,7 @@ Each call of forget commits to every state table, also if it deletes no row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
@@ -33,7 +33,7 @@ def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[list[Callab
     """Yield a list for what undoes the block's writes: it is called if a key was forgotten.
 
     The block reads events, and writes names of keys from them. Its writes after a call of forget
-    are undone here, and that call cleans those before.
+    are undone here, also if it fails, and that call cleans those before.
 
     Raises
     ------
@@ -42,10 +42,20 @@ def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[list[Callab
     name, part = next(iter(spec.state.items()))
     since = state.table_version(spark, part.path)
     undo: list[Callable[[], object]] = []
-    yield undo
+
+    def check() -> None:
+        try:
+            check_none_forgotten(spark, part.path, f"{name} ({part.path})", since)
+        except FenceError:
+            for step in undo:
+                step()
+            raise
+
     try:
-        check_none_forgotten(spark, part.path, f"{name} ({part.path})", since)
-    except FenceError:
-        for step in undo:
-            step()
+        yield undo
+    except BaseException:
+        # The block's own error is the one to tell.
+        with suppress(Exception):
+            check()
         raise
+    check()

@@ -19,20 +19,21 @@ from evenkeel_spark.runtime.command import parser, run_job, say
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    findings = repair(spark, table, dry_run=options.dry_run is not None)
-    done = "found wrong" if options.dry_run is not None else "repaired"
+    dry_run, older = options.dry_run is not None, options.registry_older is not None
+    findings = repair(spark, table, dry_run, older)
+    done = "found wrong" if dry_run else "repaired"
     say(f"{len(findings)} state tables {done}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
-    arguments.add_argument(
-        "--dry-run",
-        nargs="?",
-        const="yes",
-        help="say what is wrong and what would be done; change nothing",
-    )
+    # Airflow passes an empty value where a Param is off, so these take one.
+    for name, meaning in (
+        ("--dry-run", "say what is wrong and what would be done; change nothing"),
+        ("--registry-older", "give up epochs of the tables that the registry does not have"),
+    ):
+        arguments.add_argument(name, nargs="?", const="yes", help=meaning)
     return run_job(arguments, _body, argv)
 
 

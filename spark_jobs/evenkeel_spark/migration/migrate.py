@@ -100,8 +100,16 @@ def check_approved(migration: Migration) -> None:
         raise FenceError(
             f"expected approval of plan {digest[:12]}; found: {said.by} has {answer}",
             migration.run.approval.path,
-            "Clear the task approve with all tasks after it, or start a new run",
+            _ask_again(migration),
         )
+
+
+def _ask_again(migration: Migration) -> str:
+    """Return the advice for a plan that is not approved: a run asks a person about one plan."""
+    asked = migration.run.question.find()
+    if asked is not None and asked.digest != migration.plan.digest:
+        return "Start a new run: this one asks about its first plan alone"
+    return "Clear the task approve with all tasks after it, or start a new run"
 
 
 def clear_rolled_back(migration: Migration) -> Migration:
@@ -146,11 +154,14 @@ def mark_started(migration: Migration) -> None:
     """
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
-    if known is None or known.digest != digest:
+    if first := known is None or known.digest != digest:
         run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
     crash_point("begun")
     mark_moving(registry, run)
     if (other := run.plan.read().digest) != digest:
+        if first:
+            # No row has moved. With this record the table would count as half moved for ever.
+            run.migration.remove() if known is None else run.migration.write(known)
         raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
 
 

@@ -52,13 +52,16 @@ class RepairTarget:
     function: PartitioningFunction
 
 
-def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[TableFault]:
+def repair(
+    spark: SparkSession, table: Table, dry_run: bool = False, registry_older: bool = False
+) -> list[TableFault]:
     """Bring the state tables to the current epoch. It can be killed anywhere and run again.
 
     Parameters
     ----------
     table : its spec and registry
     dry_run : print what is wrong and what would be done; change nothing
+    registry_older : a person knows that the registry is older than the tables, and goes on from it
 
     Returns
     -------
@@ -69,7 +72,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
     InputError : nothing is bootstrapped yet; a state table is missing or not this spec's; or rows
         of a key cannot be merged exactly. No table was changed then
     FenceError : other writers never let us commit, or another run has decided otherwise since this
-        began
+        began; or the registry is older than a table
     """
     # A column that was added by hand may be in the spec for as long as its rows are merged.
     check_tables(spark, table.spec, added=True)
@@ -77,6 +80,9 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
     function = decided.function
     findings = [f for n in table.spec.state if (f := _look(spark, table, n, function))]
     _tell(decided, findings, "would be" if dry_run else "is")
+    if not registry_older:
+        for finding in findings:
+            _check_not_older(spark, table, finding, function.epoch)
     check = partial(_check_decision, spark, table, function)
     placements = [
         Placement(spark, table.spec, f.name, function, STEP, f.existing, check) for f in findings
@@ -87,7 +93,7 @@ def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Tab
         return findings
     if not _settle(decided):
         # A run was decided to publish, or began another attempt, since `_decide` looked.
-        return repair(spark, table)
+        return repair(spark, table, registry_older=registry_older)
     for placement in placements:
         placement.bring()
     if decided.forward is not None:
@@ -134,6 +140,42 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
         say(f"run {migration.run.name} (plan {migration.plan.digest[:12]}) {what} {way}")
     for finding in findings:
         say(f"{finding.name}: {what} brought to epoch {epoch}")
+
+
+def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epoch: int) -> None:
+    """Refuse a table of a later epoch, by a run that the registry does not have.
+
+    Its rows would move back without a gate, and the next epoch would have a number that is taken.
+
+    Raises
+    ------
+    FenceError : the registry came back from a backup that is older than the table
+    """
+    name, path = finding.name, table.spec.state[finding.name].path
+    numbers = [n.removeprefix(constraints.epoch_name(0)[:-1]) for n in finding.existing]
+    later = [n for n in numbers if n.isdigit() and int(n) > epoch]
+    run = _newest_run(spark, table, name) if later else None
+    if run is None or table.registry.run(run).plan.exists():
+        return
+    raise FenceError(
+        f"expected epoch {epoch} or one before it, found epoch {later[0]}, by run {run}, which "
+        f"{table.registry.url} does not have: the registry is older than the table",
+        f"{name} ({path})",
+        "Bring back a registry from after that run, or state tables and registry as they were at "
+        f"one time. To give up epoch {later[0]} for good: "
+        f"`evenkeel repair {table.spec.table} --registry-older`",
+    )
+
+
+def _newest_run(spark: SparkSession, table: Table, name: str) -> str | None:
+    """Return the run that last moved rows since the current epoch; None: no commit tells."""
+    known = table.epoch().tables.get(name)
+    for commit in commits.newest_first(spark, table.spec.state[name].path):
+        if known is not None and commit.version <= known.version:
+            break
+        if commit.meta.get("digest") and commit.meta.get("run"):
+            return str(commit.meta["run"])
+    return None
 
 
 def _settle(decided: RepairTarget) -> bool:

@@ -40,7 +40,9 @@ BY_HAND = (
 WRITTEN = "_written"
 #: Columns of a merged row: whether it is there afterwards, and whether it replaces several rows. An
 #: UPDATE would give each of several rows the whole sum. So they are deleted and one is inserted.
-_STAYS, _ANEW = "_stays", "_anew"
+_STAYS, _ANEW = "_evenkeel_stays", "_evenkeel_anew"
+#: Columns of a row on its way: the channel that it goes to, and the one where it belongs.
+_TO, _AT = "_evenkeel_to", "_evenkeel_at"
 
 
 def selected_columns(table: StateTable, written: str = "true") -> str:
@@ -117,19 +119,19 @@ class PartialMerge:
         row = ", ".join([SLOT, *(quoted(c) for c in self.spec.key)])
         if table.copied:
             reached = f"explode({owners_sql(self.target, SLOT)})"
-            due = f"NOT bool_or({CHANNEL} = _to) OR count(DISTINCT struct({values})) > 1"
+            due = f"NOT bool_or({CHANNEL} = {_TO}) OR count(DISTINCT struct({values})) > 1"
         else:
-            reached, due = "_at", f"bool_or({CHANNEL} <> _to)"
-        several = f"count_if({CHANNEL} = _to) > 1"
+            reached, due = _AT, f"bool_or({CHANNEL} <> {_TO})"
+        several = f"count_if({CHANNEL} = {_TO}) > 1"
         of_keys = "true" if self.shared is None else of_keys_sql(self.target, self.shared)
         return (
-            f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS _at "
+            f"WITH parts AS (SELECT *, {belongs_sql(self.target)} AS {_AT} "
             f"FROM {self._read(version)} WHERE {of_keys}) "
-            f"SELECT {row}, _to AS {CHANNEL}, {every}, true AS {_STAYS}, {several} AS {_ANEW} "
-            f"FROM (SELECT *, {reached} AS _to FROM parts) GROUP BY {row}, _to "
+            f"SELECT {row}, {_TO} AS {CHANNEL}, {every}, true AS {_STAYS}, {several} AS {_ANEW} "
+            f"FROM (SELECT *, {reached} AS {_TO} FROM parts) GROUP BY {row}, {_TO} "
             f"HAVING {due} OR {several} "
             f"UNION ALL SELECT {row}, {CHANNEL}, {some}, false, false FROM parts "
-            f"GROUP BY {row}, {CHANNEL} HAVING bool_or({CHANNEL} <> _at) OR count(1) > 1"
+            f"GROUP BY {row}, {CHANNEL} HAVING bool_or({CHANNEL} <> {_AT}) OR count(1) > 1"
         )
 
     def _read(self, version: int | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.table_spec import TableSpec
@@ -77,6 +77,7 @@ def check_made_of(
     name: str,
     properties: Mapping[str, str],
     types: Mapping[str, str] | None = None,
+    same: Collection[str] = (),
 ) -> None:
     """Refuse a spec that makes a state column of other input columns than the table was made of.
 
@@ -84,6 +85,7 @@ def check_made_of(
     ----------
     properties : of the Delta table
     types : as in `made_of`; None: do not look at what sketches hash
+    same : TABLE.COLUMN of which a person says that its inputs only have other names by now
 
     Raises
     ------
@@ -93,7 +95,7 @@ def check_made_of(
     for column, now in made_of(spec, name, types).items():
         was = kept.get(column, now)
         check_hashes(where, column, was, now)
-        if not same_inputs(was, now):
+        if not same_inputs(was, now) and f"{name}.{column}" not in same:
             raise other_inputs(spec, name, column, was, now)
 
 

@@ -28,6 +28,8 @@ from partitioning.moves.partial_rows import owners_sql
 
 #: Columns of a folded row: whether its key is split, and the key's owners.
 _SPLIT, _OWNERS = "_evenkeel_split", "_evenkeel_owners"
+#: Column of a key: how many rows it has on one channel.
+_KEY_ROWS = "_evenkeel_rows"
 #: Error text of a MERGE that would add the window to each of several rows.
 _SEVERAL = "evenkeel: a key has several rows on one channel"
 #: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
@@ -185,7 +187,8 @@ def _several(
         F.expr(same),
         "left_semi",
     )
-    several = met.groupBy(*(col(c) for c in by)).count().where("count > 1")
+    counted = met.groupBy(*(col(c) for c in by)).agg(F.count(F.lit(1)).alias(_KEY_ROWS))
+    several = counted.where(F.col(_KEY_ROWS) > 1)
     fails = F.raise_error(F.lit(_SEVERAL)).cast("int").alias(state.SLOT)
     return several.select(fails)
 

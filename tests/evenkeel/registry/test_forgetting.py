@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,32 @@ def test_a_waiting_plan_is_withdrawn(waiting: Table) -> None:
     forget_names(waiting.registry, key, [name])
     assert newest_attempt(run, digest) == Attempt(1, ROLL_BACK, ended=True, withdrawn=True)
     assert not run.plan.exists()
+
+
+def test_a_call_that_is_killed_as_it_removes_a_plan_goes_on(
+    waiting: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan names the key in the sentence of the watch alone: no row of the key moves."""
+    name, key = moved_key(waiting)
+    run, real = waiting.registry.run("fourth"), Store.remove
+    watched(waiting, name, key)
+    reason = run.watch_decision.read().reason
+    plan = run.plan.read()
+    slot = replace(plan.moves[0], kind="slot", item=0, name="slot 0", reason=reason)
+    run.plan.write(replace(plan, moves=(slot,)))
+    assert f"runs/fourth/{run.plan.name}" in naming(waiting, name)
+
+    def stop(self: Store, file: str) -> None:
+        if file == f"runs/fourth/{run.plan.name}":
+            raise Stop
+        real(self, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "remove", stop)
+        with pytest.raises(Stop):
+            forget_names(waiting.registry, key, [name])
+    forget_names(waiting.registry, key, [name])
+    assert naming(waiting, name) == set() and not run.plan.exists()
 
 
 def test_a_plan_that_was_rolled_back_is_withdrawn_for_good(waiting: Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from evenkeel_spark.adoption import adopt as adopting
 from evenkeel_spark.adoption import rewrite
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
+from evenkeel_spark.adoption.survey import _counts
 from evenkeel_spark.jobs import adopt as job
 from evenkeel_spark.jobs import maintain
 from evenkeel_spark.migration.repair import repair
@@ -87,6 +89,17 @@ def test_columns_of_the_team_have_any_name(spark: SparkSession, team: World) -> 
     before = both(spark, team)
     adopt(spark, team.table)
     assert both(spark, team) == before and placed(spark, team)
+
+
+def test_a_key_of_the_team_has_any_name(spark: SparkSession, team: World) -> None:
+    adopt(spark, team.table)
+    spec, function = team.table.spec, team.table.epoch().function
+    part = spec.state["profiles"]
+    rows = spark.read.format("delta").load(part.path)
+    named = spec.model_copy(update={"key": ["_rows"]})
+    key = replace(function, key=(replace(function.key[0], name="_rows"),))
+    found = _counts(rows.withColumnRenamed("dest", "_rows"), named, part, key)
+    assert found == _counts(rows, spec, part, function) and found[0] == found[2] > 0
 
 
 def test_an_append_during_the_rewrite_is_not_lost(

@@ -74,6 +74,29 @@ def test_an_input_with_another_name_is_taken_if_a_person_says_so(
     assert rows(spark, ready, "totals")["miles"].to_dict() == counted.to_dict()
 
 
+def test_a_table_that_a_killed_call_made_takes_another_name_of_an_input(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registry does not know it yet, and it is empty."""
+    extended(ready).with_seen()
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.evolving.evolve.record_members", stop)
+        with pytest.raises(KeyboardInterrupt):
+            evolve(spark, ready.table, Intent.of())
+    latest = {"latest": {"merge": "max", "of": "later"}}
+    ready.respec(state={**SPEC["state"], "seen": {**SEEN, "columns": latest}})
+    with pytest.raises(InputError, match="was made of at, the spec says later.*--same seen.latest"):
+        evolve(spark, ready.table, Intent.of())
+    same = Intent.of(same=["seen.latest"])
+    assert [c.table for c in evolve(spark, ready.table, same)] == ["seen"]
+    assert evolve(spark, ready.table, Intent.of()) == []
+    apply_window(spark, ready.table, day(8), day(9))
+
+
 @pytest.mark.parametrize("merge", ["hll", "theta"])
 def test_a_sketch_of_an_input_with_other_hashes_is_refused(
     spark: SparkSession, ready: World, merge: str

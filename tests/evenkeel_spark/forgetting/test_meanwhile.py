@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import apply_window as window_job
 from evenkeel_spark.jobs import learn as learn_job
 from evenkeel_spark.jobs.apply_window import apply_window
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.worlds.windows import hooked, rows
 
@@ -84,6 +85,28 @@ def test_a_window_that_comes_first_is_forgotten_too(
         patch.setattr(window_job.commits, "windows_count", count)
         assert forget(spark, world.table, ["new", "D001"]) == {"totals": 2}
     assert {"new", "D001"}.isdisjoint(rows(spark, world, "totals").index)
+
+
+def test_a_learn_that_fails_half_way_leaves_no_name(
+    spark: SparkSession,
+    leaving: tuple[World, Callable[[], None], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, _, keys = leaving
+    real, done = Sketches.write, []
+
+    def write(self: Sketches, *sketch: Any) -> None:
+        if done:
+            raise InputError("the store is full")
+        done.append(forget(spark, world.table, keys))
+        real(self, *sketch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sketches, "write", write)
+        asked = ["--spec", world.spec_path, "--run", "r", "--end", "2013-01-09"]
+        assert learn_job.main(asked) == 2
+    assert done and not list(Path(world.table.registry.url).rglob("sketches/*/*.npz"))
+    assert world.table.registry.run("r").error.read().message == "the store is full"
 
 
 @pytest.mark.parametrize("late", [False, True])

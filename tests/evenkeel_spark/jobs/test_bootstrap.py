@@ -125,16 +125,22 @@ def test_csv_keys_stay_as_they_are_written(spark, world: World):
     assert dict(zip(found["dest"], found["miles"], strict=True)) == {"007": 5, "7": 6}
 
 
-def test_csv_files_whose_columns_are_in_another_order_are_refused(spark, world: World, capsys):
+@pytest.mark.parametrize("header", ["dest,at,price,miles", "dest,at,miles"])
+@pytest.mark.parametrize("days", [("", ""), ("day=1", "day=2")], ids=["flat", "in folders"])
+def test_csv_files_whose_columns_are_in_another_order_are_refused(
+    spark, world: World, capsys, days: tuple[str, str], header: str
+):
     """By their place, miles of one file would be prices of the other."""
     folder = world.folder / "events"
-    folder.mkdir()
-    (folder / "1.csv").write_text("dest,at,miles,price\nD1,2013-01-02T05:00:00Z,5,70\n")
-    (folder / "2.csv").write_text("dest,at,price,miles\nD1,2013-01-02T06:00:00Z,70,5\n")
+    for day in days:
+        (folder / day).mkdir(parents=True, exist_ok=True)
+    values = ["D1", "2013-01-02T06:00:00Z", "70", "5"][: len(header.split(","))]
+    (folder / days[0] / "1.csv").write_text("dest,at,miles,price\nD1,2013-01-02T05:00:00Z,5,70\n")
+    (folder / days[1] / "2.csv").write_text(f"{header}\n{','.join(values)}\n")
     world.respec(input={"path": "events", "format": "csv", "time": "at"})
     assert job.main(["--spec", world.spec_path, "--end", "2013-01-08"]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert re.search(r"/events/[12]\.csv: its header is not", line)
+    assert re.search(r"/events/(day=\d/)?[12]\.csv: its header is not", line)
     assert not (world.folder / "state").exists()
 
 

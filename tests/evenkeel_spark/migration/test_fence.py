@@ -197,6 +197,10 @@ def test_a_plan_that_was_not_the_one_approved_is_refused(
     with pytest.raises(FenceError, match=f"{said}.*Clear the task approve"):
         migrate(spark, migration)
     assert home.version(spark) == version and not migration.run.migration.exists()
+    # Airflow shows the first question of a run for ever.
+    write_json(migration.run, "asked.json", {"digest": "e" * 64})
+    with pytest.raises(FenceError, match=f"{said}.*Start a new run: this one asks about"):
+        migrate(spark, migration)
     own = migration.plan.digest
     write_json(migration.run, "approval.json", {**answer, "approved": True, "digest": own})
     migrate(spark, migration)

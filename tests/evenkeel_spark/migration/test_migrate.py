@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from evenkeel.inspect.half_moved import half_moved
 from evenkeel_spark.migration.migrate import check_budget, migrate
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.tables.delta import commits, state
@@ -178,6 +179,7 @@ def test_a_plan_replaced_under_a_driver_that_lives_on_stops_it(
     ):
         migrate(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    assert half_moved(home.table.registry, [migration.run.name]) is None
 
 
 def test_over_the_budget_by_now_is_refused(spark: SparkSession, home: Placed) -> None:

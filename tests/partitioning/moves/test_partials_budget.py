@@ -65,6 +65,28 @@ def test_a_budget_that_does_not_pay_for_whole_keys_is_told_at_once():
     assert not len(paid.split)
 
 
+def test_what_is_left_of_the_budget_once_keys_are_whole_moves_others():
+    """Each of the key's partials has 5 bytes, and 7 of 8 go to its home."""
+    profile, before = hot()
+    (h,) = profile.heavy[profile.heavy_load == profile.heavy_load.max()].tolist()
+    now = successor(
+        KEY, before, before.channels, before.slots, "x", None, {}, {h: dict.fromkeys(range(8), 1.0)}
+    )
+    free = make_plan("t", profile, now, now.channels)
+    assert free.bytes > 1000
+    reached = []
+    for budget in (35, 200, 1000):
+        held = make_plan("t", profile, now, now.channels, budget=budget)
+        assert 35 <= held.bytes <= budget and not len(held.function.split)
+        reached.append(held.imbalance_after)
+    assert reached[0] > reached[1] > reached[2] > free.imbalance_after
+    with pytest.raises(InputError, match="making split keys whole takes 35 bytes, over 34"):
+        make_plan("t", profile, now, now.channels, budget=34)
+    fewer = now.channels[:7]
+    with pytest.raises(InputError, match="whole takes 35 bytes, and emptying .*, over 40"):
+        frontier(profile, now, fewer, budget=40)
+
+
 @pytest.mark.parametrize("budget", [0, 19, 20])
 def test_no_key_is_whole_again_that_the_budget_does_not_pay_for(budget):
     """Of a key's 40 bytes half is the partial of an owner of a thousandth of it."""

@@ -14,6 +14,7 @@ from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import forecast
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
+from tests.support.planning.hot_key import ROW, hot
 
 N, SLOTS = 10, 1024
 POLICY = Policy(trigger=1.1, max_imbalance=None, horizon=28)
@@ -74,6 +75,18 @@ def test_a_budget_and_options_are_priced_too():
     found = decide(profile, before, before.channels, replace(POLICY, options=options))
     plan = make_plan("t", profile, before, before.channels, options=options)
     assert found.bytes == pytest.approx(plan.bytes)
+
+
+def test_a_budget_that_does_not_pay_for_whole_keys_fails_no_decision():
+    """The plan says that it does not. A table that is even enough asks for no plan."""
+    profile, before = hot()
+    now = make_plan(
+        "t", profile, before, before.channels, max_imbalance=1.02, row=ROW, worth=0.0
+    ).function
+    policy = replace(POLICY, budget=1)
+    found = decide(profile, now, now.channels, policy)
+    assert not found.rebalance and "is not over the trigger" in found.reason and found.bytes > 1
+    assert decide(profile, now, now.channels, policy, force=True).rebalance
 
 
 @pytest.mark.parametrize("decay", ["auto", 0.0, 0.5, 1.0, None])

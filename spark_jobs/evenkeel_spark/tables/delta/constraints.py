@@ -42,6 +42,12 @@ ROW_OPERATIONS = {
 }
 
 
+class UnderWayError(FenceError):
+    """State moves to another epoch, or may do so: trying again may help."""
+
+    retry = True
+
+
 def of(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the table's CHECK constraints: SQL by name."""
     return {
@@ -205,17 +211,23 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
 
     Raises
     ------
-    FenceError : a migration is under way, or the tables are of another epoch
+    UnderWayError : a migration is under way
+    FenceError : the tables are of another epoch, or have none of our constraints
     """
     own = epoch_name(function.epoch)
     for state in spec.state.values():
         if (existing := _other(spark, spec, state.path, function)) is not None:
-            raise FenceError(
+            wrong = (
                 f"has the constraint {existing}, expected that of epoch {function.epoch} alone, "
-                f"with a fence by {spec.fence}",
-                state.path,
-                mend(spec.table) if existing == own else move_advice(spark, spec, state.path),
+                f"with a fence by {spec.fence}"
             )
+            if existing == own:
+                raise FenceError(wrong, state.path, mend(spec.table))
+            advice = move_advice(spark, spec, state.path)
+            # The next epoch's is alone on a table until that epoch is published.
+            if f"{OURS}moving_" in existing or existing == epoch_name(function.epoch + 1):
+                raise UnderWayError(wrong, state.path, advice)
+            raise FenceError(wrong, state.path, advice)
 
 
 def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
@@ -239,7 +251,7 @@ def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
         f"Run {run} last moved its rows, and the registry {spec.registry} has no such run: the "
         "registry is older than the table. Bring back a registry from after that run, or state "
         "tables and registry as they were at one time. To go on from the registry as it is: "
-        f"{mend(spec.table)}"
+        f"Run `evenkeel repair {spec.table} --registry-older --dry-run`, then without --dry-run"
     )
 
 

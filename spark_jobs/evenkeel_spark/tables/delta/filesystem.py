@@ -107,13 +107,13 @@ def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | Non
 
     Returns
     -------
-    Seconds since 1970; None: the folder holds anything else.
+    Seconds since 1970, 0: there is no file; None: the folder holds anything else.
     """
     files, where = _files(spark, path)
-    status = files.getFileStatus(where)
-    if status.isFile():
+    if files.getFileStatus(where).isFile():
         return None
-    newest = status.getModificationTime()
+    # The time of a file alone: S3 says of each folder that it was changed just now.
+    newest = 0
     root = files.makeQualified(where).toString().rstrip("/") + "/"
     allowed = re.compile(f"{_ROW_FILES}|{_LOG}" if rows else _LOG)
     found = files.listFiles(where, True)

@@ -84,6 +84,14 @@ def test_a_column_of_events_may_have_the_name_of_ours(spark, world: World, name:
     assert set(found["most"]) == {99} and set(found["channel"]) == {0, 1, 2, 3}
 
 
+def test_a_key_may_have_the_name_of_a_count(spark, world: World):
+    world.write_events(world.events.rename(columns={"dest": "count"})).respec(key=["count"])
+    bootstrap(spark, world.table, day(8))
+    apply_window(spark, world.table, day(8), day(15))
+    found = world.table.state("totals", spark=spark).toPandas().set_index("count")
+    assert found["trips"].to_dict() == world.events.groupby("count").size().to_dict()
+
+
 @pytest.mark.parametrize("sized", [lambda spark: spark, compiled], ids=["small", "large"])
 def test_channels_need_one_shuffle_and_a_task_each(spark, ready: World, sized):
     """With adaptive execution, too, which may join small partitions of a shuffle."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -129,6 +130,23 @@ def test_a_published_table_brought_back_by_hand(
     repair(spark, home.table)
     assert home.version(spark) == version + 1
     stands(spark, home, migration.after)
+
+
+def test_under_an_older_registry_nothing_moves_unless_a_person_says_so(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path
+) -> None:
+    home = copied(sealed_home, tmp_path)
+    migration, version = home.migration("r1"), home.version(spark)
+    registry = Path(home.table.registry.url)
+    # As it was before the run began: a backup brought it back.
+    shutil.rmtree(registry / "runs")
+    shutil.rmtree(registry / "moving", ignore_errors=True)
+    for dry_run in (True, False):
+        with pytest.raises(FenceError, match="found epoch 1, by run r1.*older than the table"):
+            repair(spark, home.table, dry_run)
+    assert home.version(spark) == version
+    assert main(["--spec", str(home.spec_path), "--registry-older"]) == 0
+    stands(spark, home, migration.before)
 
 
 def test_a_constraint_is_dropped_only_beside_those_that_were_seen(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,11 +15,14 @@ from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import GateError, InputError
+from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import key_hash
 from tests.support.placed import (
     HEAVY,
     Placed,
@@ -58,6 +63,30 @@ def broken_off(
     with crashing_at("unsealed", monkeypatch):
         migrate(spark, migration)
     return migration
+
+
+def test_columns_of_a_key_have_any_name(spark: SparkSession, home: Placed, tmp_path: Path) -> None:
+    """Here they have those that the MERGE of partial rows once had beside them."""
+    names, part = ["_at", "_to", "_stays", "_anew"], home.table.spec.state["visits"]
+    path = str(tmp_path / "named")
+    spec = home.table.spec.model_copy(
+        update={"key": names, "state": {"visits": part.model_copy(update={"path": path})}}
+    )
+    key = tuple(KeyColumn(name, "string") for name in names)
+    shared = key_hash([["a"]] * 4, ["string"] * 4)
+    function = replace(home.table.epoch().function.unsplit, key=key)
+    (channel,) = function.lookup(*[["a"]] * 4).tolist()
+    slot, columns = int(shared[0] % 64), ", ".join(f"'a' AS {name}" for name in names)
+    other = (channel + 1) % 4
+    spark.sql(
+        f"SELECT explode(array({channel}, {other})) AS channel, {slot} AS slot, {columns}, "
+        "5L AS visits"
+    ).write.format("delta").save(path)
+    merge = PartialMerge(spec, "visits", function, shared)
+    assert spark.sql(merge.rows_to_move()).where(WRITTEN).count() == 1
+    spark.sql(merge.merge())
+    rows = spark.read.format("delta").load(path).collect()
+    assert [(r["channel"], r["_to"], r["visits"]) for r in rows] == [(channel, "a", 10)]
 
 
 def test_a_column_renamed_half_way_is_named_and_renamed_back(
