@@ -65,6 +65,12 @@ class FenceError(EvenkeelError):
     """The state is not as it was when this was planned; nothing was changed."""
 
 
+class UnderWayError(FenceError):
+    """State moves to another epoch, or may do so: trying again may help."""
+
+    retry = True
+
+
 class GateError(EvenkeelError):
     """A data-quality gate did not pass."""
 

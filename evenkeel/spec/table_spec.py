@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from croniter import croniter
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from evenkeel.spec.parts import (
@@ -21,6 +20,7 @@ from evenkeel.spec.parts import (
     Strict,
     Watching,
 )
+from evenkeel.spec.schedules import check_looks, check_schedule
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
 from partitioning.strategies import PRODUCTION
@@ -30,17 +30,11 @@ from partitioning.strategies.options import check_options, production_problem
 CHANNEL, SLOT = "channel", "slot"
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MAX_CHANNELS = 100_000
-#: Schedules that Airflow knows by name, and croniter does not.
-_NAMED_SCHEDULES = ("@once", "@quarterly")
 
 
 def _kind(channels: Any) -> str:
     """Return which of its two forms `channels` has, so that errors are about that form alone."""
     return "list" if isinstance(channels, list) else "number"
-
-
-#: Minutes between two runs of the schedules that say so by name.
-_PERIODS = {"@hourly": 60, "@daily": 1440, "@midnight": 1440}
 
 
 def _schedule_kind(value: Any) -> str:
@@ -203,12 +197,7 @@ class TableSpec(Strict):
     @field_validator("schedule")
     @classmethod
     def _readable(cls, schedule: Any) -> Any:
-        text = isinstance(schedule, str)
-        if text and schedule not in _NAMED_SCHEDULES and not croniter.is_valid(schedule):
-            raise ValueError(
-                "expected a cron expression such as '0 2 * * *' or '@daily', a list of assets, or "
-                "null for a DAG that runs only when asked"
-            )
+        check_schedule(schedule)
         return schedule
 
     @model_validator(mode="after")
@@ -239,12 +228,8 @@ class TableSpec(Strict):
             raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
         if self.watch is not None and self.input.time is None:
             raise ValueError("watch: micro-batches are cut by input.time, which is not set")
-        period = _PERIODS.get(str(self.schedule))
-        if self.watch is not None and period is not None and self.watch.every >= period:
-            raise ValueError(
-                f"watch.every: expected less than {period} minutes, those of schedule "
-                f"{self.schedule} (got {self.watch.every})"
-            )
+        if self.watch is not None:
+            check_looks(self.watch.every, self.schedule)
         if self.max_imbalance is not None and self.max_imbalance > self.trigger:
             raise ValueError(
                 f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "

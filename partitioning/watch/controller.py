@@ -25,7 +25,7 @@ LIGHT_LOAD = 0.05
 LEAST_ROWS = 10
 #: Looks of which chance may mislead one in 20: those of a day. More: less is done about small skew
 #: of few events.
-LOOKS = 288
+LOOKS_A_DAY = 288
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Controller:
         mean = total / float(speed[np.isfinite(batch.waiting)].sum())
         open_ = int(np.isfinite(batch.waiting).sum())
         rows = batch.rows_of(total) * len(self.sample)
-        calm = max(limits.calm, fullest_by_chance(math.sqrt(open_ / rows), open_ * LOOKS))
+        calm = max(limits.calm, fullest_by_chance(math.sqrt(open_ / rows), open_ * LOOKS_A_DAY))
         if levels[skewed] <= calm * mean or levels[helper] >= mean:
             # The load that waits there is of the past, or chance explains it.
             return {}

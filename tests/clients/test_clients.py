@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,10 @@ from partitioning.errors import DamagedError
 from partitioning.function.canonical import canonical_json
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash
+from tests.clients.programs import ALL, copied, need, of_epoch
 from tests.clients.vectors import CASES, FILE, KEYS, functions, lines, written
 from tests.support.wheel import ROOT
 
-CLIENTS = FILE.parent
 AGREE = f"{len(CASES) * KEYS} vectors agree"
 #: Of each language: the tool it needs, and the commands that check the vectors in a folder.
 COMMANDS = {
@@ -32,21 +30,6 @@ COMMANDS = {
     ),
     "javascript": ("node", ["node check.mjs ../vectors.txt"]),
 }
-#: If it is set, a missing tool is a failure: the workflow "test" has all of them.
-ALL = "EVENKEEL_ALL_CLIENTS"
-
-
-def copied(tmp_path: Path, language: str) -> Path:
-    """Copy a client and the vectors, so that what a compiler leaves stays out of the tree."""
-    shutil.copy(FILE, tmp_path)
-    return shutil.copytree(CLIENTS / language, tmp_path / language)
-
-
-def need(tool: str) -> None:
-    """Skip the test if a tool is missing; fail if all of them are asked for."""
-    if shutil.which(tool) is None:
-        assert not os.environ.get(ALL), f"{tool} is not installed, and {ALL} asks for it"
-        pytest.skip(f"{tool} is not installed")
 
 
 def run(folder: Path, language: str, last: bool = False) -> tuple[int, str]:
@@ -131,11 +114,6 @@ def test_a_client_refuses_a_number_that_its_type_does_not_hold(
         code, printed = run(folder, language)
         assert code != 0
         assert f"expected a value of type {function.key[at].type}, got" in printed
-
-
-def of_epoch(function: str, format: int = 1) -> str:
-    """Return an epoch.json with the JSON of a function."""
-    return f'{{"format":{format},"number":3,"function":{function},"digest":"x"}}'
 
 
 @pytest.mark.parametrize("language", COMMANDS)

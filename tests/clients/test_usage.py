@@ -12,7 +12,7 @@ import pytest
 from partitioning.function.canonical import canonical_json
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
-from tests.clients.test_clients import CLIENTS, need, of_epoch
+from tests.clients.programs import CLIENTS, need, of_epoch
 from tests.clients.vectors import functions
 from tests.support.wheel import ROOT
 

@@ -11,7 +11,7 @@ import pytest
 from partitioning.function.canonical import canonical_json
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
-from tests.clients.test_clients import copied, need
+from tests.clients.programs import copied, need
 
 #: A program in each language, around statements; it prints one line for each value.
 JAVASCRIPT = """

@@ -100,8 +100,7 @@ def test_a_cluster_that_cannot_be_reached_is_tried_again(
 FAILS = """
 import sys
 from evenkeel_spark.runtime import command
-from evenkeel_spark.tables.delta.constraints import UnderWayError
-from partitioning.errors import InputError, UnreachableError
+from partitioning.errors import InputError, UnderWayError, UnreachableError
 
 def _body(spark, table, options):
     raise {raises}

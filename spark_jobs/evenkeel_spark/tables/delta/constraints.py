@@ -21,7 +21,7 @@ from evenkeel_spark.tables.delta.state import (
 )
 from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from partitioning.errors import DamagedError, FenceError
+from partitioning.errors import DamagedError, FenceError, UnderWayError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
 from partitioning.function.sql import epoch_name as epoch_name
@@ -40,12 +40,6 @@ ROW_OPERATIONS = {
     *("WRITE", "STREAMING UPDATE", "UPDATE", "MERGE", "DELETE"),
     *("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"),
 }
-
-
-class UnderWayError(FenceError):
-    """State moves to another epoch, or may do so: trying again may help."""
-
-    retry = True
 
 
 def of(spark: SparkSession, path: str) -> dict[str, str]:
@@ -217,17 +211,14 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
     own = epoch_name(function.epoch)
     for state in spec.state.values():
         if (existing := _other(spark, spec, state.path, function)) is not None:
-            wrong = (
-                f"has the constraint {existing}, expected that of epoch {function.epoch} alone, "
-                f"with a fence by {spec.fence}"
-            )
-            if existing == own:
-                raise FenceError(wrong, state.path, mend(spec.table))
-            advice = move_advice(spark, spec, state.path)
             # The next epoch's is alone on a table until that epoch is published.
-            if f"{OURS}moving_" in existing or existing == epoch_name(function.epoch + 1):
-                raise UnderWayError(wrong, state.path, advice)
-            raise FenceError(wrong, state.path, advice)
+            moves = f"{OURS}moving_" in existing or existing == epoch_name(function.epoch + 1)
+            raise (UnderWayError if moves else FenceError)(
+                f"has the constraint {existing}, expected that of epoch {function.epoch} alone, "
+                f"with a fence by {spec.fence}",
+                state.path,
+                mend(spec.table) if existing == own else move_advice(spark, spec, state.path),
+            )
 
 
 def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:

@@ -156,8 +156,8 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
     transaction.updateMetadata(changed, False)
     spent = jvm.java.util.ArrayList()
     if (app := spark.conf.get(APP_ID, None)) is not None:
-        # A statement of before, which has the same id or a lower one, is skipped from now on. What
-        # was spent since this was decided stays spent.
+        # A statement of before, which has the same id or a lower one, is skipped from now on. An id
+        # that was spent since this was decided stays spent.
         number = max(int(str(spark.conf.get(APP_VERSION))), transaction.readVersion())
         action = jvm.org.apache.spark.sql.delta.actions.SetTransaction
         spent.add(action(app, number, none()))
