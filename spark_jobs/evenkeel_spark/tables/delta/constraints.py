@@ -295,8 +295,5 @@ def refusing(spec: TableSpec, path: str, epoch: int) -> Iterator[None]:
             raise
         if own:
             raise FenceError("has rows that are out of place", path, mend(spec.table)) from error
-        raise FenceError(
-            f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed",
-            path,
-            AGAIN,
-        ) from error
+        what = f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed"
+        raise FenceError(what, path, AGAIN) from error
