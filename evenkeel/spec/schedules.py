@@ -13,11 +13,11 @@ _PERIODS = {"@hourly": 60, "@daily": 1440, "@midnight": 1440}
 
 
 def check_schedule(schedule: Any) -> None:
-    """Refuse a text that is no schedule.
+    """Refuse a text that Airflow cannot read as a schedule.
 
     Raises
     ------
-    ValueError : it is a text that Airflow cannot read
+    ValueError : it is such a text
     """
     if isinstance(schedule, str) and schedule not in _NAMED and not croniter.is_valid(schedule):
         raise ValueError(

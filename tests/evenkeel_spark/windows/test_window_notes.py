@@ -1,4 +1,4 @@
-"""What a state table is known to hold if no commit tells it, or one that came between."""
+"""Notes of the windows in a state table, and states of which no commit tells."""
 
 from __future__ import annotations
 
