@@ -108,8 +108,6 @@ def _new_session() -> SparkSession:
     """Return a session of the JVM that the environment names."""
     from pyspark import SparkConf, SparkContext
 
-    # Left of a JVM that died.
-    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
     before = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
