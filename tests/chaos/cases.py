@@ -14,6 +14,8 @@ FLOWS = (
     ("sealed", "publish"),
     ("moved", "roll_back"),
     ("sealed", "roll_back"),
+    ("moved", "repair"),
+    ("sealed", "repair"),
 )
 #: The same of tables that a team made itself: no rival run fits them.
 TEAM = "team"
@@ -102,7 +104,7 @@ def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) 
                 decks[kind] = rng.sample(those, len(those))
             flow, at = decks[kind].pop()
             label = points[flow][at]
-        answers = {"learn": ["retry"], "roll_back": ["retry", "again"]}
+        answers = {"learn": ["retry"], "roll_back": ["retry", "again"], "repair": ["retry"]}
         answers |= {step: ["retry"] for _, step in TEAM_FLOWS}
         answer = rng.choice(answers.get(flow[2], ["retry", "retry", "roll_back", "again"]))
         later = rng.choice([0, rng.randint(1, LATER.get(kind, 1))])

@@ -25,12 +25,13 @@ from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.migration import fence, publish
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash
 from partitioning.function.sql import channel_sql, slot_sql
-from tests.conftest import DAYS, FIRST_DAY, SPEC, World, some_events
+from tests.conftest import DAYS, FIRST_DAY, SEEN, SPEC, World, some_events
 from tests.support.worlds import team_tables
 
 #: Content of each state table, by name: each key's row without its channel, sorted.
@@ -59,9 +60,19 @@ _PARAMS = {
 STATEMENTS = (PySparkException, Py4JError)
 #: The key that the events of a table with split keys are full of.
 _HOT = "D000"
+#: A build side: each owner of a split key has its row.
+_PLACES = {"path": "state/places", "columns": {"place": {"merge": "copy", "of": "place"}}}
+
+
+def _same(values: list[Any]) -> Any:
+    """The value that all copies have."""
+    (value,) = set(values)
+    return value
+
+
 #: How the columns of a split key's partials merge, by hand.
 _MERGED: dict[str, Callable[[list[Any]], Any]] = {
-    "trips": sum, "miles": sum, "first": min, "last": max, "latest": max,
+    "trips": sum, "miles": sum, "first": min, "last": max, "latest": max, "place": _same,
 }  # fmt: skip
 
 
@@ -84,6 +95,8 @@ def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
         job._body(spark, world.table, asked)
     elif name in ("decide", "plan"):
         getattr(steps, name)(world.spec_path, run, _PARAMS[run])
+    elif name == "repair":
+        repair(spark, world.table)
     elif name == "adopt":
         adopt(spark, world.table)
     elif name == "release":
@@ -121,9 +134,12 @@ def persist(what: Callable[[], None]) -> None:
     return None
 
 
-def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: bool = False) -> World:
+def bootstrapped(
+    spark: SparkSession, folder: Path, both: bool, split: bool = False, places: bool = False
+) -> World:
     """A hundred keys in one state table, or in `both`, under epoch 0; where they may be `split`
-    among all channels, one of them has over half of the events."""
+    among all channels, one of them has over half of the events. `places`: a third table has
+    copies."""
     made = World(folder)
     made.folder.mkdir(parents=True)
     Path(made.spec_path).write_text(yaml.safe_dump(SPEC, sort_keys=False))
@@ -133,21 +149,26 @@ def bootstrapped(spark: SparkSession, folder: Path, both: bool, split: bool = Fa
     if split:
         events = events.assign(id=events.index, dest=events.dest.where(events.index % 2 > 0, _HOT))
         made.respec(split={"by": "id", "worth": 0})
+    if places:
+        events = events.assign(place="in " + events.dest)
+        made.respec(state={**SPEC["state"], "seen": SEEN, "places": _PLACES})
     made.write_events(events)
     bootstrap(spark, made.table, (FIRST_DAY + timedelta(days=7)).date())
     return made
 
 
 def shared(spark: SparkSession, folder: Path) -> World:
-    """The same keys in two tables under epoch 1, which shares one of them among all channels, each
-    with a partial of it; what is planned next has fewer owners, and some partials must join."""
-    made, events = bootstrapped(spark, folder, both=True, split=True), FIRST_DAY + timedelta(days=7)
+    """The same keys in three tables under epoch 1, which shares one of them among all channels,
+    each with a partial or a copy of it; what is planned next has fewer owners, and some partials
+    must join."""
+    made = bootstrapped(spark, folder, both=True, split=True, places=True)
+    events = FIRST_DAY + timedelta(days=7)
     assert dag(spark, made, "learn", FIRST)
     apply_window(spark, made.table, events.date(), (FIRST_DAY + timedelta(days=DAYS)).date())
     return made.respec(split={"by": "id", "copies": 3})
 
 
-#: What faults are tried on: two state tables whose keys are whole, and two with a key split.
+#: What faults are tried on: two state tables whose keys are whole, and three with a key split.
 TABLES: dict[str, Callable[[SparkSession, Path], World]] = {
     "whole": lambda spark, folder: bootstrapped(spark, folder, both=True),
     "split": shared,
@@ -186,6 +207,17 @@ def misplaced(function: PartitioningFunction, rows: Sequence[Row]) -> list[Row]:
         for r, h, owner in zip(rows, hashes.tolist(), owners, strict=True)
         if r[state.CHANNEL] != owner and (h, r[state.CHANNEL]) not in admitted
     ]
+
+
+def uncopied(function: PartitioningFunction, rows: Sequence[Row]) -> set[tuple[int, int]]:
+    """Hashes of split keys of a build side, and their owners that lack the key's row."""
+    if not rows or "place" not in rows[0]:
+        return set()
+    hashes = key_hash([[r["dest"] for r in rows]], [c.type for c in function.key]).tolist()
+    item, channels, _ = function.split.owners(np.arange(len(function.split)))
+    owners = zip(function.split.keys[item].tolist(), channels.tolist(), strict=True)
+    there = {(h, r[state.CHANNEL]) for h, r in zip(hashes, rows, strict=True)}
+    return {(h, c) for h, c in owners if h in hashes} - there
 
 
 def contents(spark: SparkSession, world: World) -> Content:

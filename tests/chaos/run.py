@@ -23,6 +23,8 @@ from tests.support.worlds.team_tables import check_done, make_team
 
 #: Seconds that a store stands still.
 STALL = 3
+#: Steps that bring a run back which has not published.
+_BACK = ("roll_back", "repair")
 
 
 def rehearse(spark: SparkSession, folder: Path) -> tuple[dict[Stage, World], Points]:
@@ -107,7 +109,8 @@ def strike(
                 # While the other run is under way this one may not even go back.
                 rival.wait()
             if case.table != TEAM:
-                persist(lambda: task(spark, world, "roll_back"))
+                undo = case.step if case.step in _BACK else "roll_back"
+                persist(lambda: task(spark, world, undo))
         except AssertionError:
             # The fault could not be done: a rival has ended by itself, for instance.
             raise
@@ -127,8 +130,8 @@ def recover(spark: SparkSession, case: Case, world: World) -> None:
     """What Airflow, or a person, does after the fault."""
     if case.table == TEAM:
         persist(lambda: task(spark, world, case.step))
-    elif case.step == "roll_back":
-        task(spark, world, "roll_back")
+    elif case.step in _BACK:
+        task(spark, world, case.step)
     elif case.answer == "retry":
         dag(spark, world, case.step)
         return
@@ -158,7 +161,7 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
     assert begun + 1 <= len(numbers) <= begun + 2 + both, numbers
     epoch = registry.current()
     if case.kind not in ("rival", "append"):
-        back = case.answer == "roll_back" or case.step == "roll_back"
+        back = case.answer == "roll_back" or case.step in _BACK
         wanted = begun if back and case.answer != "again" else begun + 1
         # A publish that was over before the fault stays.
         assert epoch.number == wanted or (case.step == "publish" and epoch.number == begun + 1)
@@ -178,6 +181,8 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
             rows = state.read_version(spark, part.path, v).collect()
             stray = home.misplaced(epoch.function, rows)
             assert not stray, f"{name}, version {v}: misplaced: {stray[:3]}"
+            lacking = home.uncopied(epoch.function, rows)
+            assert not lacking, f"{name}, version {v}: owners without a copy: {lacking}"
             found = home.content(rows)
             assert v != newest or found == sorted(expected[name]), f"{name}: rows lost or doubled"
     left = leftovers(world)
