@@ -22,7 +22,7 @@ from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
 from evenkeel.watch.state_file import read as read_watch
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import FenceError, InputError, UnderWayError
 from partitioning.function.function import KeyColumn
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
@@ -236,10 +236,9 @@ def _write_plan(
     names its run, so two runs never share a digest.
     """
     made = replace(made, run=run.name)
-    _check_nothing_moves(registry, run, made, run.plan.find())
     # Write the prediction first: a person who sees a plan must see its cost.
     keep_prediction(registry, run, made, profile, limits)
-    # Look again: that took a while, and another attempt may have planned and begun to move rows.
+    # Another attempt may have planned meanwhile, and begun to move rows.
     there = run.plan.find()
     _check_nothing_moves(registry, run, made, there)
     if there is None:
@@ -261,12 +260,12 @@ def _create_plan(run: RunFiles, made: Plan) -> None:
 
     Raises
     ------
-    FenceError : another attempt has written one meanwhile
+    UnderWayError : another attempt has written one meanwhile
     """
     try:
         run.plan.create(made)
     except FileExistsError:
-        raise FenceError(
+        raise UnderWayError(
             "another attempt of this task has written a plan meanwhile", run.url, "Run it again"
         ) from None
 

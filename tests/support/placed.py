@@ -21,6 +21,8 @@ from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
@@ -249,6 +251,14 @@ def one_row_a_key(spark: SparkSession, home: Placed) -> Profile:
 
 def store(home: Placed, run: str, plan: Plan) -> None:
     write_json(home.table.registry.run(run), "plan.json", plan.to_dict())
+
+
+def end_by(spark: SparkSession, home: Placed, run: str, job: str) -> None:
+    """Bring the tables back to rest from a run, by one of the jobs that do so."""
+    if job == "repair":
+        repair(spark, home.table)
+    else:
+        roll_back(spark, home.migration(run))
 
 
 def before_the_statement(

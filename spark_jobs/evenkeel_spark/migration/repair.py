@@ -158,8 +158,8 @@ def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epo
     if run is None or table.registry.run(run).plan.exists():
         return
     raise FenceError(
-        f"expected epoch {epoch} or an earlier one, found epoch {later[0]} by run {run}. The "
-        f"registry {table.registry.url} is older: it lacks that run",
+        f"expected epoch {epoch} or an earlier one, found epoch {later[0]} by run {run}, which "
+        f"{table.registry.url} lacks: the registry is older than the table",
         f"{name} ({path})",
         "Bring back a registry from after that run, or state tables and registry as they were at "
         f"one time. To give up epoch {later[0]} for good: "

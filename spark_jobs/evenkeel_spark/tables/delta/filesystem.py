@@ -107,7 +107,7 @@ def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | Non
 
     Returns
     -------
-    Seconds since 1970, 0: there is no file; None: the folder holds anything else.
+    Seconds since 1970 (0 for an empty folder); None: the folder holds anything else.
     """
     files, where = _files(spark, path)
     if files.getFileStatus(where).isFile():

@@ -11,13 +11,12 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
-from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from tests.support import delta_rs
 from tests.support.delta_rs import ALL, visits
-from tests.support.placed import HEAVY, Placed, before_the_statement, planned
+from tests.support.placed import HEAVY, Placed, before_the_statement, end_by, planned
 
 pytestmark = pytest.mark.spark
 
@@ -51,11 +50,7 @@ def test_a_migration_that_was_rolled_back_moves_nothing_more(
     now = moved.table.epoch().function
     planned(spark, moved, "r2", function=without_heavy(now), profile=None)
     late = moved.migration("r2")
-    ends = {
-        "roll_back": lambda: roll_back(spark, moved.migration("r2")),
-        "repair": lambda: repair(spark, moved.table),
-    }
-    before_the_statement(monkeypatch, ends[ended_by])
+    before_the_statement(monkeypatch, lambda: end_by(spark, moved, "r2", ended_by))
     with pytest.raises(FenceError):
         migrate(spark, late)
     # Raises where a row is not where the epoch says.

@@ -15,7 +15,6 @@ from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
-from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import check_gate, verify
 from evenkeel_spark.tables.delta import state
@@ -29,6 +28,7 @@ from tests.support.placed import (
     before_the_statement,
     copied,
     crashing_at,
+    end_by,
     hashes,
     meanwhile,
     placed,
@@ -244,11 +244,7 @@ def test_a_late_merge_takes_no_copy_away(
 ) -> None:
     """No constraint sees what a statement of a job that was given up would delete."""
     migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
-    ends = {
-        "roll_back": lambda: roll_back(spark, home.migration("whole")),
-        "repair": lambda: repair(spark, home.table),
-    }
-    before_the_statement(monkeypatch, ends[ended_by])
+    before_the_statement(monkeypatch, lambda: end_by(spark, home, "whole", ended_by))
     with pytest.raises(FenceError):
         migrate(spark, migration)
     assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
