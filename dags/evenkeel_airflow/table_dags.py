@@ -13,7 +13,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import PartitionedAssetTimetable
-from evenkeel_airflow.params import dry_run_param, rebalance_params
+from evenkeel_airflow.params import SAFETY, dry_run_param, rebalance_params, switch
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
@@ -116,12 +116,14 @@ def repair(spec: TableSpec, file: str) -> DAG:
     Use it after a migration that broke off, or after changes by hand.
     """
     about = f"Bring the state tables of {spec.table} back to the current epoch"
-    dry = dry_run_param("Show what is wrong and what repair would do; change nothing.")
-    with table_dag("repair", spec, about, params=dry) as dag:
+    params = dry_run_param("Show what is wrong and what repair would do; change nothing.")
+    older = "Give up epochs of the tables that the registry does not have. Look at a dry run first."
+    params["registry_older"] = switch("Registry is older", older, section=SAFETY)
+    with table_dag("repair", spec, about, params=params) as dag:
         op.Repair(
             task_id="repair",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
-            arguments={"--spec": file, **switches("dry_run")},
+            arguments={"--spec": file, **switches("dry_run", "registry_older")},
         )
     return dag
 

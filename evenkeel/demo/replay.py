@@ -29,6 +29,7 @@ from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
+from evenkeel.demo.team_tables import write_team_tables
 from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
@@ -146,6 +147,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
         tables = [open_table(str(_own_spec(options, days, folder)))]
     for table in tables:
         clear(table, folder)
+        write_team_tables(table.spec)
     variables = airflow_environment(folder, specs[0].parent)
     spark = SparkProcess(folder / "spark", variables, folder / "logs" / "spark.log")
     variables, stop = {**variables, **spark.variables}, threading.Event()

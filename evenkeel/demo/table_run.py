@@ -86,13 +86,14 @@ class TableRun:
     def run(self, start: date, days: int, rounds: int) -> None:
         """Bootstrap with `days` days from `start`, then run `rounds` rounds of `days` days.
 
+        A team's own tables are adopted in place of that, and a round adds no events to them.
+
         An error is kept in `error`, not raised.
         """
 
         def work() -> None:
             first, end = start, start + timedelta(days=days)
-            self.say(self.name, "bootstrap", None)
-            self._job("bootstrap", "--end", end.isoformat())
+            self._create("--end", end.isoformat())
             for number in range(1, rounds + 1):
                 first, end = end, end + timedelta(days=days)
                 self._round(f"round {number}/{rounds}", first, end)
@@ -102,20 +103,27 @@ class TableRun:
     def load(self, span: tuple[date, date] | None) -> None:
         """Bootstrap with the days before the span, then apply the span as one window.
 
-        Without a span, only bootstrap. An error is kept in `error`, not raised.
+        Without a span, only bootstrap. A team's own tables are adopted. An error is kept in
+        `error`, not raised.
         """
 
         def work() -> None:
-            self.say(self.name, "bootstrap", None)
-            if span is None:
-                self._job("bootstrap")
+            if span is None or self.table.spec.plain:
+                self._create()
                 return
             start, end = (day.isoformat() for day in span)
-            self._job("bootstrap", "--end", start)
+            self._create("--end", start)
             self.say(self.name, "apply_window", None)
             self._job("apply_window", "--start", start, "--end", end)
 
         self._guarded(work)
+
+    def _create(self, *arguments: str) -> None:
+        """Make the state tables and epoch 0: by bootstrap with its arguments, or by adopt."""
+        plain = self.table.spec.plain
+        job = "adopt" if plain else "bootstrap"
+        self.say(self.name, job, None)
+        self._job(job, *(() if plain else arguments))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -134,8 +142,9 @@ class TableRun:
 
     def _round(self, title: str, start: date, end: date) -> None:
         began = time.monotonic()
-        self.say(self.name, f"{title}  apply_window", None)
-        self._job("apply_window", "--start", start.isoformat(), "--end", end.isoformat())
+        if not self.table.spec.plain:
+            self.say(self.name, f"{title}  apply_window", None)
+            self._job("apply_window", "--start", start.isoformat(), "--end", end.isoformat())
         registry = self.table.registry
         before = set(registry.store.names("runs"))
         self.say(self.name, f"{title}  airflow", None)

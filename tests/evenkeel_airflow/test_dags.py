@@ -174,18 +174,30 @@ def test_late_rows_can_be_learned(kind: str) -> None:
     dag = dag_bag().dags[f"{kind}_flights"]
     assert dag.params["relearn"] is False
     for relearn, given in ((True, "yes"), (False, "")):
-        task = dag.get_task("learn")
-        rendered = task.render_template(
-            task.application_args,
-            {
-                "params": {**dag.params.dump(), "relearn": relearn},
-                "run_id": "r",
-                "ti": Mock(id=7),
-                "dag_run": Mock(partition_key=None),
-            },
-            task.get_template_env(),
-        )
+        rendered = _rendered(dag, "learn", relearn=relearn)
         assert rendered[-4:] == ["--relearn", given, "--attempt", "7"]
+
+
+def test_a_repair_goes_on_from_an_older_registry_only_if_asked() -> None:
+    dag = dag_bag().dags["repair_flights"]
+    for asked, given in ({}, ["", ""]), ({"registry_older": True}, ["", "yes"]):
+        options = _rendered(dag, "repair", **asked)[2:6]
+        assert options == ["--dry-run", given[0], "--registry-older", given[1]]
+
+
+def _rendered(dag: DAG, task_id: str, **asked: object) -> list[str]:
+    """Render the arguments of a task of a run that asks for these Params."""
+    task = dag.get_task(task_id)
+    context = {
+        "params": {**dag.params.dump(), **asked},
+        "run_id": "r",
+        "ti": Mock(id=7),
+        "dag_run": Mock(partition_key=None),
+    }
+    rendered: list[str] = task.render_template(
+        task.application_args, context, task.get_template_env()
+    )
+    return rendered
 
 
 def test_parsing_loads_nothing_heavy() -> None:

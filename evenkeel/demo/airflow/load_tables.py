@@ -14,6 +14,7 @@ from evenkeel.demo.progress import View
 from evenkeel.demo.replay import clear, write_missing_flights
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
+from evenkeel.demo.team_tables import write_team_tables
 from evenkeel.demo.user_data import input_days
 from evenkeel.table import Table
 from partitioning.errors import DamagedError, EvenkeelError
@@ -34,7 +35,8 @@ def incomplete(table: Table) -> str | None:
             versions = [int(f.stem) for f in log.glob("*.json") if f.stem.isdigit()]
             if max(versions, default=-1) < at.version:
                 return f"state table {name} is not at the version of epoch {epoch.number}"
-    if table.spec.input.time is not None and not table.registry.store.names("windows"):
+    fed = table.spec.input.time is not None and not table.spec.plain
+    if fed and not table.registry.store.names("windows"):
         return "no window was applied"
     return None
 
@@ -69,6 +71,7 @@ def create_incomplete_tables(
         else:
             write_missing_flights([table], view)
             clear(table, folder)
+            write_team_tables(table.spec)
             view.note(f"{name}: creating its state and epoch 0")
             table_run = TableRun(
                 table=table,

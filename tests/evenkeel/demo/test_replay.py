@@ -23,6 +23,7 @@ from evenkeel.demo.progress import View, summarize
 from evenkeel.demo.schedule import fit
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError
 from tests.support.raw_json import write_json
@@ -203,6 +204,17 @@ def test_a_table_run_goes_through_its_rounds(tmp_path: Path, spark: SparkProcess
         "01-bootstrap.log", "02-apply_window.log", "03-rebalance.log",
         "04-apply_window.log", "05-rebalance.log",
     ]  # fmt: skip
+
+
+def test_a_teams_own_tables_are_adopted_and_get_no_events(
+    tmp_path: Path, spark: SparkProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table_run = _table_run(tmp_path, spark, fail=False)
+    monkeypatch.setattr(TableSpec, "plain", True)
+    table_run.run(date(2024, 1, 1), 7, 2)
+    assert table_run.error is None and summarize(table_run).passed
+    logs = sorted(p.name for p in table_run.logs.iterdir())
+    assert logs == ["01-adopt.log", "02-rebalance.log", "03-rebalance.log"]
 
 
 def test_a_lane_tells_a_damaged_file_of_its_run(

@@ -1,0 +1,62 @@
+"""Write Delta tables as a team would that has never heard of Evenkeel: without slot and channel.
+
+The demo adopts them: flights, with many rows an aircraft, and planes, with one.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from evenkeel.demo.flights import packaged_file
+from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import InputError
+
+_KEY = "tailnum"
+
+
+def write_team_tables(spec: TableSpec) -> None:
+    """Write the tables that a spec of the demo adopts; nothing for other specs.
+
+    Raises
+    ------
+    InputError : a package is not installed, or the demo has no such table
+    """
+    if not spec.plain:
+        return
+    try:
+        from deltalake import write_deltalake
+    except ModuleNotFoundError:
+        raise InputError(
+            "the package deltalake is not installed", fix="Install evenkeel[demo]"
+        ) from None
+    made = {"flights": _flights, "planes": _planes}
+    for name, table in spec.state.items():
+        if name not in made:
+            raise InputError(
+                f"expected one of {', '.join(made)}, found the state table {name!r}",
+                f"spec of {spec.table}",
+                "Adopt tables of your own with `evenkeel adopt`",
+            )
+        Path(table.path).parent.mkdir(parents=True, exist_ok=True)
+        write_deltalake(table.path, made[name](spec))
+
+
+def _flights(spec: TableSpec) -> pa.Table:
+    """Return the flights of the first window whose aircraft is known."""
+    flights = pq.read_table(spec.input.path)
+    times = flights[spec.input.time]
+    end = pc.min(times).as_py() + timedelta(days=spec.window)
+    early = pc.less(times, pa.scalar(end, times.type))
+    return flights.filter(pc.and_(pc.is_valid(flights[_KEY]), early))
+
+
+def _planes(_: TableSpec) -> pa.Table:
+    """Return the aircraft that the package describes, one row each."""
+    nulls = pa.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
+    return pa.csv.read_csv(packaged_file().with_name("planes.csv"), convert_options=nulls)
