@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: Keys: one that moves, one that is split in some epochs, one that comes late.
-MOVED, SHARED, LATE = range(3)
-KEYS = ("whole key", "split key", "late key")
+#: Keys: one that moves, one that is split in some epochs, one that comes late, and one of which
+#: each owner of the split key has a copy.
+MOVED, SHARED, LATE, COPIED = range(4)
+KEYS = ("whole key", "split key", "late key", "copied key")
+#: Keys whose rows may stand on several channels.
+OF_OWNERS = (SHARED, COPIED)
 #: Events: each key's first ones, those of a first and a second day of windows, a partial row by
 #: another writer, a late row.
 FIRST, SECOND, WINDOW, PARTIAL, LATE_ROW, NEXT = (8**i for i in range(6))
@@ -32,8 +35,8 @@ class Function(NamedTuple):
     owners: tuple[int, ...]
 
     def belongs(self, row: Row) -> int:
-        """Return the channel where a row belongs: its own, for a partial on an owner."""
-        if row[0] != SHARED:
+        """Return the channel where a row belongs: its own, for a partial or copy on an owner."""
+        if row[0] not in OF_OWNERS:
             return self.whole
         return row[1] if row[1] in self.owners else self.owners[0]
 
@@ -44,11 +47,17 @@ def placed(rows: Rows, *functions: Function) -> bool:
 
 
 def sums(rows: Rows) -> tuple[int, ...]:
-    """Return the sum of each key's values."""
-    found = [0, 0, 0]
+    """Return the sum of each key's values; of copies, the value that all of them have."""
+    found = [0] * len(KEYS)
     for key, _, value in rows:
-        found[key] += value
+        found[key] = value if key == COPIED else found[key] + value
     return tuple(found)
+
+
+def copied(rows: Rows, function: Function) -> bool:
+    """Return whether the owners, and no other channels, have copies, if there are copies at all."""
+    channels = {row[1] for row in rows if row[0] == COPIED}
+    return not channels or channels == {*function.owners}
 
 
 def shared(*functions: Function) -> bool:
@@ -61,7 +70,7 @@ def whole_moved(rows: Rows, source: Function, target: Function) -> Rows | None:
     split = shared(source, target)
     after = tuple(
         sorted(
-            row if row[0] == SHARED and split else (row[0], target.belongs(row), row[2])
+            row if row[0] in OF_OWNERS and split else (row[0], target.belongs(row), row[2])
             for row in rows
         )
     )
@@ -69,7 +78,7 @@ def whole_moved(rows: Rows, source: Function, target: Function) -> Rows | None:
 
 
 def joined(rows: Rows, target: Function, at_once: bool) -> Rows | str | None:
-    """Return the rows after the MERGE that brings partial rows to their owners.
+    """Return the rows after the MERGE that brings partial rows and copies to their owners.
 
     Parameters
     ----------
@@ -80,11 +89,16 @@ def joined(rows: Rows, target: Function, at_once: bool) -> Rows | str | None:
     -------
     None if nothing is left to do; a text if Delta refuses the MERGE
     """
+    wanted = rows
+    if not copied(rows, target):
+        value = sums(rows)[COPIED]
+        left = [row for row in rows if row[0] != COPIED]
+        wanted = tuple(sorted([*left, *((COPIED, owner, value) for owner in target.owners)]))
     parts = [row for row in rows if row[0] == SHARED]
     leaving = [row for row in parts if target.belongs(row) != row[1]]
     if not leaving:
-        return None
-    home = target.owners[0]
+        return None if wanted == rows else wanted
+    rows, home = wanted, target.owners[0]
     others = [row for row in rows if row[0] != SHARED or target.belongs(row) == row[1] != home]
     at_home = [row for row in parts if row[1] == home]
     total = sum(row[2] for row in parts if target.belongs(row) == home)
@@ -106,7 +120,7 @@ def windowed(rows: Rows, function: Function, value: int = WINDOW) -> Rows | None
     for row in rows:
         key, channel, held = row
         owner = function.owners[0] if key == SHARED else function.whole
-        if key == LATE or (key == SHARED and split and channel != owner):
+        if key in (LATE, COPIED) or (key == SHARED and split and channel != owner):
             after.append(row)
             continue
         if channel != owner:

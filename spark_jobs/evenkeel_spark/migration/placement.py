@@ -218,8 +218,8 @@ class Placement:
         """
 
         def once() -> bool:
-            existing = self._existing()
-            with self._commit() as own:
+            version, existing = state.table_version(self.spark, self.path), self._existing()
+            with self._commit(version) as own:
                 return constraints.put(own, self.path, REPAIRING, rule, existing, self.check)
 
         fresh = retry_on_conflict(self.spark, once, self.where)

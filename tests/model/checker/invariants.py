@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tests.model.protocols.protocol import Scenario
-from tests.model.rows import placed, sums
+from tests.model.rows import copied, placed, sums
 from tests.model.state import State, alone, moving, repairing, stands
 
 EXACT = "no row lost or doubled"
 PLACED = "at rest placed by the epoch in force"
+COPIES = "at rest each owner of a copied key has its copy"
 PUBLISHED = "an epoch is published only over tables that admit it"
 UNDER = "no job takes tables from under a published epoch"
 READERS = "readers see all or none of an epoch"
@@ -23,6 +24,8 @@ def violated(scenario: Scenario, state: State) -> str | None:
         rest = not state.procs and stands(state, table) == alone(state.epoch)
         if rest and not placed(table.rows, scenario.functions[state.epoch]):
             return PLACED
+        if rest and not copied(table.rows, scenario.functions[state.epoch]):
+            return COPIES
     return None
 
 

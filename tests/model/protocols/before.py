@@ -10,7 +10,7 @@ from tests.model.protocols.hands import by_hand
 from tests.model.protocols.moves import MOVES, fence
 from tests.model.protocols.protocol import Outcome, Scenario, Step, Variant, on, plan_of, with_run
 from tests.model.protocols.windows import BY_DAY, start_before
-from tests.model.rows import SHARED, placed
+from tests.model.rows import OF_OWNERS, placed
 from tests.model.state import FRESH, OURS, Plan, Proc, State, alone
 
 
@@ -137,7 +137,9 @@ def gate(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [("stops: not migrated to the end", state)]
     after = scenario.functions[plan_of(state, proc).parent + 1]
     for table in state.tables:
-        ids = [(r[0], r[1] if r[0] == SHARED and len(after.owners) > 1 else 0) for r in table.rows]
+        ids = [
+            (r[0], r[1] if r[0] in OF_OWNERS and len(after.owners) > 1 else 0) for r in table.rows
+        ]
         if not placed(table.rows, after) or len(set(ids)) < len(ids):
             return [("stops: the gate refuses", with_run(state, proc, gate=0))]
     return [("passes the gate", on(with_run(state, proc, gate=1), proc, "seal", table=0))]

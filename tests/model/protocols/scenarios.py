@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.model.checker.invariants import EXACT, PUBLISHED, UNDER, WAY_OUT
 from tests.model.protocols.protocol import Scenario
-from tests.model.rows import FIRST, MOVED, SECOND, SHARED, Function, sums
+from tests.model.rows import COPIED, FIRST, MOVED, SECOND, SHARED, Function, sums
 from tests.model.state import Table, alone
 
 #: A key is split over two channels; a plan makes it whole and moves another; a third one back.
@@ -16,7 +16,9 @@ LONE, SPREAD = Function(0, (0,)), Function(0, (0, 1))
 
 _PARTIALS = ((MOVED, 0, FIRST), (SHARED, 0, FIRST), (SHARED, 1, SECOND))
 _ROWS = ((MOVED, 0, FIRST), (SHARED, 0, FIRST))
+_COPIES = ((COPIED, 0, FIRST), (COPIED, 1, FIRST))
 JOINING = Scenario((SPLIT, WHOLE), Table(alone(0), _PARTIALS, sums(_PARTIALS)))
+COPYING = Scenario((SPLIT, WHOLE), Table(alone(0), _COPIES, sums(_COPIES)))
 SPLITTING = Scenario((LONE, SPREAD), Table(alone(0), _ROWS, sums(_ROWS)))
 
 
@@ -138,6 +140,7 @@ MORE = {
         jobs=(*_WINDOWS, "holds", "undo"), hands=("overwrite",)
     ),
     "windows and partial rows": OVERLAPPING._replace(hands=("partial",)),
+    "copies": COPYING,
     "late": JOINING._replace(hands=("late",)),
     "late and partial": JOINING._replace(hands=("late", "partial")),
     "early": JOINING._replace(hands=("early",)),
@@ -157,6 +160,10 @@ LARGE = {
     "two runs": JOINING._replace(
         runs=2, jobs=("plan", "migrate", "verify", "publish", "roll_back", "window")
     ),
+    # Jobs of two runs are under way at once: what a statement read, the other may change.
+    "two runs at once": JOINING._replace(runs=2, at_once=2),
+    # A MERGE that wakes late may take a copy away, which no constraint sees.
+    "late merge of copies": COPYING._replace(at_once=2, sleepers=("migrate",)),
     "evolve beside a run": EVOLVING._replace(at_once=2),
     "forget beside a run": FORGETTING._replace(at_once=2),
     # A repair may sleep while any other job goes on, also another repair.

@@ -92,9 +92,10 @@ class TableLock:
         """Refuse rows by the source's function from now on, so that those left to move are finite.
 
         The moving constraint keeps its name, and admits the target's function alone. No row is
-        scanned. A writer that began before this commit, and has not ended, fails.
+        scanned. A writer that began before this commit, and has not ended, fails. A statement of an
+        attempt that was given up comes too late from now on: no constraint sees what it deletes.
         """
-        self._replace_moving(constraints.rule(self.target))
+        self._replace_moving(constraints.rule(self.target), spend=True)
         crash_point("closed")
 
     @contextmanager
@@ -138,7 +139,8 @@ class TableLock:
                 self._add(opening, version, existing, lambda: self._only_rows_since(version))
             crash_point("sealing")
             if moving in existing:
-                with self._last_commit(version) as own:
+                # One of this attempt may have begun since the table was closed.
+                with self._commit(version) as own:
                     constraints.drop_beside(own, self.path, moving, opening, {*existing, opening})
             return opening in constraints.our_constraints(self.spark, self.path)
 
@@ -146,15 +148,20 @@ class TableLock:
         crash_point("sealed")
         return done
 
-    def _replace_moving(self, rule: str) -> None:
-        """Replace the expression of the moving constraint, unless the table is sealed."""
+    def _replace_moving(self, rule: str, spend: bool = False) -> None:
+        """Replace the expression of the moving constraint, unless the table is sealed.
+
+        Parameters
+        ----------
+        spend : the transaction id of the version that this looks at, too
+        """
         moving, opening = self.migration.moving, constraints.epoch_name(self.target.epoch)
 
         def once() -> None:
-            _, existing = self.fence()
+            version, existing = self.fence()
             if opening in existing or moving not in existing:
                 return
-            with self._commit() as own:
+            with self._commit(version if spend else None) as own:
                 # A late attempt must not replace what another one has put: ask in the transaction.
                 constraints.put(
                     own, self.path, moving, rule, existing, lambda: self.fence() and None
@@ -214,15 +221,11 @@ class TableLock:
                     "Plan again: start a new run",
                 )
 
-    def _last_commit(self, version: int) -> AbstractContextManager[SparkSession]:
-        """Make the session of the commit that ends a move; it spends a transaction id.
+    def _commit(self, version: int | None = None) -> AbstractContextManager[SparkSession]:
+        """Make the session of a commit of constraints.
 
-        A statement of an attempt that was given up may come after it. No constraint sees what it
-        deletes, and one by slot may admit what it writes.
+        It checks the constraints itself. With the `version` of the table that this looked at, it
+        spends a transaction id as well: statements of before are skipped from then on.
         """
-        app, meta = commits.app_id(self.migration.table.spec.table), self.migration.meta(self.step)
-        return commits.commit_session(self.spark, app, version, meta)
-
-    def _commit(self) -> AbstractContextManager[SparkSession]:
-        # A change of constraints needs no transaction id: it checks the constraints itself.
-        return commits.commit_session(self.spark, None, None, self.migration.meta(self.step))
+        app = None if version is None else commits.app_id(self.migration.table.spec.table)
+        return commits.commit_session(self.spark, app, version, self.migration.meta(self.step))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +18,17 @@ from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.split_state import PartialMerge
 from evenkeel_spark.migration.verify import check_gate, verify
-from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import FenceError, GateError
 from partitioning.function.function import PartitioningFunction
+from partitioning.moves.partial_rows import shared_keys
 from partitioning.workload.profile import Profile, Sketch
 from tests.support.placed import (
     HEAVY,
     SLOTS,
+    Crash,
     Placed,
     before_the_statement,
     copied,
@@ -247,6 +252,44 @@ def test_a_late_merge_takes_no_copy_away(
     before_the_statement(monkeypatch, lambda: end_by(spark, home, "whole", ended_by))
     with pytest.raises(FenceError):
         migrate(spark, migration)
+    assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
+    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "step"), [("roll_back", "roll_back: moved back"), ("repair", "placement: placed")]
+)
+def test_a_merge_that_wakes_before_the_end_takes_no_copy_away(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, ended_by: str, step: str
+) -> None:
+    """It comes after the look that has found nothing to do, and before the table is sealed."""
+    migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
+
+    def at_ranks(point: str, what: Callable[[], object]) -> None:
+        module, step = point.split(": ")
+        reached = count()
+        monkeypatch.setattr(
+            f"evenkeel_spark.migration.{module}.crash_point",
+            lambda name: name == step and next(reached) == 1 and what(),
+        )
+
+    def end() -> None:
+        raise Crash
+
+    at_ranks("locks.table_lock: unsealed", end)
+    with pytest.raises(Crash):
+        migrate(spark, migration)
+    monkeypatch.undo()
+    version, keys = home.version(spark, "ranks"), shared_keys(migration.before, migration.after)
+    merge = PartialMerge(home.table.spec, "ranks", migration.after, keys).merge()
+
+    def wake() -> None:
+        app, meta = commits.app_id(home.table.spec.table), migration.meta("migrate")
+        with commits.commit_session(spark, app, version, meta) as own:
+            own.sql(merge)
+
+    at_ranks(step, wake)
+    end_by(spark, home, "whole", ended_by)
     assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
     assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
 
