@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import check_gate, verify
-from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.windows.window_merge import gather
 from partitioning.errors import FenceError, GateError
 from partitioning.function.function import PartitioningFunction
 from partitioning.workload.profile import Profile, Sketch
@@ -25,6 +27,7 @@ from tests.support.placed import (
     HEAVY,
     SLOTS,
     Placed,
+    append,
     before_the_statement,
     copied,
     crashing_at,
@@ -38,7 +41,6 @@ from tests.support.raw_json import read_json
 from tests.support.worlds.split_state import START, parts, split, whole
 
 (HASH,) = hashes([HEAVY]).tolist()
-
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -248,6 +250,24 @@ def test_a_late_merge_takes_no_copy_away(
     with pytest.raises(FenceError):
         migrate(spark, migration)
     assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
+    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
+
+
+def test_a_late_gather_takes_no_copy_away(
+    spark: SparkSession, template: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window makes one row of two, by the function of before their key was shared."""
+    home, check = copied(template, tmp_path), constraints.check_unchanged
+    before = home.table.epoch().function
+    append(spark, home, before, {HEAVY: VALUE})
+
+    def checking(*args: Any) -> None:
+        check(*args)
+        monkeypatch.undo()
+        carried_out(spark, home, "split", split(before, THREE))
+
+    monkeypatch.setattr(constraints, "check_unchanged", checking)
+    gather(spark, home.table.spec, "ranks", before)
     assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
 
 
