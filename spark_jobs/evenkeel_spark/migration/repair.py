@@ -155,7 +155,8 @@ def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epo
     """
     name, path = finding.name, table.spec.state[finding.name].path
     found = max(_epochs(spark, path, finding.existing), default=epoch)
-    run = _newest_run(spark, table, name) if found > epoch else None
+    plans = _plans_since(spark, table, name, table.epoch()) if found > epoch else iter(())
+    run, _ = next(plans, (None, None))
     if run is None or table.registry.run(run).plan.exists():
         return
     raise FenceError(
@@ -182,15 +183,23 @@ def _epochs(spark: SparkSession, path: str, existing: Iterable[str]) -> Iterator
             yield next((int(c.meta["epoch"]) for c in made if c.meta.get("step") == STEP), 0)
 
 
-def _newest_run(spark: SparkSession, table: Table, name: str) -> str | None:
-    """Return the run that last moved rows since the current epoch; None: no commit tells."""
-    known = table.epoch().tables.get(name)
-    for commit in commits.newest_first(spark, table.spec.state[name].path):
-        if known is not None and commit.version <= known.version:
-            break
-        if commit.meta.get("digest") and commit.meta.get("run"):
-            return str(commit.meta["run"])
-    return None
+def _plans_since(
+    spark: SparkSession, table: Table, name: str, current: Epoch
+) -> Iterator[tuple[str, str]]:
+    """Yield run and digest of the commits of plans since the current epoch, newest first.
+
+    A table that was made again has versions from 0. All its commits count then.
+    """
+    path, known = table.spec.state[name].path, current.tables.get(name)
+    since = -1
+    if known is not None and known.version <= state.table_version(spark, path):
+        since = known.version
+    for commit in commits.newest_first(spark, path):
+        if commit.version <= since:
+            return
+        run, digest = commit.meta.get("run"), commit.meta.get("digest")
+        if run and digest:
+            yield str(run), str(digest)
 
 
 def _settle(decided: RepairTarget) -> bool:
@@ -240,16 +249,10 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
     A migration ends when its epoch is published, or when its rollback is done.
     """
     found: dict[str, Migration | None] = {}
-    for name, part in table.spec.state.items():
-        known = current.tables.get(name)
-        since = -1 if known is None else known.version
-        for commit in commits.newest_first(spark, part.path):
-            if commit.version <= since:
-                break
-            digest, run = commit.meta.get("digest"), commit.meta.get("run")
-            if not digest or not run or digest in found:
-                continue
-            found[str(digest)] = _migration(table, str(run), str(digest))
+    for name in table.spec.state:
+        for run, digest in _plans_since(spark, table, name, current):
+            if digest not in found:
+                found[digest] = _migration(table, run, digest)
     return [m for m in found.values() if m and m.plan.parent_digest == current.function.digest]
 
 

@@ -234,3 +234,24 @@ def test_a_table_that_was_cloned_half_way(
     with pytest.raises(FenceError):
         verify(spark, migration)
     stands(spark, home, migration.before)
+
+
+def test_what_was_decided_goes_forward_in_a_table_that_was_made_again(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path
+) -> None:
+    """Its versions are lower than the one that the current epoch knows."""
+    home = copied(sealed_home, tmp_path)
+    for number in range(12):
+        by_hand(spark, home, f"ALTER TABLE {{}} SET TBLPROPERTIES ('team' = '{number}')")
+    known = publish(spark, home.migration("r1")).tables["visits"].version
+    path = Path(home.path())
+    kept = path.rename(path.with_name("kept"))
+    spark.sql(f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE delta.`{kept}`")
+    migration = planned(spark, home, "r2")
+    migrate(spark, migration)
+    verify(spark, migration)
+    assert home.version(spark) < known
+    verdict.settle(migration.run, migration.plan.digest, 1, verdict.PUBLISH)
+    repair(spark, home.table)
+    assert home.table.epoch().plan_digest == migration.plan.digest
+    stands(spark, home, migration.after)
