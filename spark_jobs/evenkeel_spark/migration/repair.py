@@ -6,6 +6,8 @@ goes forward. Any other goes back, and is marked as rolled back.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +18,7 @@ from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration, approved_migration
-from evenkeel_spark.migration.placement import Placement
+from evenkeel_spark.migration.placement import REPAIRING, Placement
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
@@ -143,7 +145,7 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
 
 
 def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epoch: int) -> None:
-    """Refuse a table of a later epoch, by a run that the registry does not have.
+    """Refuse a table of a later epoch, moved by a run that the registry does not have.
 
     Its rows would move back without a gate, and the next epoch would have a number that is taken.
 
@@ -152,30 +154,52 @@ def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epo
     FenceError : the registry came back from a backup that is older than the table
     """
     name, path = finding.name, table.spec.state[finding.name].path
-    numbers = [n.removeprefix(constraints.epoch_name(0)[:-1]) for n in finding.existing]
-    later = [n for n in numbers if n.isdigit() and int(n) > epoch]
-    run = _newest_run(spark, table, name) if later else None
+    found = max(_epochs(spark, path, finding.existing), default=epoch)
+    plans = _plans_since(spark, table, name, table.epoch()) if found > epoch else iter(())
+    run, _ = next(plans, (None, None))
     if run is None or table.registry.run(run).plan.exists():
         return
     raise FenceError(
-        f"expected epoch {epoch} or an earlier one, found epoch {later[0]} by run {run}, which "
-        f"{table.registry.url} lacks: the registry is older than the table",
+        f"expected epoch {epoch} or an earlier one, found epoch {found}. Run {run} last moved its "
+        f"rows, and {table.registry.url} lacks it: the registry is older than the table",
         f"{name} ({path})",
         "Bring back a registry from after that run, or state tables and registry as they were at "
-        f"one time. To give up epoch {later[0]} for good: "
+        f"one time. To give up epoch {found} for good: "
         f"`evenkeel repair {table.spec.table} --registry-older`",
     )
 
 
-def _newest_run(spark: SparkSession, table: Table, name: str) -> str | None:
-    """Return the run that last moved rows since the current epoch; None: no commit tells."""
-    known = table.epoch().tables.get(name)
-    for commit in commits.newest_first(spark, table.spec.state[name].path):
-        if known is not None and commit.version <= known.version:
-            break
-        if commit.meta.get("digest") and commit.meta.get("run"):
-            return str(commit.meta["run"])
-    return None
+def _epochs(spark: SparkSession, path: str, existing: Iterable[str]) -> Iterator[int]:
+    """Yield epochs that were in force, or decided, when a table got its constraints.
+
+    A move to an epoch begins under the one before it. A repair's constraint names no epoch, but
+    its commits do.
+    """
+    for name in existing:
+        if found := re.fullmatch(rf"{constraints.OURS}(epoch|moving)_(\d+)(_.*)?", name):
+            yield int(found[2]) - (found[1] == "moving")
+        elif name == REPAIRING:
+            made = commits.newest_first(spark, path)
+            yield next((int(c.meta["epoch"]) for c in made if c.meta.get("step") == STEP), 0)
+
+
+def _plans_since(
+    spark: SparkSession, table: Table, name: str, current: Epoch
+) -> Iterator[tuple[str, str]]:
+    """Yield run and digest of the commits of plans since the current epoch, newest first.
+
+    A table that was made again has versions from 0. All its commits count then.
+    """
+    path, known = table.spec.state[name].path, current.tables.get(name)
+    since = -1
+    if known is not None and known.version <= state.table_version(spark, path):
+        since = known.version
+    for commit in commits.newest_first(spark, path):
+        if commit.version <= since:
+            return
+        run, digest = commit.meta.get("run"), commit.meta.get("digest")
+        if run and digest:
+            yield str(run), str(digest)
 
 
 def _settle(decided: RepairTarget) -> bool:
@@ -225,16 +249,10 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
     A migration ends when its epoch is published, or when its rollback is done.
     """
     found: dict[str, Migration | None] = {}
-    for name, part in table.spec.state.items():
-        known = current.tables.get(name)
-        since = -1 if known is None else known.version
-        for commit in commits.newest_first(spark, part.path):
-            if commit.version <= since:
-                break
-            digest, run = commit.meta.get("digest"), commit.meta.get("run")
-            if not digest or not run or digest in found:
-                continue
-            found[str(digest)] = _migration(table, str(run), str(digest))
+    for name in table.spec.state:
+        for run, digest in _plans_since(spark, table, name, current):
+            if digest not in found:
+                found[digest] = _migration(table, run, digest)
     return [m for m in found.values() if m and m.plan.parent_digest == current.function.digest]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ def committed_windows(spark: SparkSession, path: str, version: int) -> Committed
     """
     back = None
     for read, (where, commit) in enumerate(ancestors(spark, path, version), 1):
-        if commit.meta.get("step") in _STEPS:
+        if _is_step(commit):
             _check_undisturbed(spark, where, commit)
             if "end" not in commit.meta:
                 raise UnknownError(f"version {commit.version} of {where} does not say its end")
@@ -77,6 +77,14 @@ def newest_end(spark: SparkSession, paths: Iterable[str]) -> date | None:
     return max(ends, default=None)
 
 
+def _is_step(commit: commits.Commit, steps: Collection[str] = _STEPS) -> bool:
+    """Tell whether a commit is one of these steps of ours.
+
+    Delta compacts files in the same session, with the same metadata, where a table asks for it.
+    """
+    return commit.meta.get("step") in steps and commit.operation != "OPTIMIZE"
+
+
 def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -> None:
     """Refuse a window that was added to other rows than those that were asked.
 
@@ -95,7 +103,7 @@ def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -
     for other in commits.newest_first(spark, path, commit.version - 1):
         if other.version <= seen:
             return
-        if replaces(other) or other.meta.get("step") in _STEPS:
+        if replaces(other) or _is_step(other):
             what = other.meta.get("step", other.operation)
             raise UnknownError(
                 f"version {other.version} is {what}, made while version {commit.version} "
@@ -108,7 +116,7 @@ def windows(spark: SparkSession, path: str) -> Iterator[tuple[date, date]]:
     """Yield first day and end of the windows that are in, newest first, as far as commits tell."""
     try:
         for _, commit in ancestors(spark, path, state.table_version(spark, path)):
-            if commit.meta.get("step") == "apply_window":
+            if _is_step(commit, ("apply_window",)):
                 yield (
                     date.fromisoformat(commit.meta["start"]),
                     date.fromisoformat(commit.meta["end"]),

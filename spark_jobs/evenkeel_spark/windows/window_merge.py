@@ -149,7 +149,8 @@ def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exce
 def gather(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> None:
     """Merge several rows of a key on one channel, which appending writers leave.
 
-    A window would be added to each of them.
+    A window would be added to each of them. Delta skips the MERGE if a migration or a repair has
+    moved rows since this looked: no constraint sees the copies that it would delete.
 
     Raises
     ------
@@ -161,15 +162,19 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     if not len(keys):
         return
     shared = keys if len(keys) <= MAX_MERGED_KEYS else None
+    version = state.table_version(spark, path)
     constraints.check_unchanged(spark, spec, path, function)
     with (
         constraints.refusing(spec, path, function.epoch),
         exact(f"{name} ({path})"),
-        commits.commit_session(spark, None, None, {"step": "gather"}) as own,
+        commits.commit_session(
+            spark, commits.app_id(spec.table), version, {"step": "gather"}
+        ) as own,
     ):
         check_nothing_lost(spark, spec, name)
-        own.sql(PartialMerge(spec, name, function, shared).merge())
-    say(f"{name}: several rows of a key became one, of {len(keys):,} keys or more")
+        done = own.sql(PartialMerge(spec, name, function, shared).merge()).first()
+    if done is not None:
+        say(f"{name}: several rows of a key became one, of {len(keys):,} keys or more")
 
 
 def _several(

@@ -40,7 +40,7 @@ VISITED = {
     "moving dropped": 26136,
     "epoch dropped": 26621,
     "forgotten": 15,
-    "window": 22,
+    "window": 24,
 }
 
 #: Every state of the searches that no case has.
@@ -51,7 +51,7 @@ MORE_VISITED = {
     "windows and RESTORE": 347,
     "windows and a clone": 3933,
     "windows and a backup": 412,
-    "windows and partial rows": 295,
+    "windows and partial rows": 465,
     "late": 29474,
     "late and partial": 122196,
     "early": 26797,

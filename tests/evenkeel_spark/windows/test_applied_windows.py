@@ -14,9 +14,22 @@ from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import window_commits
+from evenkeel_spark.windows.window_notes import note
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.support.worlds.windows import day, owners, put, rows, split, trips, until, versions
+from tests.support.worlds.windows import (
+    applied_twice,
+    day,
+    exact,
+    owners,
+    put,
+    rows,
+    split,
+    sql_name,
+    trips,
+    until,
+    versions,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -157,3 +170,25 @@ def test_a_window_is_added_once_to_appended_partials(spark: SparkSession, ready:
     apply_window(spark, ready.table, day(8), day(10))
     assert trips(spark, ready) == until(ready, "2013-01-10") + 1000
     assert not rows(spark, ready, "totals").reset_index().duplicated(["dest", "channel"]).any()
+
+
+def test_what_delta_compacts_after_a_window_is_no_window(spark: SparkSession, ready: World) -> None:
+    """Its OPTIMIZE has the window's metadata. A note may have seen the version just before it."""
+    path = ready.table.spec.state["totals"].path
+    compact = "'delta.autoOptimize.autoCompact' = 'true'"
+    spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ({compact})")
+    few = "spark.databricks.delta.autoCompact.minNumFiles"
+    spark.conf.set(few, "2")
+    try:
+        for start, end in ((8, 10), (10, 12)):
+            applied_twice(spark, ready, start, end)
+            exact(spark, ready, f"2013-01-{end}")
+    finally:
+        spark.conf.unset(few)
+    made = [c for c in commits.newest_first(spark, path) if c.meta.get("step") == "apply_window"]
+    assert [c.operation for c in made] == ["OPTIMIZE", "MERGE"] * 2
+    found = list(window_commits.windows(spark, path))
+    assert found == [(day(10), day(12)), (day(8), day(10))]
+    count = commits.windows_count(spark, path, "trips")
+    note(spark, ready.table.spec, "totals", day(12), made[1].version, count)
+    assert window_commits.newest_end(spark, [path]) == day(12)

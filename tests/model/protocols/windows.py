@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tests.model.protocols.moves import write_rows
 from tests.model.protocols.protocol import Outcome, Scenario, Step, on
 from tests.model.rows import MOVED, NEXT, SHARED, WINDOW, gathered, several, windowed
 from tests.model.state import UNKNOWN, Proc, State, Table, admits, alone, commit, stands
@@ -116,16 +117,17 @@ def window(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 
 def gather(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
-    """Merge several rows of a key on one channel."""
+    """Look, and begin to merge several rows of a key on one channel."""
     table = state.tables[proc.table]
     if stands(state, table) != alone(proc.note):
         return [("stops: the epoch was replaced meanwhile", state)]
-    rows = gathered(table.rows, scenario.functions[proc.note])
-    if not admits(table.constraints, rows, scenario.functions):
-        return [("stops: the constraint refuses its rows", state)]
-    if rows != table.rows:
-        state = commit(state, proc.table, table._replace(rows=rows), 0)
-    return [("makes them one", on(state, proc, "write"))]
+    return [("looks before it gathers", on(state, proc, "gather now", held=table.version))]
+
+
+def gather_now(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+    """Merge them, by the epoch of the look, with the version of the look as transaction id."""
+    rows = gathered(state.tables[proc.table].rows, scenario.functions[proc.note])
+    return write_rows(scenario, state, proc, rows, "makes them one", "write")
 
 
 def check(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -201,7 +203,12 @@ def optimize(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     return _next(scenario, state, proc, "rewrites files")
 
 
-_NOW: dict[str, Step] = {"write": window, "gather": gather, "check": check}
+_NOW: dict[str, Step] = {
+    "write": window,
+    "gather": gather,
+    "gather now": gather_now,
+    "check": check,
+}
 WINDOWS: dict[str, dict[str, Step]] = {
     **dict.fromkeys(DAYS, _NOW),
     "maintain": {"write": note, "optimize": optimize},

@@ -15,6 +15,7 @@ from evenkeel import cli
 from evenkeel.registry import verdict
 from evenkeel_spark.jobs.repair import main
 from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
@@ -142,11 +143,40 @@ def test_under_an_older_registry_nothing_moves_unless_a_person_says_so(
     shutil.rmtree(registry / "runs")
     shutil.rmtree(registry / "moving", ignore_errors=True)
     for dry_run in (True, False):
-        with pytest.raises(FenceError, match="found epoch 1 by run r1.*older than the table"):
+        with pytest.raises(FenceError, match=r"found epoch 1\. Run r1 .*older than the table"):
             repair(spark, home.table, dry_run)
     assert home.version(spark) == version
     assert main(["--spec", str(home.spec_path), "--registry-older"]) == 0
     stands(spark, home, migration.before)
+
+
+def test_a_half_moved_table_tells_that_the_registry_is_older(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run had begun after the epoch that the registry lost. Then its repair was killed."""
+    home = copied(sealed_home, tmp_path)
+    publish(spark, home.migration("r1"))
+    migrate(spark, planned(spark, home, "r2"))
+    registry, lost = Path(home.table.registry.url), tmp_path / "lost"
+
+    def refused(dry_run: bool) -> None:
+        version = home.version(spark)
+        with pytest.raises(FenceError, match=r"found epoch 1\. Run r2 .*older than the table"):
+            repair(spark, home.table, dry_run)
+        assert home.version(spark) == version
+
+    for names in ({home.migration("r2").moving}, {REPAIRING}):
+        assert home.constraints(spark) == names
+        # As it was before epoch 1: a backup brings it back, and then the newest one.
+        shutil.copytree(registry, lost)
+        shutil.rmtree(registry / "runs")
+        shutil.rmtree(registry / "epochs" / "00000001")
+        refused(dry_run=True)
+        refused(dry_run=False)
+        shutil.rmtree(registry)
+        lost.rename(registry)
+        with crashing_at("placed", monkeypatch):
+            repair(spark, home.table)
 
 
 def test_a_constraint_is_dropped_only_beside_those_that_were_seen(
@@ -204,3 +234,24 @@ def test_a_table_that_was_cloned_half_way(
     with pytest.raises(FenceError):
         verify(spark, migration)
     stands(spark, home, migration.before)
+
+
+def test_what_was_decided_goes_forward_in_a_table_that_was_made_again(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path
+) -> None:
+    """Its versions are lower than the one that the current epoch knows."""
+    home = copied(sealed_home, tmp_path)
+    for number in range(12):
+        by_hand(spark, home, f"ALTER TABLE {{}} SET TBLPROPERTIES ('team' = '{number}')")
+    known = publish(spark, home.migration("r1")).tables["visits"].version
+    path = Path(home.path())
+    kept = path.rename(path.with_name("kept"))
+    spark.sql(f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE delta.`{kept}`")
+    migration = planned(spark, home, "r2")
+    migrate(spark, migration)
+    verify(spark, migration)
+    assert home.version(spark) < known
+    verdict.settle(migration.run, migration.plan.digest, 1, verdict.PUBLISH)
+    repair(spark, home.table)
+    assert home.table.epoch().plan_digest == migration.plan.digest
+    stands(spark, home, migration.after)

@@ -2,64 +2,39 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from itertools import count
-from pathlib import Path
-
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import plan_gate
-from evenkeel_spark.events.state_weights import weigh
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
-from evenkeel_spark.migration.split_state import PartialMerge
 from evenkeel_spark.migration.verify import check_gate, verify
-from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta import state
 from partitioning.errors import FenceError, GateError
-from partitioning.function.function import PartitioningFunction
-from partitioning.moves.partial_rows import shared_keys
-from partitioning.workload.profile import Profile, Sketch
 from tests.support.placed import (
     HEAVY,
     SLOTS,
-    Crash,
     Placed,
-    before_the_statement,
-    copied,
     crashing_at,
-    end_by,
-    hashes,
     meanwhile,
-    placed,
     planned,
 )
 from tests.support.raw_json import read_json
+from tests.support.splitting.copies import (
+    HASH,
+    THREE,
+    VALUE,
+    build_side,
+    carried_out,
+    each,
+    plan_to,
+    weighed,
+)
 from tests.support.worlds.split_state import START, parts, split, whole
 
-(HASH,) = hashes([HEAVY]).tolist()
-
-
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-#: What HEAVY's row has, and so each copy of it.
-VALUE = int(HEAVY[1:])
-
-
-THREE = {START: 2.0, 0: 1.0, 1: 1.0}
-
-
-def build_side(spark: SparkSession, home: Placed) -> dict[int, int]:
-    """Channel -> value of HEAVY's copy there."""
-    rows = spark.read.format("delta").load(home.path("ranks")).where(f"key = '{HEAVY}'").collect()
-    assert len({r["channel"] for r in rows}) == len(rows)
-    return {r["channel"]: r["visits"] for r in rows}
 
 
 def delete(spark: SparkSession, home: Placed, channel: int) -> None:
@@ -67,82 +42,6 @@ def delete(spark: SparkSession, home: Placed, channel: int) -> None:
         f"DELETE FROM {state.sql_name(home.path('ranks'))} "
         f"WHERE key = '{HEAVY}' AND channel = {channel}"
     )
-
-
-def weighed(spark: SparkSession, home: Placed) -> Profile:
-    """A profile as `learn` makes it, of a load that is HEAVY's alone."""
-    load = np.zeros(SLOTS)
-    load[HASH % SLOTS] = 100.0
-    sketch = Sketch(load, np.array([HASH]), np.array([100.0]), (HEAVY,), 0.0, 100)
-    function = home.table.epoch().function
-    weight = weigh(spark, home.table.spec, function, np.array([HASH]))
-    return weight.onto(sketch, function.key)
-
-
-def plan_to(
-    spark: SparkSession,
-    home: Placed,
-    run: str,
-    function: PartitioningFunction,
-    budget: float | None = None,
-) -> Migration:
-    """A plan that the gate before lets through."""
-    migration = planned(spark, home, run, function, weighed(spark, home), budget=budget)
-    gate = plan_gate(migration.plan, migration.before, going_back=True)
-    assert gate.success, gate.to_dict()
-    return migration
-
-
-def carried_out(
-    spark: SparkSession, home: Placed, run: str, function: PartitioningFunction
-) -> Migration:
-    migration = plan_to(spark, home, run, function)
-    migrate(spark, migration)
-    verify(spark, migration)
-    publish(spark, migration)
-    return migration
-
-
-def each(spark: SparkSession, home: Placed) -> float:
-    return state.table_bytes_per_row(spark, home.path("ranks"))
-
-
-@pytest.fixture(scope="module")
-def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Placed:
-    """Partials in `visits` and a build side in `ranks`; HEAVY stands whole on START."""
-    return placed(spark, tmp_path_factory.mktemp("copies"), ("visits", "ranks"), ("ranks",))
-
-
-@pytest.fixture(scope="module")
-def shared(
-    spark: SparkSession, template: Placed, tmp_path_factory: pytest.TempPathFactory
-) -> Placed:
-    """Epoch 1 shares HEAVY by START, 0 and 1."""
-    home = copied(template, tmp_path_factory.mktemp("shared"))
-    assert build_side(spark, home) == {START: VALUE}
-    migration = plan_to(spark, home, "split", split(home.table.epoch().function, THREE))
-    # Two copies come, and nothing else moves.
-    assert migration.plan.bytes == pytest.approx(2 * each(spark, home))
-    assert sum(m.rows for m in migration.plan.moves) == 2
-    tables = migrate(spark, migration).tables
-    assert (tables["visits"].rows, tables["visits"].bytes) == (0, 0)
-    assert (tables["ranks"].rows, len(tables["ranks"].commits)) == (2, 1)
-    assert tables["ranks"].bytes > 0
-    version = home.version(spark, "ranks")
-    # Again, there is nothing to do, and no commit is made.
-    migrate(spark, migration)
-    assert home.version(spark, "ranks") == version
-    verify(spark, migration)
-    publish(spark, migration)
-    told = read_json(migration.run, "gate_tables.json")
-    assert told["success"] and told["warnings"] == 0
-    assert "Every owner of a split key has its copy" in json.dumps(told)
-    return home
-
-
-@pytest.fixture
-def home(shared: Placed, tmp_path: Path) -> Placed:
-    return copied(shared, tmp_path)
 
 
 def test_every_owner_gets_its_copy_when_a_key_is_split(spark: SparkSession, home: Placed) -> None:
@@ -241,57 +140,6 @@ def test_what_comes_late_is_copied_too(
     late()
     verify(spark, migration)
     assert build_side(spark, home) == {2: VALUE}
-
-
-@pytest.mark.parametrize("ended_by", ["roll_back", "repair"])
-def test_a_late_merge_takes_no_copy_away(
-    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, ended_by: str
-) -> None:
-    """No constraint sees what a statement of a job that was given up would delete."""
-    migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
-    before_the_statement(monkeypatch, lambda: end_by(spark, home, "whole", ended_by))
-    with pytest.raises(FenceError):
-        migrate(spark, migration)
-    assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
-    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
-
-
-@pytest.mark.parametrize(
-    ("ended_by", "step"), [("roll_back", "roll_back: moved back"), ("repair", "placement: placed")]
-)
-def test_a_merge_that_wakes_before_the_end_takes_no_copy_away(
-    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, ended_by: str, step: str
-) -> None:
-    """It comes after the look that has found nothing to do, and before the table is sealed."""
-    migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
-
-    def at_ranks(point: str, what: Callable[[], object]) -> None:
-        module, step = point.split(": ")
-        reached = count()
-        monkeypatch.setattr(
-            f"evenkeel_spark.migration.{module}.crash_point",
-            lambda name: name == step and next(reached) == 1 and what(),
-        )
-
-    def end() -> None:
-        raise Crash
-
-    at_ranks("locks.table_lock: unsealed", end)
-    with pytest.raises(Crash):
-        migrate(spark, migration)
-    monkeypatch.undo()
-    version, keys = home.version(spark, "ranks"), shared_keys(migration.before, migration.after)
-    merge = PartialMerge(home.table.spec, "ranks", migration.after, keys).merge()
-
-    def wake() -> None:
-        app, meta = commits.app_id(home.table.spec.table), migration.meta("migrate")
-        with commits.commit_session(spark, app, version, meta) as own:
-            own.sql(merge)
-
-    at_ranks(step, wake)
-    end_by(spark, home, "whole", ended_by)
-    assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
-    assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
 
 
 def test_an_owner_without_its_copy_fails_the_gate(spark: SparkSession, home: Placed) -> None:
