@@ -48,36 +48,38 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
-    if not published(migration):
-        check_approved(migration)
-        check_members(spark, migration.table.spec)
-        migration = clear_rolled_back(migration)
-        existing = {name: fence(spark, migration, name)[1] for name in names}
-        state.check_comparable(spark, migration.table.spec)
-        if len(shared_keys(migration.before, migration.after)):
-            check_mergeable(spark, migration.table.spec)
-        throttle = Throttle(spark, migration)
-        if all(s == {migration.old} for s in existing.values()):
-            check_one_row_a_key(spark, migration)
-            check_in_place(spark, migration)
-            for name in names:
-                forward_migration(spark, migration, name, STEP).check_merges()
-            check_budget(spark, migration, throttle)
-        migration.table.registry.store.check_exclusive()
+    if published(migration):
+        # The logs of its tables may be gone since.
+        return migration.run.migration.read()
+    check_approved(migration)
+    check_members(spark, migration.table.spec)
+    migration = clear_rolled_back(migration)
+    existing = {name: fence(spark, migration, name)[1] for name in names}
+    state.check_comparable(spark, migration.table.spec)
+    if len(shared_keys(migration.before, migration.after)):
+        check_mergeable(spark, migration.table.spec)
+    throttle = Throttle(spark, migration)
+    if all(s == {migration.old} for s in existing.values()):
+        check_one_row_a_key(spark, migration)
+        check_in_place(spark, migration)
         for name in names:
-            filesystem.check_writable(spark, migration.path(name))
-        crash_point("weighed")
-        mark_started(migration)
-        # Again: evolve lists the runs that have started after a table has joined or left.
-        check_members(spark, migration.table.spec)
-        stops = batch_stops(spark, migration)
-        for name in names:
-            if migration.new not in existing[name]:
-                one = forward_migration(spark, migration, name, STEP, throttle)
-                one = replace(one, stops=stops)
-                one.move(untouched=one.open_constraint())
-            else:
-                throttle.finish(name)
+            forward_migration(spark, migration, name, STEP).check_merges()
+        check_budget(spark, migration, throttle)
+    migration.table.registry.store.check_exclusive()
+    for name in names:
+        filesystem.check_writable(spark, migration.path(name))
+    crash_point("weighed")
+    mark_started(migration)
+    # Again: evolve lists the runs that have started after a table has joined or left.
+    check_members(spark, migration.table.spec)
+    stops = batch_stops(spark, migration)
+    for name in names:
+        if migration.new not in existing[name]:
+            one = forward_migration(spark, migration, name, STEP, throttle)
+            one = replace(one, stops=stops)
+            one.move(untouched=one.open_constraint())
+        else:
+            throttle.finish(name)
     record = MigrationRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,
