@@ -9,7 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from evenkeel.extras import require_packages
-from evenkeel.registry.consistent_read import Snapshot, consistent_snapshot, constraint_names
+from evenkeel.registry.consistent_read import (
+    TOO_OLD,
+    Snapshot,
+    consistent_snapshot,
+    constraint_names,
+)
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.state_view import kinds, one_row_a_key, sql_name
 from evenkeel.spec.loading import find_spec, load_spec
@@ -20,12 +25,6 @@ from partitioning.function.sql import OURS, epoch_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: Delta's error conditions for a version that is older than its files, or its log, are kept.
-_TOO_OLD = {
-    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
-    "DELTA_VERSION_NOT_FOUND",
-}
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Table:
         try:
             yield
         except PySparkException as error:
-            if number is None or error.getCondition() not in _TOO_OLD:
+            if number is None or error.getCondition() not in TOO_OLD:
                 raise
             raise InputError(
                 f"the version of epoch {number} cannot be read any more: versions stay readable "

@@ -71,8 +71,10 @@ def mark_moving(registry: Registry, run: RunFiles) -> None:
     """
     registry.files.moving(run.name).write(MovingMark(run=run.name))
     for name in registry.files.moving_runs():
-        if name != run.name and find_half_moved(registry, registry.run(name)) is None:
-            registry.files.moving(name).remove()
+        # Nobody knows whether a run with a torn record has ended: its mark stays.
+        with suppress(DamagedError):
+            if name != run.name and find_half_moved(registry, registry.run(name)) is None:
+                registry.files.moving(name).remove()
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:

@@ -83,3 +83,21 @@ def check_passed(run: RunFiles, made: Plan) -> None:
             run.url,
             "Run the job verify again",
         )
+
+
+def keep_files(registry: Registry, run: RunFiles, made: Plan) -> str | None:
+    """Copy the run's files beside the epoch that its plan has published.
+
+    A published run that is cleared learns again, at its own epoch. Its files are of no plan then,
+    and those that are kept stay.
+
+    Returns
+    -------
+    The path of the kept page; None: the run has learned again.
+    """
+    learned = run.learned.find()
+    if learned is None or learned.epoch != made.parent_epoch:
+        return None
+    kept = registry.archive(made.function.epoch)
+    kept.keep(run, made.digest)
+    return kept.report.path

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenkeel.pipeline.publish import check_passed, publish_checked
+from evenkeel.pipeline.publish import check_passed, keep_files, publish_checked
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Html, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
@@ -176,7 +176,7 @@ def publish(spec_path: str, run_id: str) -> int:
             run.url,
             "Clear the task verify of this run",
         )
-    registry.archive(number).keep(run, made.digest)
+    keep_files(registry, run, made)
     return number
 
 
@@ -193,9 +193,7 @@ def report(spec_path: str, run_id: str) -> str | None:
     where = run.report.write(Html(render(spec, registry, run)))
     made = run.plan.find()
     if made is not None and registry.published(made.function.epoch, made.digest):
-        kept = registry.archive(made.function.epoch)
-        kept.keep(run, made.digest)
-        where = kept.report.path
+        where = keep_files(registry, run, made) or where
     return where
 
 

@@ -19,6 +19,11 @@ from partitioning.function.sql import OURS, epoch_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: Delta's error conditions for a version that is older than its files, or its log, are kept.
+TOO_OLD = {
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_VERSION_NOT_FOUND",
+}
 _CONSTRAINT = "delta.constraints."
 _ADD, _DROP = "ADD CONSTRAINT", "DROP CONSTRAINT"
 #: Times to look again if constraints change meanwhile; commits to read at first; and the factor by
@@ -63,11 +68,32 @@ def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, s
     FenceError : a table no longer has such a version
     """
     versions = {name: _version(spark, path, epoch.number) for name, path in paths.items()}
-    rows = {
-        name: spark.sql(f"SELECT * FROM {sql_name(path)} VERSION AS OF {versions[name]}")
-        for name, path in paths.items()
-    }
+    rows = {name: _read(spark, path, versions[name], epoch.number) for name, path in paths.items()}
     return Snapshot(epoch, rows, versions)
+
+
+def _read(spark: SparkSession, path: str, version: int, epoch: int) -> DataFrame:
+    """Read a version. Delta refuses one that was committed before its retention, except the newest.
+
+    It may have been the newest until state began to move.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sql(f"SELECT * FROM {sql_name(path)} VERSION AS OF {version}")
+    except PySparkException as error:
+        if error.getCondition() not in TOO_OLD:
+            raise
+        raise _none_left(path, epoch) from error
+
+
+def _none_left(path: str, epoch: int) -> FenceError:
+    return FenceError(
+        f"has no version left at which epoch {epoch} alone holds",
+        path,
+        "If a migration is under way, wait for its DAG. Else run `evenkeel repair` for "
+        "the table: it puts it under the current epoch alone",
+    )
 
 
 def newest_under(epoch: int, existing: Iterable[str], changes: Iterable[Change]) -> int | None:
@@ -109,12 +135,7 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
             if found is not None:
                 return found
             if len(changes) < limit:
-                raise FenceError(
-                    f"has no version left at which epoch {epoch} alone holds",
-                    path,
-                    "If a migration is under way, wait for its DAG. Else run `evenkeel repair` for "
-                    "the table: it puts it under the current epoch alone",
-                )
+                raise _none_left(path, epoch)
             limit *= _MORE
     raise FenceError(
         f"its constraints changed at each of {_LOOKS} looks", path, "Read it again later"

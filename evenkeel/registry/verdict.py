@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from evenkeel.registry.files.migration_records import (
     AttemptNumber,
+    MigrationRecord,
     RolledBack,
     Verdict,
     Withdrawal,
@@ -123,6 +124,22 @@ def begin_attempt(run: RunFiles, digest: str, number: int) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def clear_earlier(run: RunFiles, begun: MigrationRecord) -> None:
+    """Remove the results of earlier attempts, which pages would show, unless that is done.
+
+    Parameters
+    ----------
+    begun : record of the attempt that begins
+    """
+    known = run.migration.find()
+    if known is not None and known.digest == begun.digest and known.attempt >= begun.attempt:
+        return
+    for file in (run.progress, run.verify, run.gate_tables):
+        file.remove()
+    # Last: it tells that the others are gone.
+    run.migration.write(begun)
 
 
 def read_rolled_back(run: RunFiles, digest: str) -> RolledBack | None:

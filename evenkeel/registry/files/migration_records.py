@@ -126,10 +126,16 @@ class TableMigrated(FileModel):
 
 
 class MigrationRecord(FileModel):
-    """Tables moved for the plan of that digest; none: it has begun."""
+    """Tables moved for the plan of that digest; none: it has begun.
+
+    Parameters
+    ----------
+    attempt : at the plan, that moved them
+    """
 
     digest: str
     epoch: int
+    attempt: int = 1
     tables: dict[str, TableMigrated]
 
 

@@ -3,7 +3,7 @@
 Epoch 0 is published first, so that writers can route their rows from the moment at which a table
 asks for it. Each table is then rewritten in one commit, which fails if anybody else commits
 meanwhile. Killed anywhere, a table is as it was or adopted, and a second run goes on with the
-others. Old versions stay readable.
+others. Old versions stay readable, if they were committed within the table's retention.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Survey:
         seconds = self.size / (REWRITTEN * max(1, cores))
         yield (
             f"{self.name}: one commit would write all {self.size:,} bytes again, with the columns "
-            f"{SLOT} and {CHANNEL}; version {self.version} stays readable"
+            f"{SLOT} and {CHANNEL}"
         )
         yield (
             f"{self.name}: a rewrite takes about {seconds:,.0f} s on {cores} cores, if a core "

@@ -1,7 +1,7 @@
 """Maintain: keep few files sorted by slot in every channel, and remove files that nobody needs.
 
-Every version of the last `keep` days stays readable: see `vacuum`. Old files of the registry go,
-too.
+Every version that was committed within `keep` days stays readable: see `vacuum`. Old files of the
+registry go, too.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[]
 
 def _keep_versions(spark: SparkSession, part: StateTable, days: int) -> str:
     kept = keep_versions(spark, part.path, days, at_least=part.plain)
-    return f"each version of the last {kept} days stays readable"
+    return f"versions committed within {kept} days stay readable"
 
 
 def _rewrite(spark: SparkSession, path: str) -> str:

@@ -17,16 +17,22 @@ from threading import Thread
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import requested_migration
+from evenkeel_spark.migration.fence import published, requested_migration
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.runtime.command import parser, run_job, say
+from partitioning.errors import FenceError
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     migration = requested_migration(table, options)
-    record = verify(spark, migration)
-    say(f"verified for epoch {record.epoch}")
+    try:
+        record = verify(spark, migration)
+        say(f"verified for epoch {record.epoch}")
+    except FenceError:
+        # The same job ran twice at once, and the other one has published.
+        if not published(migration):
+            raise
     publish(spark, migration)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.registry.verdict import ROLL_BACK, begin_attempt, newest_attempt
+from evenkeel.registry.verdict import ROLL_BACK, begin_attempt, clear_earlier, newest_attempt
 from evenkeel_spark.migration.fence import (
     AGAIN,
     Migration,
@@ -48,39 +48,42 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     DeniedError : we lack the right to write where a state table is; nothing was changed
     """
     names = list(migration.table.spec.state)
-    if not published(migration):
-        check_approved(migration)
-        check_members(spark, migration.table.spec)
-        migration = clear_rolled_back(migration)
-        existing = {name: fence(spark, migration, name)[1] for name in names}
-        state.check_comparable(spark, migration.table.spec)
-        if len(shared_keys(migration.before, migration.after)):
-            check_mergeable(spark, migration.table.spec)
-        throttle = Throttle(spark, migration)
-        if all(s == {migration.old} for s in existing.values()):
-            check_one_row_a_key(spark, migration)
-            check_in_place(spark, migration)
-            for name in names:
-                forward_migration(spark, migration, name, STEP).check_merges()
-            check_budget(spark, migration, throttle)
-        migration.table.registry.store.check_exclusive()
+    if published(migration):
+        # The logs of its tables may be gone since.
+        return migration.run.migration.read()
+    check_approved(migration)
+    check_members(spark, migration.table.spec)
+    migration = clear_rolled_back(migration)
+    existing = {name: fence(spark, migration, name)[1] for name in names}
+    state.check_comparable(spark, migration.table.spec)
+    if len(shared_keys(migration.before, migration.after)):
+        check_mergeable(spark, migration.table.spec)
+    throttle = Throttle(spark, migration)
+    if all(s == {migration.old} for s in existing.values()):
+        check_one_row_a_key(spark, migration)
+        check_in_place(spark, migration)
         for name in names:
-            filesystem.check_writable(spark, migration.path(name))
-        crash_point("weighed")
-        mark_started(migration)
-        # Again: evolve lists the runs that have started after a table has joined or left.
-        check_members(spark, migration.table.spec)
-        stops = batch_stops(spark, migration)
-        for name in names:
-            if migration.new not in existing[name]:
-                one = forward_migration(spark, migration, name, STEP, throttle)
-                one = replace(one, stops=stops)
-                one.move(untouched=one.open_constraint())
-            else:
-                throttle.finish(name)
+            forward_migration(spark, migration, name, STEP).check_merges()
+        check_budget(spark, migration, throttle)
+    migration.table.registry.store.check_exclusive()
+    for name in names:
+        filesystem.check_writable(spark, migration.path(name))
+    crash_point("weighed")
+    mark_started(migration)
+    # Again: evolve lists the runs that have started after a table has joined or left.
+    check_members(spark, migration.table.spec)
+    stops = batch_stops(spark, migration)
+    for name in names:
+        if migration.new not in existing[name]:
+            one = forward_migration(spark, migration, name, STEP, throttle)
+            one = replace(one, stops=stops)
+            one.move(untouched=one.open_constraint())
+        else:
+            throttle.finish(name)
     record = MigrationRecord(
         digest=migration.plan.digest,
         epoch=migration.after.epoch,
+        attempt=migration.attempt,
         tables={name: table_record(spark, migration, name) for name in names},
     )
     migration.run.migration.write(record)
@@ -116,9 +119,9 @@ def clear_rolled_back(migration: Migration) -> Migration:
     """Let a run that was rolled back move rows again, as its next attempt.
 
     An attempt that was running when roll_back began stops at its next fence, because its number is
-    no longer the newest. Who begins the new attempt clears the results of the one before, which
-    pages would show. verify.json names its attempt, so publish never takes old results for new
-    ones.
+    no longer the newest. The results of the one before are cleared, because pages would show them:
+    by the job that begins the new attempt, or by the next one, if that was killed. verify.json
+    names its attempt, so publish never takes old results for new ones.
 
     Raises
     ------
@@ -129,17 +132,24 @@ def clear_rolled_back(migration: Migration) -> Migration:
     if newest.withdrawn:
         # Write nothing: a record of this migration would say that it has begun to move state.
         raise FenceError("its plan was withdrawn", run.url, AGAIN)
-    if newest.verdict != ROLL_BACK:
-        return replace(migration, attempt=newest.number)
-    if not newest.ended:
-        raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
-    crash_point("beginning")
-    if begin_attempt(run, digest, newest.number + 1):
-        run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
-        run.progress.remove()
-        run.verify.remove()
-        run.gate_tables.remove()
-    return replace(migration, attempt=newest.number + 1)
+    number = newest.number
+    if newest.verdict == ROLL_BACK:
+        if not newest.ended:
+            raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
+        crash_point("beginning")
+        number += 1
+        begin_attempt(run, digest, number)
+        crash_point("attempt begun")
+    if number > 1:
+        clear_earlier(run, _begun(migration, number))
+    return replace(migration, attempt=number)
+
+
+def _begun(migration: Migration, number: int) -> MigrationRecord:
+    """Return the record of an attempt that has moved nothing yet."""
+    return MigrationRecord(
+        digest=migration.plan.digest, epoch=migration.after.epoch, attempt=number, tables={}
+    )
 
 
 def mark_started(migration: Migration) -> None:
@@ -155,7 +165,7 @@ def mark_started(migration: Migration) -> None:
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
     if first := known is None or known.digest != digest:
-        run.migration.write(MigrationRecord(digest=digest, epoch=migration.after.epoch, tables={}))
+        run.migration.write(_begun(migration, migration.attempt))
     crash_point("begun")
     mark_moving(registry, run)
     if (other := run.plan.read().digest) != digest:

@@ -103,3 +103,10 @@ def test_a_torn_record_of_one_run_hides_no_other(shop: Shop, begun: RunFiles) ->
     now = table_status(open_table(shop.spec))
     assert now.half is None and now.unreadable
     assert any("migration.json" in problem for problem in now.problems)
+
+
+def test_a_torn_record_of_one_run_stops_no_other(shop: Shop, begun: RunFiles) -> None:
+    """The advice for it is a new run. Its mark stays: nobody knows whether it has ended."""
+    begun.write("migration.json", b"{")
+    begin(shop, "r2")
+    assert set(shop.registry.files.moving_runs()) == {"r", "r2"}

@@ -242,3 +242,22 @@ def test_a_report_can_be_made_at_any_point_and_goes_with_its_epoch(shop: Shop) -
     assert page is not None
     assert page.endswith("epochs/00000001/report.html")
     assert "<html" in Path(page).read_text()
+
+
+def test_a_published_run_that_is_cleared_leaves_the_files_of_its_epoch(shop: Shop) -> None:
+    """Airflow clears all its tasks: learn and decide write again, by the epoch that it published.
+
+    The answer is no, so the plan stays the one that was published, and report follows.
+    """
+    shop.publish("r")
+    kept, run = shop.registry.archive(1), shop.registry.run("r")
+    names = ("profile.json", "decision.json", "params.json", "kept.json")
+    before = {name: kept.read(name) for name in names}
+    shop.learn("r")
+    decision = steps.decide(shop.spec, "r", Params(max_imbalance=9.0))
+    assert not decision.rebalance
+    page = steps.report(shop.spec, "r")
+    assert page is not None and "/runs/r/" in page
+    assert steps.publish(shop.spec, "r") == 1
+    assert {name: kept.read(name) for name in names} == before
+    assert run.read("decision.json") != before["decision.json"]

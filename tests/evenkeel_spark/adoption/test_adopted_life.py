@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption.adopt import adopt
+from evenkeel_spark.adoption.release import release
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import learn, maintain, migrate
 from evenkeel_spark.migration import table_migration
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import state
 from partitioning.function.key_text import key_text
 from tests.conftest import World
@@ -76,6 +78,26 @@ def test_partitions_below_channel_are_rewritten_only_where_needed(
     assert gone and all("day=2013-01-02" in file for file in gone)
     assert maintain.optimize(spark, path) == 0
     assert both(spark, team) == content
+
+
+def test_other_partitions_than_the_specs_are_one_line(
+    spark: SparkSession, adopted: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A team writes its table again: with slot and channel, and not partitioned by channel."""
+    team, path = adopted, str(adopted.folder / "orders")
+    rows = spark.read.format("delta").load(path)
+    again = rows.write.format("delta").mode("overwrite").option("overwriteSchema", True)
+    again.partitionBy("day").save(path)
+    for job, run_of_it in ((maintain, []), (learn, ["--run", "r1"])):
+        assert job.main(["--spec", team.spec_path, *run_of_it]) == 2
+        (line,) = (x for x in capsys.readouterr().err.splitlines() if "evenkeel: error" in x)
+        assert "expected partitions channel, found day" in line
+    repair(spark, team.table)
+    before = both(spark, team)
+    release(spark, team.table, drop_columns=True)
+    adopt(spark, team.table)
+    assert maintain.main(["--spec", team.spec_path]) == 0
+    assert both(spark, team) == before and placed(spark, team)
 
 
 def test_a_column_added_between_two_batches_is_verified(

@@ -49,7 +49,7 @@ def test_rows_stay_and_files_become_few_and_sorted(spark, ready: World, capsys):
     before = content(spark, path)
     assert len(live_files(spark, path)) > 4
     assert job.main(["--spec", ready.spec_path]) == 0
-    assert "each version of the last 30 days stays readable" in capsys.readouterr().out
+    assert "versions committed within 30 days stay readable" in capsys.readouterr().out
     assert content(spark, path) == before
     files = live_files(spark, path)
     assert sorted(f.split("/")[0] for f in files) == [f"channel={c}" for c in range(4)]
@@ -156,6 +156,17 @@ def test_versions_within_keep_stay_readable(spark, ready: World):
     maintain(spark, ready.table)
     assert [content(spark, path, v) for v in (3, 4)] == before
     assert not readable(spark, path, 1)
+
+
+def test_a_version_that_was_committed_before_that_is_refused_in_one_line(spark, ready: World):
+    """Rows have begun to move. Until then the version was the newest, for longer than `keep`."""
+    path, function = ready.table.spec.state["totals"].path, ready.table.epoch().function
+    keep_versions(spark, path, 10)
+    older(spark, path, 20)
+    rule = constraints.rule(function, function)
+    constraints.add(spark, path, constraints.moving_name(1), rule)
+    with pytest.raises(FenceError, match="no version left at which epoch 0 alone holds"):
+        ready.table.snapshot(spark)
 
 
 def test_a_team_keeps_its_own_longer_retention(spark, ready: World):

@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import half_moved
 from evenkeel_spark.migration.migrate import check_budget, migrate
+from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.throttle import Throttle
+from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import FenceError, InputError
 from tests.support.placed import (
@@ -165,6 +167,23 @@ def test_the_same_plan_twice_at_once(
         record = migrate(spark, migration)
     assert len(record.tables["visits"].commits) == 1
     assert_placed(spark, home, migration)
+
+
+def test_a_published_run_is_left_as_it_is_also_once_its_log_was_cleaned(
+    spark: SparkSession, home: Placed
+) -> None:
+    migration = planned(spark, home)
+    migrate(spark, migration)
+    verify(spark, migration)
+    publish(spark, migration)
+    record = migration.run.migration.read()
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    log.forTable(spark._jsparkSession, home.path()).checkpoint()
+    for file in (Path(home.path()) / "_delta_log").glob("*.json"):
+        if int(file.stem) < home.version(spark):
+            file.unlink()
+    log.clearCache()
+    assert migrate(spark, migration) == record == migration.run.migration.read()
 
 
 def test_a_plan_replaced_under_a_driver_that_lives_on_stops_it(

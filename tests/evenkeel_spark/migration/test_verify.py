@@ -125,6 +125,23 @@ def test_a_crash_anywhere_is_made_good_by_a_second_run(
 
 
 @pytest.mark.slow
+def test_of_two_verify_at_once_the_second_ends_well_too(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's worker is killed, and its driver publishes while the retry measures."""
+    arguments = ["--spec", str(home.spec_path), "--run", "r1", "--digest", migration.plan.digest]
+
+    def first() -> None:
+        verify(spark, migration)
+        publish(spark, migration)
+
+    with meanwhile("measured", first, monkeypatch):
+        assert main(arguments) == 0
+    assert home.table.registry.numbers() == [0, 1]
+    assert_under(spark, home, migration.after)
+
+
+@pytest.mark.slow
 def test_rows_of_the_old_epoch_are_swept_before_sealing(
     spark: SparkSession, home: Placed, migration: Migration
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -44,7 +44,8 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
 
     Parameters
     ----------
-    added : let the spec name a column that somebody has added to the table since bootstrap
+    added : let the spec name a column that somebody has added to the table since bootstrap, and a
+        team's table have other partitions
 
     Raises
     ------
@@ -54,9 +55,12 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
     check_slot_count(spec, found)
     check_comparable(spark, spec)
     for name, state in spec.state.items():
-        stored = snapshot(spark, state.path).metadata().schema().fieldNames()
+        metadata = snapshot(spark, state.path).metadata()
+        stored = metadata.schema().fieldNames()
         if state.plain:
             _check_adopted(name, state, found[name], spec.key, list(stored))
+            if not added:
+                _check_partitions(name, state, list(metadata.partitionSchema().fieldNames()))
         else:
             check_columns(name, state, found[name], list(stored), added)
             check_made_of(spec, name, found[name])
@@ -260,4 +264,15 @@ def _check_adopted(
             f"expected column {', '.join(map(repr, missing))}, found {', '.join(stored)}",
             where,
             "Find in DESCRIBE HISTORY who took it away, and bring it back",
+        )
+
+
+def _check_partitions(name: str, state: StateTable, found: Sequence[str]) -> None:
+    """Refuse a team's table that was written again with other partitions."""
+    if found != (wanted := [CHANNEL, *state.partitions]):
+        raise InputError(
+            f"expected partitions {', '.join(wanted)}, found {', '.join(found) or 'none'}",
+            f"{name} ({state.path})",
+            "Set them back, in the table or in the spec; or release the table with --drop-columns, "
+            "and adopt it again",
         )

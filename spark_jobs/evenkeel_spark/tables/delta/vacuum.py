@@ -17,8 +17,8 @@ _DAY_MS = 86_400_000
 def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = False) -> int:
     """Set for how many days Delta keeps the log and files that commits removed.
 
-    Each version that was the newest within these days stays readable. Older files are for VACUUM,
-    however old the epoch in force is.
+    Each version that was committed within these days stays readable, and the newest one. Older
+    files are for VACUUM, however old the epoch in force is.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = Fa
 
     Returns
     -------
-    Days for which versions stay readable now.
+    Days for which versions stay readable now, from their commit.
     """
     changed = retention(spark, path, days, at_least)
     if changed:

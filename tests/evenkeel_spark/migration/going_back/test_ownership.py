@@ -54,6 +54,27 @@ def test_what_was_verified_before_is_not_published_after(
     assert publish(spark, migration).number == 1
 
 
+def test_an_attempt_that_was_killed_as_it_began_has_moved_nothing(
+    spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(sealed_home, tmp_path)
+    migration = home.migration("r1")
+    run = migration.run
+    roll_back(spark, migration)
+    with crashing_at("attempt begun", monkeypatch):
+        migrate(spark, migration)
+    assert run.migration.read().tables
+    with crashing_at("weighed", monkeypatch):
+        migrate(spark, migration)
+    assert not run.migration.read().tables
+    assert not any(file.exists() for file in (run.progress, run.gate_tables, run.verify))
+    # Nor does what goes on clear what it has left itself.
+    migrate(spark, migration)
+    verify(spark, migration)
+    migrate(spark, migration)
+    assert run.verify.read().attempt == run.migration.read().attempt == 2
+
+
 def test_a_plan_that_lost_the_race_leaves_the_winner_alone(
     spark: SparkSession, planned_home: Placed, tmp_path: Path
 ) -> None:
