@@ -122,14 +122,17 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         {
             "end": end.isoformat() if end else None,
             "function": function.digest,
+            "input": spec.input.model_dump(),
+            "nulls": [spec.null_keys, spec.null_times],
             "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
         }
     )
     spent = day_number(end) if end else None
-    missing = [name for name in spec.state if not _there(spark, table, name, made)]
+    missing = [name for name in spec.state if not _there(spark, table, name)]
     for name in spec.state:
         if name not in missing:
             check_half_made(spark, table, name, function, spent, _marked_folders(table))
+            _check_made(spark, spec.state[name].path, made)
     if missing:
         rows = _rows(events, spec, function, end)
         try:
@@ -159,8 +162,8 @@ def _marked_folders(table: Table) -> list[str]:
     return [] if found is None else found.state
 
 
-def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
-    """Return whether an earlier attempt at this same bootstrap has made the table.
+def _there(spark: SparkSession, table: Table, name: str) -> bool:
+    """Return whether a bootstrap of this spec has made the table.
 
     Remove what a bootstrap of this registry has left of a write that never committed. Refuse
     anything else.
@@ -178,13 +181,17 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
             path,
             "Set it back, or remove the folder",
         )
-    if found.get(MADE_PROPERTY) != made:
+    return True
+
+
+def _check_made(spark: SparkSession, path: str, made: str) -> None:
+    """Refuse a half-made table unless an earlier attempt at this same bootstrap has made it."""
+    if state.properties(spark, path).get(MADE_PROPERTY) != made:
         raise DamagedError(
             "holds state of another bootstrap, which published no epoch in this registry",
             path,
             "Correct the registry in the spec, or remove the folder and bootstrap again",
         )
-    return True
 
 
 def _rows(

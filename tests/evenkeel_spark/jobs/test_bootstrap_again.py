@@ -158,13 +158,27 @@ def test_two_threads_at_once(spark, world: World):
     assert found["trips"].sum() == want["trips"].sum()
 
 
-def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"channels": 5},
+        {"input": {"path": "others.parquet", "time": "at"}},
+        {"input": {"path": "events.parquet", "time": "then"}},
+        {"null_keys": "drop"},
+        {"null_times": "drop"},
+    ],
+    ids=str,
+)
+def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch, change):
     with monkeypatch.context() as patch:
         patch.setattr(constraints, "add", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            bootstrap(spark, world.table)
+            bootstrap(spark, world.table, END)
+    events = world.events.assign(then=world.events["at"])
+    events.to_parquet(world.folder / "others.parquet", coerce_timestamps="us")
+    world.write_events(events)
     with pytest.raises(DamagedError, match=r"state/totals: holds state of another bootstrap"):
-        bootstrap(spark, world.respec(channels=5).table)
+        bootstrap(spark, world.respec(**change).table, END)
     assert world.table.registry.numbers() == []
 
 
