@@ -1,4 +1,4 @@
-"""The properties of a new state table, and the check of one whose bootstrap was interrupted."""
+"""Properties and constraint of a new state table, and checks of one that was not finished."""
 
 from __future__ import annotations
 
@@ -46,6 +46,25 @@ def first_properties(
         state.REGISTRY_PROPERTY: table.registry.url,
         COLUMNS_PROPERTY: declared(spec.state[name]),
     }
+
+
+def guard_new(spark: SparkSession, path: str, epoch: int, rule: str) -> None:
+    """Give a new table the constraint of an epoch, in place of those of earlier epochs.
+
+    A call that was killed before the registry knew the table may have left one of these.
+
+    Raises
+    ------
+    MetadataChangedException : somebody has changed the table since it was looked at
+    """
+    name, earlier = constraints.epoch_name(epoch), {*map(constraints.epoch_name, range(epoch))}
+    if constraints.our_constraints(spark, path) - earlier - {name}:
+        # It has joined, and moves: others look after it.
+        return
+    constraints.add(spark, path, name, rule)
+    for old in constraints.our_constraints(spark, path) & earlier:
+        seen = constraints.our_constraints(spark, path)
+        constraints.drop_beside(spark, path, old, name, seen)
 
 
 def clear_unfinished(spark: SparkSession, path: str, rows: bool, dry_run: bool = False) -> bool:
