@@ -29,6 +29,7 @@ from evenkeel_spark.tables.column_inputs import (
 )
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
 from evenkeel_spark.tables.delta.state import comparable, properties, properties_sql, schema
+from evenkeel_spark.windows.kept_types import may_keep
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 
@@ -225,7 +226,7 @@ class TableColumns:
         is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
         wider = widenings(is_now, will_be, quoted(column))
         names = f"{is_now.simpleString()}", f"{will_be.simpleString()}"
-        if wider is None:
+        if wider is None and not may_keep(is_now, will_be, self._merge(column)):
             raise InputError(
                 f"column {column!r} is {names[0]} in the table, and events make {names[1]} by "
                 "now: Delta cannot widen the one to the other",
@@ -254,7 +255,7 @@ class TableColumns:
         yield TableChange(Kind.rename_input, self.name, column, meaning)
 
     def _check_merge(self, column: str, merge: str | None) -> None:
-        intent = self.spec.state[self.name].columns[column].merge
+        intent = self._merge(column)
         if merge not in (None, intent):
             raise InputError(
                 f"column {column!r} was made by merge {merge}, the spec says {intent}: its values "
@@ -262,6 +263,9 @@ class TableColumns:
                 self.where,
                 _OTHER_NAME,
             )
+
+    def _merge(self, column: str) -> str:
+        return self.spec.state[self.name].columns[column].merge
 
     def _has(self, column: str) -> bool:
         """Return whether the table has a column, as Spark compares names: in any letters."""
