@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from evenkeel.registry.state_view import kinds
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
+from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
 from evenkeel_spark.evolving.widening import widenings
 from evenkeel_spark.tables.column_inputs import (
     INPUTS_PROPERTY,
@@ -52,6 +53,7 @@ class TableColumns:
     name : of the state table, in the spec
     wanted : columns that events make by now
     types : Spark's simple name of the type of each input column
+    checked : constraints of the team's own, by a column that they name
     """
 
     spec: TableSpec
@@ -61,6 +63,7 @@ class TableColumns:
     intent: Intent
     properties: Mapping[str, str]
     stored: StructType
+    checked: Mapping[str, str]
 
     @property
     def where(self) -> str:
@@ -149,6 +152,7 @@ class TableColumns:
     ) -> Iterator[TableChange]:
         for old, new in renames.items():
             self._check_merge(new, made[old])
+            refuse_checked(self.checked, "rename", old, self.where)
             sql = (f"RENAME COLUMN {quoted(old)} TO {quoted(new)}",) if self._has(old) else ()
             meaning = f"from {old}; its values stay, and no file is rewritten"
             yield TableChange(Kind.rename_column, self.name, new, meaning, sql)
@@ -175,6 +179,7 @@ class TableColumns:
                     f"Put it back into the spec; or give --drop {self.name}.{column}, or "
                     f"--rename {self.name}.{column}=NEW",
                 )
+            refuse_checked(self.checked, "drop", column, self.where)
             there = column in self.stored.fieldNames()
             sql = (f"DROP COLUMN {quoted(column)}",) if there else ()
             meaning = "its values can be read no more; files lose them when they are next rewritten"
@@ -234,6 +239,7 @@ class TableColumns:
                 f"Set the spec or the input back. {_OTHER_NAME}",
             )
         if wider:
+            refuse_checked(self.checked, "widen", now, self.where)
             meaning = f"from {names[0]} to {names[1]}; no file is rewritten"
             yield TableChange(Kind.widen_column, self.name, column, meaning, tuple(wider))
 
@@ -288,5 +294,5 @@ def table_columns(
     """
     check_ours(spark, spec, name)
     path = spec.state[name].path
-    found = properties(spark, path), schema(spark, path)
+    found = properties(spark, path), schema(spark, path), checked_columns(spark, path)
     return TableColumns(spec, name, wanted, types, intent, *found)
