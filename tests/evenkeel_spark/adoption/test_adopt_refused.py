@@ -52,6 +52,17 @@ WRONG = {
         sql("ALTER TABLE delta.`{}/orders` SET TBLPROPERTIES ('delta.appendOnly' = 'true')"),
         "is append-only",
     ),
+    "append-only in capitals": (
+        sql("ALTER TABLE delta.`{}/orders` SET TBLPROPERTIES ('delta.appendOnly' = 'TRUE')"),
+        "is append-only",
+    ),
+    "Iceberg": (
+        sql(
+            "ALTER TABLE delta.`{}/profiles` SET TBLPROPERTIES ('delta.columnMapping.mode' = "
+            "'name', 'delta.enableIcebergCompatV1' = 'True')"
+        ),
+        "profiles .*has delta.enableIcebergCompatV1, which allows no deletion vectors",
+    ),
     "clustered": (
         sql("ALTER TABLE delta.`{}/profiles` CLUSTER BY (dest)"),
         "has liquid clustering, which cannot stand beside partitions",
