@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from functools import partial
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -65,8 +66,8 @@ def create(
         with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
             sql = state.properties_sql(inputs)
             own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {sql}")
-    with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
-        guard_new(own, path, function.epoch, constraints.fence_rule(table.spec, function))
+    commit = partial(commits.commit_session, spark, None, None, {"step": "evolve"})
+    guard_new(commit, path, function.epoch, constraints.fence_rule(table.spec, function))
 
 
 def record_members(

@@ -10,7 +10,9 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import date
+from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +45,7 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     check_half_made,
     clear_unfinished,
     first_properties,
+    guard_new,
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from partitioning.errors import DamagedError, FenceError, InputError
@@ -144,7 +147,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             rows.unpersist()
     rule = constraints.fence_rule(spec, function)
     for name, part in spec.state.items():
-        constraints.add(spark, part.path, constraints.epoch_name(0), rule)
+        guard_new(partial(nullcontext, spark), part.path, 0, rule)
         say(f"{name}: ready at {part.path}")
     table.registry.publish(
         function,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.records import BootstrapRecord
 from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import commits, constraints, state, unfinished_table
 from partitioning.errors import DamagedError, FenceError, InputError
-from tests.chaos.home import bootstrapped, dag
+from tests.chaos.home import PIPELINE, bootstrapped, dag, task
 from tests.conftest import World
 from tests.support.cases.bootstrapped import END, expected, rows
 from tests.support.state_tables import put_members
@@ -125,6 +127,28 @@ def test_the_second_of_two_at_once_ends_well(spark, world: World, monkeypatch, a
     assert table.registry.numbers() == [0]
     want = expected(world.events[world.events["at"].dt.date < END])
     assert rows(spark, table.spec.state["totals"].path)["trips"].sum() == want["trips"].sum()
+
+
+@pytest.mark.parametrize("moved", ["no row", "rows"])
+def test_one_that_slept_while_a_rebalance_began_closes_no_table(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    """Its constraint comes beside those of the rebalance: it takes it away again."""
+    path, real = world.table.spec.state["totals"].path, constraints.add
+    end, stands = END if moved == "rows" else None, dict[str, str]()
+
+    def meet(*args: Any) -> bool:
+        monkeypatch.undo()
+        assert bootstrap(spark, world.table, end) is True
+        for name in PIPELINE[: 5 if moved == "rows" else 7]:
+            task(spark, world, name)
+        stands.update(constraints.of(spark, path))
+        return real(*args)
+
+    monkeypatch.setattr(constraints, "add", meet)
+    with pytest.raises(FenceError, match=r"has the constraint evenkeel_\w+_1\w* by now"):
+        bootstrap(spark, world.table, end)
+    assert constraints.of(spark, path) == stands and constraints.epoch_name(0) not in stands
 
 
 def test_of_two_different_at_once_one_ends_in_one_line(spark, world, monkeypatch, capsys):
