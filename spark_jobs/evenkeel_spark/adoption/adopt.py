@@ -158,7 +158,8 @@ def _rewrite(
     spec, name = table.spec, survey.name
     path = spec.state[name].path
     for attempt in range(REWRITE_ATTEMPTS):
-        if attempt:
+        # The tables before this one may have taken hours to rewrite.
+        if attempt or state.table_version(spark, path) != survey.version:
             if _adopted(spark, table, name, function):
                 say(f"{name}: another attempt has adopted it")
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from partitioning.errors import InputError
 
@@ -75,6 +75,30 @@ class Before:
                 "own, and partition it as you like",
             )
         return [now[c] for c in self.partitions]
+
+
+def note_changes(found: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the property that also keeps what further changes of ours replace.
+
+    Parameters
+    ----------
+    found : the table's properties
+    changes : values that properties are to get
+
+    Returns
+    -------
+    Empty if nothing changes, or Evenkeel never adopted the table.
+    """
+    before = find_before(found)
+    if before is None or not changes:
+        return {}
+    known = dict(before.properties)
+    for name, value in changes.items():
+        ours = known.get(name)
+        # A value that the team has set since adoption is what release brings back.
+        kept = found.get(name) if ours is None or found.get(name) != ours.adopted else ours.before
+        known[name] = Changed(kept, value)
+    return {BEFORE_PROPERTY: replace(before, properties=known).text()}
 
 
 def find_before(properties: Mapping[str, str]) -> Before | None:

@@ -18,6 +18,8 @@ from partitioning.function.function import KeyColumn
 #: Seconds after the last commit of a streaming query for which it counts as running.
 STREAMING = 600
 _APPEND_ONLY = "delta.appendOnly"
+#: Delta refuses deletion vectors beside these.
+_ICEBERG = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2")
 
 
 def table_in_errors(spec: TableSpec, name: str) -> str:
@@ -101,11 +103,18 @@ def _column_problems(
 
 def _feature_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
     table, where = spec.state[name], table_in_errors(spec, name)
-    if state.properties(spark, table.path).get(_APPEND_ONLY) == "true":
+    found = state.properties(spark, table.path)
+    if state.is_on(found, _APPEND_ONLY):
         yield InputError(
             f"is append-only ({_APPEND_ONLY}): its rows could not move",
             where,
             f"ALTER TABLE {state.sql_name(table.path)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')",
+        )
+    for iceberg in (name for name in _ICEBERG if state.is_on(found, name)):
+        yield InputError(
+            f"has {iceberg}, which allows no deletion vectors: a move would rewrite whole files",
+            where,
+            f"ALTER TABLE {state.sql_name(table.path)} SET TBLPROPERTIES ('{iceberg}' = 'false')",
         )
     if "clustering" in state.features(spark, table.path):
         yield InputError(

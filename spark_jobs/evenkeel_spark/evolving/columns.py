@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from evenkeel.registry.state_view import kinds
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
+from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
 from evenkeel_spark.evolving.widening import widenings
 from evenkeel_spark.tables.column_inputs import (
     INPUTS_PROPERTY,
@@ -29,6 +30,7 @@ from evenkeel_spark.tables.column_inputs import (
 )
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
 from evenkeel_spark.tables.delta.state import comparable, properties, properties_sql, schema
+from evenkeel_spark.windows.kept_types import may_keep
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 
@@ -51,6 +53,7 @@ class TableColumns:
     name : of the state table, in the spec
     wanted : columns that events make by now
     types : Spark's simple name of the type of each input column
+    checked : constraints of the team's own, by a column that they name
     """
 
     spec: TableSpec
@@ -60,6 +63,7 @@ class TableColumns:
     intent: Intent
     properties: Mapping[str, str]
     stored: StructType
+    checked: Mapping[str, str]
 
     @property
     def where(self) -> str:
@@ -148,6 +152,7 @@ class TableColumns:
     ) -> Iterator[TableChange]:
         for old, new in renames.items():
             self._check_merge(new, made[old])
+            refuse_checked(self.checked, "rename", old, self.where)
             sql = (f"RENAME COLUMN {quoted(old)} TO {quoted(new)}",) if self._has(old) else ()
             meaning = f"from {old}; its values stay, and no file is rewritten"
             yield TableChange(Kind.rename_column, self.name, new, meaning, sql)
@@ -174,6 +179,7 @@ class TableColumns:
                     f"Put it back into the spec; or give --drop {self.name}.{column}, or "
                     f"--rename {self.name}.{column}=NEW",
                 )
+            refuse_checked(self.checked, "drop", column, self.where)
             there = column in self.stored.fieldNames()
             sql = (f"DROP COLUMN {quoted(column)}",) if there else ()
             meaning = "its values can be read no more; files lose them when they are next rewritten"
@@ -225,7 +231,7 @@ class TableColumns:
         is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
         wider = widenings(is_now, will_be, quoted(column))
         names = f"{is_now.simpleString()}", f"{will_be.simpleString()}"
-        if wider is None:
+        if wider is None and not may_keep(is_now, will_be, self._merge(column)):
             raise InputError(
                 f"column {column!r} is {names[0]} in the table, and events make {names[1]} by "
                 "now: Delta cannot widen the one to the other",
@@ -233,6 +239,7 @@ class TableColumns:
                 f"Set the spec or the input back. {_OTHER_NAME}",
             )
         if wider:
+            refuse_checked(self.checked, "widen", now, self.where)
             meaning = f"from {names[0]} to {names[1]}; no file is rewritten"
             yield TableChange(Kind.widen_column, self.name, column, meaning, tuple(wider))
 
@@ -254,7 +261,7 @@ class TableColumns:
         yield TableChange(Kind.rename_input, self.name, column, meaning)
 
     def _check_merge(self, column: str, merge: str | None) -> None:
-        intent = self.spec.state[self.name].columns[column].merge
+        intent = self._merge(column)
         if merge not in (None, intent):
             raise InputError(
                 f"column {column!r} was made by merge {merge}, the spec says {intent}: its values "
@@ -262,6 +269,9 @@ class TableColumns:
                 self.where,
                 _OTHER_NAME,
             )
+
+    def _merge(self, column: str) -> str:
+        return self.spec.state[self.name].columns[column].merge
 
     def _has(self, column: str) -> bool:
         """Return whether the table has a column, as Spark compares names: in any letters."""
@@ -284,5 +294,5 @@ def table_columns(
     """
     check_ours(spark, spec, name)
     path = spec.state[name].path
-    found = properties(spark, path), schema(spark, path)
+    found = properties(spark, path), schema(spark, path), checked_columns(spark, path)
     return TableColumns(spec, name, wanted, types, intent, *found)

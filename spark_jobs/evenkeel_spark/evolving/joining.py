@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from functools import partial
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -20,7 +21,11 @@ from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.state_tables import StateTables, is_moving
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.unfinished_table import clear_unfinished, first_properties
+from evenkeel_spark.tables.delta.unfinished_table import (
+    clear_unfinished,
+    first_properties,
+    guard_new,
+)
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 
@@ -61,10 +66,8 @@ def create(
         with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
             sql = state.properties_sql(inputs)
             own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {sql}")
-    if not constraints.our_constraints(spark, path):
-        with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
-            rule = constraints.fence_rule(table.spec, function)
-            constraints.add(own, path, constraints.epoch_name(function.epoch), rule)
+    commit = partial(commits.commit_session, spark, None, None, {"step": "evolve"})
+    guard_new(commit, path, function.epoch, constraints.fence_rule(table.spec, function))
 
 
 def record_members(

@@ -10,7 +10,9 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import date
+from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +45,7 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     check_half_made,
     clear_unfinished,
     first_properties,
+    guard_new,
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from partitioning.errors import DamagedError, FenceError, InputError
@@ -122,14 +125,17 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         {
             "end": end.isoformat() if end else None,
             "function": function.digest,
+            "input": spec.input.model_dump(),
+            "nulls": [spec.null_keys, spec.null_times],
             "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
         }
     )
     spent = day_number(end) if end else None
-    missing = [name for name in spec.state if not _there(spark, table, name, made)]
+    missing = [name for name in spec.state if not _there(spark, table, name)]
     for name in spec.state:
         if name not in missing:
             check_half_made(spark, table, name, function, spent, _marked_folders(table))
+            _check_made(spark, spec.state[name].path, made)
     if missing:
         rows = _rows(events, spec, function, end)
         try:
@@ -141,7 +147,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             rows.unpersist()
     rule = constraints.fence_rule(spec, function)
     for name, part in spec.state.items():
-        constraints.add(spark, part.path, constraints.epoch_name(0), rule)
+        guard_new(partial(nullcontext, spark), part.path, 0, rule)
         say(f"{name}: ready at {part.path}")
     table.registry.publish(
         function,
@@ -159,8 +165,8 @@ def _marked_folders(table: Table) -> list[str]:
     return [] if found is None else found.state
 
 
-def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
-    """Return whether an earlier attempt at this same bootstrap has made the table.
+def _there(spark: SparkSession, table: Table, name: str) -> bool:
+    """Return whether a bootstrap of this spec has made the table.
 
     Remove what a bootstrap of this registry has left of a write that never committed. Refuse
     anything else.
@@ -178,13 +184,17 @@ def _there(spark: SparkSession, table: Table, name: str, made: str) -> bool:
             path,
             "Set it back, or remove the folder",
         )
-    if found.get(MADE_PROPERTY) != made:
+    return True
+
+
+def _check_made(spark: SparkSession, path: str, made: str) -> None:
+    """Refuse a half-made table unless an earlier attempt at this same bootstrap has made it."""
+    if state.properties(spark, path).get(MADE_PROPERTY) != made:
         raise DamagedError(
             "holds state of another bootstrap, which published no epoch in this registry",
             path,
             "Correct the registry in the spec, or remove the folder and bootstrap again",
         )
-    return True
 
 
 def _rows(

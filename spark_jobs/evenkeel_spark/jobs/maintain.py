@@ -21,6 +21,7 @@ from evenkeel.registry.pruning import prune
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.parts import StateTable
 from evenkeel.table import Table
+from evenkeel_spark.adoption.before import note_changes
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
@@ -162,7 +163,7 @@ def _steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[]
 
 
 def _keep_versions(spark: SparkSession, part: StateTable, days: int) -> str:
-    kept = keep_versions(spark, part.path, days, at_least=part.plain)
+    kept = keep_versions(spark, part.path, days, at_least=part.plain, note=note_changes)
     return f"versions committed within {kept} days stay readable"
 
 

@@ -10,16 +10,16 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from evenkeel.registry.epochs import Registry
+from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Membership
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.state import TABLE_PROPERTY, properties, table_version
 from partitioning.errors import InputError
 
 
-def changed_members(registry: Registry) -> dict[str, Membership]:
-    """Return what joined or left since the current epoch, by name."""
-    now, files, found = registry.current().function.digest, registry.files, {}
+def changed_members(registry: Registry, epoch: Epoch) -> dict[str, Membership]:
+    """Return what joined or left under an epoch, by name."""
+    now, files, found = epoch.function.digest, registry.files, {}
     for name in files.members():
         record = files.member(name).find()
         if record is not None and record.function == now:
@@ -31,8 +31,10 @@ def known_tables(registry: Registry) -> dict[str, str]:
     """Return the folders of the state tables that there are, by name; none: no epoch."""
     if not registry.numbers():
         return {}
-    found = {name: at.path for name, at in registry.current().tables.items()}
-    for name, record in changed_members(registry).items():
+    # Once: another epoch may be published meanwhile.
+    epoch = registry.current()
+    found = {name: at.path for name, at in epoch.tables.items()}
+    for name, record in changed_members(registry, epoch).items():
         if record.left:
             found.pop(name, None)
         else:

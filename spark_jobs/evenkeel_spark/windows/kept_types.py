@@ -40,6 +40,13 @@ def holds_all(stored: DataType, made: DataType) -> bool:
     return getattr(stored, "scale", 0) >= getattr(made, "scale", 0)
 
 
+def may_keep(stored: DataType, made: DataType, merge: str) -> bool:
+    """Return whether a state column may go on with its type, for what events make by now."""
+    # A sum of doubles is rounded anyway.
+    rounded = [k.typeName() for k in (stored, made)] == ["double", "long"]
+    return holds_all(stored, made) or (rounded and merges()[merge].adds)
+
+
 def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> DataFrame:
     """Return a window, if no state column would cut its values to its own type.
 
@@ -56,9 +63,7 @@ def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> DataF
         made = of_table(window, spec, name).schema
         for column in (c for c in table.columns if c in stored.fieldNames()):
             kinds = stored[column].dataType, made[column].dataType
-            # A sum of doubles is rounded anyway.
-            adds = merges()[table.columns[column].merge].adds
-            if holds_all(*kinds) or (adds and [k.typeName() for k in kinds] == ["double", "long"]):
+            if may_keep(*kinds, table.columns[column].merge):
                 continue
             is_now, will_be = (k.simpleString() for k in kinds)
             raise InputError(

@@ -121,6 +121,30 @@ def test_an_append_during_the_rewrite_is_not_lost(
     assert set(found) == set(before["orders"]) and placed(spark, team)
 
 
+def test_an_append_before_the_rewrite_costs_no_try(
+    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tables are looked at before the first is rewritten, which may take hours."""
+    before, real, tried = both(spark, team), adopting.change, []
+
+    def publish_and_write(*args: Any) -> None:
+        real_publish(*args)
+        sql = f"INSERT INTO delta.`{team.folder / 'profiles'}` VALUES ('new', 1)"
+        spark.sql(sql)
+
+    def count(own, path, *args, **kwargs):
+        tried.append(Path(path).name)
+        real(own, path, *args, **kwargs)
+
+    real_publish = adopting._publish
+    monkeypatch.setattr(adopting, "_publish", publish_and_write)
+    monkeypatch.setattr(adopting, "change", count)
+    adopt(spark, team.table)
+    assert tried == ["orders", "profiles"]
+    found = content(spark, team, "profiles")
+    assert set(found) == {*before["profiles"], ("new", "1")} and placed(spark, team)
+
+
 def test_who_never_pauses_is_asked_to_and_nothing_is_changed(
     spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

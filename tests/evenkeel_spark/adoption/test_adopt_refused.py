@@ -11,7 +11,7 @@ from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.jobs import adopt as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta import filesystem, state
 from partitioning.errors import EvenkeelError, InputError
 from tests.conftest import FIRST_DAY, World
 
@@ -52,6 +52,17 @@ WRONG = {
         sql("ALTER TABLE delta.`{}/orders` SET TBLPROPERTIES ('delta.appendOnly' = 'true')"),
         "is append-only",
     ),
+    "append-only in capitals": (
+        sql("ALTER TABLE delta.`{}/orders` SET TBLPROPERTIES ('delta.appendOnly' = 'TRUE')"),
+        "is append-only",
+    ),
+    "Iceberg": (
+        sql(
+            "ALTER TABLE delta.`{}/profiles` SET TBLPROPERTIES ('delta.columnMapping.mode' = "
+            "'name', 'delta.enableIcebergCompatV1' = 'True')"
+        ),
+        "profiles .*has delta.enableIcebergCompatV1, which allows no deletion vectors",
+    ),
     "clustered": (
         sql("ALTER TABLE delta.`{}/profiles` CLUSTER BY (dest)"),
         "has liquid clustering, which cannot stand beside partitions",
@@ -85,6 +96,16 @@ def test_what_cannot_be_adopted_is_one_error_and_nothing_is_changed(
     for name, version in before.items():
         assert state.table_version(spark, str(team.folder / name)) == version
     assert team.table.registry.numbers() == []
+
+
+def test_a_rewrite_without_room_is_refused(
+    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filesystem, "free_bytes", lambda spark, path: 10)
+    before = sorted(team.folder.rglob("*"))
+    with pytest.raises(InputError, match=r"orders .*a rewrite needs [\d,]+ bytes, and 10 are free"):
+        adopt(spark, team.table)
+    assert sorted(team.folder.rglob("*")) == before
 
 
 def test_a_stream_that_still_writes_is_refused(spark: SparkSession, team: World) -> None:

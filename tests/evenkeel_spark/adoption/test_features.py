@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta.preflight import check_tables
+from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.worlds.team_tables import content, placed, run
 
@@ -87,3 +89,25 @@ def test_values_and_rules_stay(spark: SparkSession, team: World, feature: str) -
     if feature == "check":
         with pytest.raises(Exception, match="few"):
             append(new.withColumn("miles", new["miles"] + 5000), path)
+
+
+@pytest.mark.parametrize("compat", ["V1", "V2"])
+def test_a_table_that_iceberg_reads_is_adopted_once_that_is_off(
+    spark: SparkSession, team: World, compat: str
+) -> None:
+    spark.sql(
+        f"ALTER TABLE delta.`{team.folder / 'profiles'}` SET TBLPROPERTIES "
+        f"('delta.columnMapping.mode' = 'name', 'delta.enableIcebergCompat{compat}' = 'True')"
+    )
+    with pytest.raises(InputError, match=f"profiles .*has delta.enableIcebergCompat{compat}") as no:
+        adopt(spark, team.table)
+    spark.sql(f"ALTER TABLE {str(no.value).partition('ALTER TABLE ')[2]}")
+    adopt(spark, team.table)
+    assert placed(spark, team)
+
+
+def test_a_property_is_true_in_any_letters(spark: SparkSession, adopted: World) -> None:
+    path = adopted.table.spec.state["orders"].path
+    on = "'delta.enableDeletionVectors' = 'TRUE'"
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({on})")
+    check_tables(spark, adopted.table.spec)

@@ -14,7 +14,7 @@ from evenkeel_spark.adoption import release as releasing
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import adopt as job
-from evenkeel_spark.jobs import learn
+from evenkeel_spark.jobs import learn, maintain
 from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import FenceError, InputError
@@ -114,6 +114,27 @@ def test_properties_are_as_before(spark: SparkSession, team: World) -> None:
     found = state.properties(spark, path)
     assert found.pop("delta.deletedFileRetentionDuration") == "interval 29 days"
     assert found == before[path]
+
+
+def test_properties_are_as_before_if_keep_has_grown(
+    spark: SparkSession, team: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, removed = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
+    path, profiles = orders(team), str(team.folder / "profiles")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{removed}' = 'interval 30 days')")
+    before = {p: state.properties(spark, p) for p in (path, profiles)}
+    adopt(spark, team.table)
+    # What the team changes while the table is adopted is theirs.
+    spark.sql(f"ALTER TABLE delta.`{profiles}` SET TBLPROPERTIES ('{log}' = 'interval 40 days')")
+    for keep in (60, 90):
+        maintain.maintain(spark, team.respec(keep=keep).table)
+        for one in (path, profiles):
+            found = state.properties(spark, one)
+            assert [found[p] for p in (log, removed)] == [f"interval {keep} days"] * 2
+    release(spark, team.table, drop_columns=True)
+    assert "since adoption" not in capsys.readouterr().out
+    assert state.properties(spark, path) == before[path]
+    assert state.properties(spark, profiles) == {**before[profiles], log: "interval 40 days"}
 
 
 def test_a_dry_run_tells_of_what_stays(

@@ -18,7 +18,7 @@ from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.migrate import mark_started
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import FenceError, InputError
-from tests.chaos.home import PIPELINE, RUN, task
+from tests.chaos.home import PIPELINE, RUN, dag, task
 from tests.conftest import SPEC, World
 from tests.support.worlds.windows import day
 
@@ -104,3 +104,31 @@ def test_tables_that_change_while_rows_move_are_told_how_to_end_it(
     evolve(spark, ready.with_seen().table, Intent.of())
     path = ready.table.spec.state["seen"].path
     assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_1"}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "and killed again"])
+def test_a_table_that_never_joined_is_guarded_by_the_epoch_of_now(
+    spark: SparkSession, home: World, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """A call was killed before the registry knew the table; then an epoch was published."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "record_members", die)
+        with pytest.raises(KeyboardInterrupt):
+            evolve(spark, home.with_seen().table, Intent.of())
+    path = home.table.spec.state["seen"].path
+    assert dag(spark, home.respec(state=SPEC["state"]), "learn", RUN)
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}
+    home.with_seen()
+    if again:
+        with monkeypatch.context() as patch:
+            patch.setattr(constraints, "drop_beside", die)
+            with pytest.raises(KeyboardInterrupt):
+                evolve(spark, home.table, Intent.of())
+        assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0", "evenkeel_epoch_1"}
+    evolve(spark, home.table, Intent.of())
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_1"}
+    task(spark, home, "learn", "r2")

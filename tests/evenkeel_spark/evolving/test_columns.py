@@ -17,7 +17,7 @@ from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
 from partitioning.errors import InputError
 from tests.chaos.home import RIVAL, RUN, dag
 from tests.conftest import SPEC, World
-from tests.support.worlds.windows import day, rows, versions
+from tests.support.worlds.windows import day, rows, typed, versions
 
 pytestmark = pytest.mark.spark
 
@@ -136,6 +136,29 @@ def test_a_type_that_holds_all_that_events_make_stays(spark, ready: World):
     ready.write_events(events.assign(miles=events["miles"].astype("int16")))
     ready.with_columns(COLUMNS)
     assert evolve(spark, ready.table, Intent.of()) == []
+
+
+@pytest.mark.parametrize(
+    ("merge", "before", "later"),
+    [
+        ("sum", "double", "int"),
+        ("sum", "decimal(10,4)", "decimal(10,2)"),
+        ("max", "timestamp", "date"),
+    ],
+)
+def test_a_type_that_windows_accept_stays(spark, world: World, merge: str, before: str, later: str):
+    """Delta cannot widen one to the other, and needs not: the table's type holds each value."""
+    found = {"x": {"merge": merge, "of": "x"}}
+    world.with_columns(found)
+    typed(spark, world, before)
+    job.bootstrap(spark, world.table, day(8))
+    kept = types(spark, world)["x"]
+    typed(spark, world, later)
+    world.with_columns({**found, "trips": {"merge": "count"}})
+    (added,) = evolve(spark, world.table, Intent.of())
+    assert (added.kind, added.column) == (Kind.add_column, "trips")
+    assert types(spark, world)["x"] == kept
+    apply_window(spark, world.table, day(8), day(9))
 
 
 def test_the_job_says_what_it_does(spark: SparkSession, ready: World, capsys):

@@ -102,6 +102,34 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("change", ["drop", "rename", "widen"])
+def test_a_column_that_a_check_of_the_team_names_is_left_alone(
+    spark: SparkSession, ready: World, change: str
+) -> None:
+    path = ready.table.spec.state["totals"].path
+    table, check = f"delta.`{path}`", "ADD CONSTRAINT `their own` CHECK"
+    add(least={"merge": "min", "of": "miles"})(ready)
+    evolve(spark, ready.table, Intent.of())
+    spark.sql(f"ALTER TABLE {table} {check} ((least IS NULL OR least > -1) AND dest <> 'miles')")
+    rest = {n: c for n, c in COLUMNS.items() if n != "first"}
+    least = {"merge": "min", "of": "miles"}
+    renames, drops = (), ("totals.first", "totals.least")
+    if change == "rename":
+        rest["fewest"], renames, drops = least, ["totals.least=fewest"], ["totals.first"]
+    elif change == "widen":
+        rest["least"], drops = least, ["totals.first"]
+        ready.write_events(ready.events.assign(miles=ready.events["miles"].astype("int64")))
+    before = versions(spark, ready)
+    ready.with_columns(rest)
+    with pytest.raises(InputError, match=f"cannot {change} column 'least': .*their own"):
+        evolve(spark, ready.table, Intent.of(renames, drops))
+    assert versions(spark, ready) == before
+    # A text that has the name of a column is no column.
+    spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT `their own`")
+    spark.sql(f"ALTER TABLE {table} {check} (dest <> 'least' AND `channel` > -1)")
+    assert len(evolve(spark, ready.table, Intent.of(renames, drops))) == 2
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_change_that_cannot_be_made_is_refused_before_anything(
     spark: SparkSession, ready: World, case: str

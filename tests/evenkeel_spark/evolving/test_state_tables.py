@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import read_plan
+from evenkeel.registry.epochs import Registry
 from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs.apply_window import apply_window
@@ -17,6 +18,7 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import InputError
 from tests.chaos.home import RIVAL, RUN, copied, dag
 from tests.conftest import SEEN, SPEC, World
@@ -228,6 +230,18 @@ def test_a_table_whose_record_was_lost_joins_again_with_its_rows(
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('evenkeel.registry' = '/other')")
     with pytest.raises(InputError, match=f"{path}.*: expected an empty folder"):
         evolve(spark, ready.table, Intent.of())
+
+
+def test_an_epoch_published_between_two_looks_loses_no_table(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of a table that has joined is of the epoch before."""
+    evolve(spark, ready.with_seen().table, Intent.of())
+    registry, before = ready.table.registry, ready.table.registry.current()
+    assert dag(spark, ready, "learn", RUN)
+    looks, real = [before], Registry.current
+    monkeypatch.setattr(Registry, "current", lambda self: looks.pop() if looks else real(self))
+    assert set(known_tables(registry)) == {"totals", "seen"}
 
 
 def test_names_decide_and_not_paths(spark: SparkSession, ready: World) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.records import BootstrapRecord
 from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import commits, constraints, state, unfinished_table
 from partitioning.errors import DamagedError, FenceError, InputError
-from tests.chaos.home import bootstrapped, dag
+from tests.chaos.home import PIPELINE, bootstrapped, dag, task
 from tests.conftest import World
 from tests.support.cases.bootstrapped import END, expected, rows
 from tests.support.state_tables import put_members
@@ -127,6 +129,28 @@ def test_the_second_of_two_at_once_ends_well(spark, world: World, monkeypatch, a
     assert rows(spark, table.spec.state["totals"].path)["trips"].sum() == want["trips"].sum()
 
 
+@pytest.mark.parametrize("moved", ["no row", "rows"])
+def test_one_that_slept_while_a_rebalance_began_closes_no_table(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    """Its constraint comes beside those of the rebalance: it takes it away again."""
+    path, real = world.table.spec.state["totals"].path, constraints.add
+    end, stands = END if moved == "rows" else None, dict[str, str]()
+
+    def meet(*args: Any) -> bool:
+        monkeypatch.undo()
+        assert bootstrap(spark, world.table, end) is True
+        for name in PIPELINE[: 5 if moved == "rows" else 7]:
+            task(spark, world, name)
+        stands.update(constraints.of(spark, path))
+        return real(*args)
+
+    monkeypatch.setattr(constraints, "add", meet)
+    with pytest.raises(FenceError, match=r"has the constraint evenkeel_\w+_1\w* by now"):
+        bootstrap(spark, world.table, end)
+    assert constraints.of(spark, path) == stands and constraints.epoch_name(0) not in stands
+
+
 def test_of_two_different_at_once_one_ends_in_one_line(spark, world, monkeypatch, capsys):
     real, waiting = job._create, [True]
 
@@ -158,13 +182,27 @@ def test_two_threads_at_once(spark, world: World):
     assert found["trips"].sum() == want["trips"].sum()
 
 
-def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"channels": 5},
+        {"input": {"path": "others.parquet", "time": "at"}},
+        {"input": {"path": "events.parquet", "time": "then"}},
+        {"null_keys": "drop"},
+        {"null_times": "drop"},
+    ],
+    ids=str,
+)
+def test_half_made_state_of_another_bootstrap_is_not_completed(spark, world, monkeypatch, change):
     with monkeypatch.context() as patch:
         patch.setattr(constraints, "add", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            bootstrap(spark, world.table)
+            bootstrap(spark, world.table, END)
+    events = world.events.assign(then=world.events["at"])
+    events.to_parquet(world.folder / "others.parquet", coerce_timestamps="us")
+    world.write_events(events)
     with pytest.raises(DamagedError, match=r"state/totals: holds state of another bootstrap"):
-        bootstrap(spark, world.respec(channels=5).table)
+        bootstrap(spark, world.respec(**change).table, END)
     assert world.table.registry.numbers() == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel_spark.jobs.apply_window import apply_window
@@ -11,19 +10,9 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.support.worlds.windows import day, rows, versions
+from tests.support.worlds.windows import day, rows, typed, versions
 
 pytestmark = pytest.mark.spark
-
-
-def typed(spark: SparkSession, world: World, kind: str) -> DataFrame:
-    """Give the events a column `x` of a type: their time, or a number with four digits."""
-    value = "at" if kind.startswith(("date", "time")) else "day(at) + 0.0625"
-    events = spark.read.parquet(str(world.folder / "events.parquet"))
-    events = events.withColumn("x", F.expr(value).cast(kind))
-    world.respec(input={"path": "typed", "time": "at"})
-    events.coalesce(1).write.mode("overwrite").parquet(world.table.spec.input.path)
-    return events
 
 
 @pytest.mark.parametrize(

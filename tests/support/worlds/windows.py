@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
@@ -178,3 +178,13 @@ def forget_history(spark: SparkSession, path: Path) -> None:
     for file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
         file.unlink()
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def typed(spark: SparkSession, world: World, kind: str) -> DataFrame:
+    """Give the events a column `x` of a type: their time, or a number with four digits."""
+    value = "at" if kind.startswith(("date", "time")) else "day(at) + 0.0625"
+    events = spark.read.parquet(str(world.folder / "events.parquet"))
+    events = events.withColumn("x", F.expr(value).cast(kind))
+    world.respec(input={"path": "typed", "time": "at"})
+    events.coalesce(1).write.mode("overwrite").parquet(world.table.spec.input.path)
+    return events

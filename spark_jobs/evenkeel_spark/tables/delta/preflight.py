@@ -17,6 +17,7 @@ from evenkeel_spark.tables.delta.state import (
     VECTORS_PROPERTY,
     check_comparable,
     check_owner,
+    is_on,
     properties,
     schema,
     snapshot,
@@ -64,7 +65,7 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
         else:
             check_columns(name, state, found[name], list(stored), added)
             check_made_of(spec, name, found[name])
-        if found[name].get(VECTORS_PROPERTY) != "true":
+        if not is_on(found[name], VECTORS_PROPERTY):
             raise InputError(
                 "its deletion vectors are off: a move would rewrite whole files",
                 f"{name} ({state.path})",

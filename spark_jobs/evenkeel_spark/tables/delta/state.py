@@ -145,6 +145,11 @@ def properties(spark: SparkSession, path: str) -> dict[str, str]:
     return python_dict(spark, snapshot(spark, path).metadata().configuration())
 
 
+def is_on(properties: Mapping[str, str], name: str) -> bool:
+    """Return whether a table has a property of Delta's that is true, in any letters."""
+    return properties.get(name, "").lower() == "true"
+
+
 def properties_sql(wanted: Mapping[str, str]) -> str:
     """Return table properties as `SET TBLPROPERTIES` takes them."""
 

@@ -1,11 +1,13 @@
-"""The properties of a new state table, and the check of one whose bootstrap was interrupted."""
+"""Properties and constraint of a new state table, and checks of one that was not finished."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
@@ -46,6 +48,50 @@ def first_properties(
         state.REGISTRY_PROPERTY: table.registry.url,
         COLUMNS_PROPERTY: declared(spec.state[name]),
     }
+
+
+def guard_new(
+    commit: Callable[[], AbstractContextManager[SparkSession]], path: str, epoch: int, rule: str
+) -> None:
+    """Give a new table the constraint of an epoch, in place of those of earlier epochs.
+
+    A call that was killed before the registry knew the table may have left one of these. It writes
+    first and then looks, because another call may have made the table, and a run moved its rows.
+
+    Raises
+    ------
+    FenceError : that is so; the constraint is dropped again
+    MetadataChangedException : somebody has changed the table since it was looked at
+    """
+    name, earlier = constraints.epoch_name(epoch), {*map(constraints.epoch_name, range(epoch))}
+    known = earlier | {name}
+    with commit() as own:
+        _refuse_others(own, path, known)
+        try:
+            added = constraints.add(own, path, name, rule)
+        except AnalysisException:
+            # It does not admit rows that have moved.
+            _refuse_others(own, path, known)
+            raise
+        try:
+            _refuse_others(own, path, known)
+        except FenceError:
+            if added:
+                constraints.take_back(commit, path, name)
+            raise
+        for old in constraints.our_constraints(own, path) & earlier:
+            seen = constraints.our_constraints(own, path)
+            constraints.drop_beside(own, path, old, name, seen)
+
+
+def _refuse_others(spark: SparkSession, path: str, known: Collection[str]) -> None:
+    if others := sorted(constraints.our_constraints(spark, path) - {*known}):
+        raise FenceError(
+            f"has the constraint {', '.join(others)} by now: another call has made the table, and "
+            "a run moves its rows",
+            path,
+            "Run this again: it goes by the current epoch",
+        )
 
 
 def clear_unfinished(spark: SparkSession, path: str, rows: bool, dry_run: bool = False) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,7 +15,13 @@ from evenkeel_spark.tables.parallelism import cores
 _DAY_MS = 86_400_000
 
 
-def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = False) -> int:
+def keep_versions(
+    spark: SparkSession,
+    path: str,
+    days: int,
+    at_least: bool = False,
+    note: Callable[[Mapping[str, str], Mapping[str, str]], Mapping[str, str]] = lambda *_: {},
+) -> int:
     """Set for how many days Delta keeps the log and files that commits removed.
 
     Each version that was committed within these days stays readable, and the newest one. Older
@@ -23,6 +30,7 @@ def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = Fa
     Parameters
     ----------
     at_least : leave a longer retention as it is, because the table is a team's own
+    note : gives further properties to set, by those that there are and those that change
 
     Returns
     -------
@@ -30,9 +38,10 @@ def keep_versions(spark: SparkSession, path: str, days: int, at_least: bool = Fa
     """
     changed = retention(spark, path, days, at_least)
     if changed:
-        changes = ", ".join(f"'{name}' = '{text}'" for name, text in changed.items())
+        noted = note(state.properties(spark, path), changed)
+        changes = state.properties_sql({**changed, **noted})
         with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
-            own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES ({changes})")
+            own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {changes}")
     return max(days, days_kept(spark, path)[1]) if at_least else days
 
 
