@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.allowed_roots import check_inside, place_parts
 from evenkeel.spec.field_errors import field_rule
 from evenkeel.spec.parts import (
     ChannelSpec,
@@ -115,11 +114,12 @@ def _check_apart(places: Mapping[str, str], file: str) -> None:
     """
     for (at, (own, path)), (by, (other, outer)) in permutations(enumerate(places.items()), 2):
         field = own if own == "registry" else f"state.{own}.path"
-        inside = _place(path).removeprefix(_place(outer))
-        nested = inside.startswith("/") and inside != _place(path) and other != "registry"
-        if not inside and at > by:
+        # A vacuum looks behind a link inside of its folder, too.
+        below = [_below(path, outer, links) for links in (True, False)]
+        nested = any(b and not any(f.startswith((".", "_")) for f in b) for b in below)
+        if () in below and at > by:
             wrong = f"is that of {other if other == 'registry' else f'state.{other}'}"
-        elif nested and not re.match(r"(.*/)?[._]", inside):
+        elif nested and other != "registry":
             wrong = f"is inside of state.{other}.path"
         else:
             continue
@@ -130,9 +130,10 @@ def _check_apart(places: Mapping[str, str], file: str) -> None:
         )
 
 
-def _place(path: str) -> str:
-    """Normalize a path or URL, so that equal places have equal texts."""
-    return path.rstrip("/") if "://" in path else os.path.normpath(path)
+def _below(path: str, outer: str, links: bool) -> tuple[str, ...] | None:
+    """Return the folders from `outer` down to a path; None if it is not below."""
+    whole, start = place_parts(path, links), place_parts(outer, links)
+    return whole[len(start) :] if whole[: len(start)] == start else None
 
 
 def _problem(error: Any) -> str:
