@@ -9,15 +9,14 @@ from pathlib import Path
 
 from evenkeel.doctor import Finding, Status
 from evenkeel.extras import delta_package
+from evenkeel.submit import spark_conf
 
 
 def spark_defaults() -> dict[str, str]:
     """Return the settings of spark-defaults.conf, from where Spark would read it."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    settings = {}
+    folder, settings = spark_conf(), {}
     try:
-        lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines() if folder else []
+        lines = (folder / "spark-defaults.conf").read_text().splitlines() if folder else []
     except OSError:
         lines = []
     for line in lines:

@@ -23,7 +23,7 @@ from evenkeel.extras import (
     newer_needed,
 )
 from evenkeel.shared_spark import VARIABLE, SharedSpark
-from evenkeel.submit import check_own_driver, spark_submit
+from evenkeel.submit import check_own_driver, spark_env, spark_submit
 from partitioning.errors import SetupError
 
 #: Distribution, the extra that installs it, and its tested series.
@@ -84,7 +84,10 @@ def java() -> Finding:
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("Java", Status.wrong, f"{program} cannot be run ({error})", fix)
+        said = f"{program} cannot be run ({error})"
+        if own := spark_env():
+            return Finding("Java", Status.warning, said, f"See whether {own} sets JAVA_HOME")
+        return Finding("Java", Status.wrong, said, fix)
     version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', answer.stderr)
     if version is None or int(version[1]) < MIN_JAVA:
         said = version[0] if version else answer.stderr.strip()[:80]

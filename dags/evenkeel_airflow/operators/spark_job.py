@@ -77,7 +77,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 self.gate_failed = left.kind == "GateError"
                 failed = AirflowGateError if self.gate_failed else AirflowFailException
                 raise failed(left.message) from None
-            if left is None:
+            if left is None and shared is None:
                 with one_line():
                     check_java()
             raise

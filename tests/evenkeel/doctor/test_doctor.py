@@ -60,6 +60,10 @@ def test_java_is_17_or_newer(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     gone = packages.java()
     assert gone.status is Status.wrong and "Install Java 17" in gone.fix
+    (tmp_path / "spark-env.sh").touch()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    unseen = packages.java()
+    assert unseen.status is Status.warning and f"{tmp_path}/spark-env.sh" in unseen.fix
 
 
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
