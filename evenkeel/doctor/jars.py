@@ -25,6 +25,14 @@ def spark_defaults() -> dict[str, str]:
     return settings
 
 
+def spark_of_home() -> str | None:
+    """Return the version of the Spark in `SPARK_HOME`, by its jars; None if it has none."""
+    home = os.environ.get("SPARK_HOME")
+    files = Path(home, "jars").glob("spark-core_*.jar") if home else ()
+    found = [re.fullmatch(r"spark-core_[0-9.]+-(.+)\.jar", file.name) for file in files]
+    return next((version[1] for version in found if version), None)
+
+
 def jars(conf: Mapping[str, str]) -> str:
     """Return the names of all jars and packages that Spark's settings bring, in one text.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import evenkeel
 from evenkeel.doctor import Finding, Status
-from evenkeel.doctor.jars import delta_jars
+from evenkeel.doctor.jars import delta_jars, spark_of_home
 from evenkeel.extras import (
     TESTED_AIRFLOW,
     TESTED_DELTA,
@@ -52,7 +52,10 @@ def look_at_packages() -> Iterator[Finding]:
         yield java()
         yield submit_program()
         yield from own_driver()
-        yield delta_jars(found["pyspark"])
+        # spark-submit of another Spark brings the PySpark of that one.
+        spark = spark_of_home() or found["pyspark"]
+        yield from one_spark(found["pyspark"], spark)
+        yield delta_jars(spark)
 
 
 def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | None) -> Finding:
@@ -74,6 +77,17 @@ def one_pyspark(spark: str, client: str | None) -> Finding:
         return Finding(what, Status.ok, spark if client else f"{spark}, without the client")
     fix = f"pip install --force-reinstall --no-deps pyspark-client=={spark} pyspark=={spark}"
     return Finding(what, Status.wrong, f"{spark} and {client}: both write one folder", fix)
+
+
+def one_spark(pyspark: str, spark: str) -> Iterator[Finding]:
+    """Judge whether PySpark is of the series of SPARK_HOME; nothing is said if it is."""
+    if pyspark.split(".")[:2] != spark.split(".")[:2]:
+        said = f"PySpark {pyspark}, Spark {spark}"
+        fix = (
+            "Jobs by spark-submit run; for `evenkeel spark` unset SPARK_HOME, or run: "
+            f"pip install pyspark=={spark}"
+        )
+        yield Finding("PySpark and SPARK_HOME", Status.warning, said, fix)
 
 
 def java() -> Finding:
