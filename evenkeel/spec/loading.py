@@ -84,17 +84,25 @@ def find_spec(table: str) -> Path:
     Raises
     ------
     SetupError : no table has this name; lists those that exist
+    InputError : the file with this name has a spec of another table
     """
     if table.endswith((".yaml", ".yml")):
         return Path(table)
-    folder = Path(os.environ.get(TABLES_VARIABLE, "tables"))
-    file = folder / f"{table}.yaml"
-    if not file.is_file():
-        known = sorted(p.stem for p in folder.glob("*.yaml"))
+    folder = Path(os.environ.get(TABLES_VARIABLE) or "tables")
+    files = {p.stem: p for ending in ("yml", "yaml") for p in folder.glob(f"*.{ending}")}
+    if (file := files.get(table)) is None:
+        known = ", ".join(sorted(files)) or "none"
         raise SetupError(
             f"there is no table {table!r}",
             str(folder),
-            f"Known: {', '.join(known) or 'none'}. Set EVENKEEL_TABLES or give the spec's path",
+            f"Known: {known}. Set {TABLES_VARIABLE} or give the spec's path",
+        )
+    data = read_yaml(file)
+    if isinstance(data, dict) and (other := data.get("table", table)) != table:
+        raise InputError(
+            f"table: expected {table!r}, as its file is named (got {other!r})",
+            str(file),
+            "Correct one of the two, or give the spec's path",
         )
     return file
 
