@@ -186,6 +186,24 @@ def test_a_worker_without_java_is_not_tried_again(
         task.execute({})
 
 
+def test_a_worker_without_spark_submit_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with DAG("maintain_d"):
+        task = SparkJob(
+            task_id="maintain", job="maintain", arguments={"--spec": Shop(tmp_path).spec}
+        )
+    said = "spark-submit is not on PATH. Start Airflow with .* on PATH"
+    with pytest.raises(AirflowFailException, match=said):
+        task.execute({})
+    # Another file is missing.
+    (tmp_path / "spark-submit").write_text("#!/gone\n")
+    (tmp_path / "spark-submit").chmod(0o755)
+    with pytest.raises(FileNotFoundError):
+        task.execute({})
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_job_that_was_killed_is_tried_again_where_spark_alone_knows_its_java(
     shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
