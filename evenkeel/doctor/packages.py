@@ -123,10 +123,17 @@ def own_driver() -> Iterator[Finding]:
         check_own_driver()
     except SetupError as error:
         yield Finding("SPARK_REMOTE", Status.wrong, error.what, "Unset it where jobs start")
-    shared = SharedSpark.of_environment()
-    if shared is not None and shared.address():
+    if (shared := SharedSpark.of_environment()) is None:
+        return
+    try:
+        shared.check_user()
+    except SetupError as error:
+        fix = "Run `evenkeel spark` and the jobs as one user"
+        yield Finding(VARIABLE, Status.wrong, f"{shared.folder}: {error.what}", fix)
+        return
+    if shared.address():
         yield Finding(VARIABLE, Status.ok, f"{shared.folder}")
-    elif shared is not None:
+    else:
         fix = f"evenkeel spark {shared.folder}"
         yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
 
