@@ -14,13 +14,15 @@ from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixtu
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
-from evenkeel_airflow import tasks
+from airflow.sdk import DAG
+
+from evenkeel_airflow import RebalanceTaskGroup, tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
+from partitioning.errors import InputError
 from tests.support.worlds.shop import Shop
 # isort: on
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG
     from pyspark.sql import SparkSession
 
     from tests.conftest import World
@@ -60,6 +62,15 @@ def test_the_group_stands_between_the_users_tasks(
     assert dag.get_task("after").upstream_task_ids == {f"{GROUP}.report"}
     arguments = dag.get_task(f"{GROUP}.migrate").application_args
     assert f"{{{{ ti.xcom_pull(task_ids='{GROUP}.plan') }}}}" in arguments
+
+
+def test_a_group_whose_tasks_do_not_have_its_name_is_refused(world: World) -> None:
+    """Its tasks find each other by that name."""
+    with (
+        DAG("mine", schedule=None),
+        pytest.raises(InputError, match=r"expected prefix_group_id=True, got False"),
+    ):
+        RebalanceTaskGroup(world.spec_path, prefix_group_id=False)
 
 
 @pytest.mark.slow
