@@ -51,6 +51,22 @@ def test_forget_hands_every_key_to_the_job(
     assert asked == [["--spec", spec_path, "--forget=D008", "--forget=a b", "--dry-run"]]
 
 
+def test_forget_takes_a_key_below_zero_and_no_misspelt_option(
+    spec_path: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(spark_commands, "submit", lambda job, args, env: asked.append(args) or 2)
+    for words in (["-5", "--dry-run"], ["--dry-rum"], ["--dry-run", "--", "-x"]):
+        monkeypatch.setattr(sys, "argv", ["evenkeel", "forget", spec_path, *words])
+        with pytest.raises(SystemExit):
+            main()
+    given = [[arg for arg in args if arg.startswith("--forget")] for args in asked]
+    assert given == [["--forget=-5"], ["--forget=-x"]]
+    assert "No such option: --dry-rum" in capsys.readouterr().err
+
+
 def test_forget_refuses_a_key_of_another_number_of_columns_before_spark_starts(
     spec_path: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
