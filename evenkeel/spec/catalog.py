@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evenkeel.spec import allowed_roots, custom_merges
-from evenkeel.spec.loading import TABLES_VARIABLE, load_spec
+from evenkeel.spec.loading import TABLES_VARIABLE, load_spec, spec_files
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
 
@@ -58,7 +58,7 @@ def load_catalog(folder: Path) -> Catalog:
         problems.append(SetupError("there is no such folder", str(folder), "Set EVENKEEL_TABLES"))
     names: dict[str, Path] = {}
     registries: dict[tuple[str, ...], Path] = {}
-    for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+    for file in spec_files(folder):
         try:
             spec = _unchanged(file)
             if other := names.get(spec.table):

@@ -73,6 +73,11 @@ def load_spec(path: str | Path) -> TableSpec:
     )
 
 
+def spec_files(folder: Path) -> list[Path]:
+    """List the files of specs in a folder, in order of name."""
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+
+
 def find_spec(table: str) -> Path:
     """Find the spec file of a table.
 
@@ -89,7 +94,7 @@ def find_spec(table: str) -> Path:
     if table.endswith((".yaml", ".yml")):
         return Path(table)
     folder = Path(os.environ.get(TABLES_VARIABLE) or "tables")
-    files = {p.stem: p for ending in ("yml", "yaml") for p in folder.glob(f"*.{ending}")}
+    files = {file.stem: file for file in reversed(spec_files(folder))}
     if (file := files.get(table)) is None:
         known = ", ".join(sorted(files)) or "none"
         raise SetupError(
