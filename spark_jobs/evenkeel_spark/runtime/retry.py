@@ -22,7 +22,7 @@ PATIENCE_SETTING = "spark.evenkeel.patience"
 #: Each wait is longer than the one before, up to the second number of seconds.
 PATIENCE_SECONDS, MAX_WAIT_SECONDS = 600.0, 10.0
 #: Seconds of the units in which Spark's settings give times.
-_UNITS = {
+_UNIT_SECONDS = {
     "": 1.0,
     "us": 1e-6,
     "ms": 1e-3,
@@ -73,10 +73,10 @@ def patience(spark: SparkSession) -> float:
     """
     text = str(spark.conf.get(PATIENCE_SETTING, "")).strip() or str(PATIENCE_SECONDS)
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text)
-    if found is None or found[2] not in _UNITS:
+    if found is None or found[2] not in _UNIT_SECONDS:
         raise InputError(
             f"expected seconds, or a time such as 30m, got {text!r}",
             PATIENCE_SETTING,
             "Correct this setting of Spark",
         )
-    return float(found[1]) * _UNITS[found[2]]
+    return float(found[1]) * _UNIT_SECONDS[found[2]]

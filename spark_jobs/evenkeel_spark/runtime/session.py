@@ -96,9 +96,10 @@ def own_spark(name: str, **extra: str) -> SparkSession:
     conf.set("spark.sql.extensions", _with_delta(conf.get("spark.sql.extensions", "") or ""))
     if (conf.get("spark.master", "local") or "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")
-    _check_one_spark(SparkContext._jvm)
+    jvm = SparkContext._jvm
+    _check_one_spark(jvm)
     _warn(check_series("Spark", pyspark.__version__, TESTED_SPARK))
-    _check_delta(SparkContext._jvm)
+    _check_delta(jvm)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except JAVA_ERRORS as error:
