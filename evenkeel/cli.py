@@ -25,7 +25,6 @@ from evenkeel.render.answer_format import As, Format
 from evenkeel.runs.figures import break_even, numbers
 from evenkeel.runs.record import read_run
 from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
-from evenkeel.spec.loading import load_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.canonical import canonical_json
@@ -60,8 +59,7 @@ def check(
     format: As = Format.table,
 ) -> None:
     """Check a table spec; name every wrong field with what is allowed."""
-    table = open_table(spec) if not spec.endswith((".yaml", ".yml")) else None
-    found = table.spec if table else load_spec(spec)
+    found = open_table(spec).spec
     names = [c.name for c in found.channel_list()]
     facts = {
         "table": found.table,
@@ -200,8 +198,9 @@ def locate(
     _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
 
 
-for _command in (repair, adopt, release, evolve, forget, spark):
+for _command in (repair, adopt, release, evolve, spark):
     app.command()(_command)
+app.command(cls=_Keys)(forget)
 app.command(context_settings={"ignore_unknown_options": True})(job)
 app.command()(backtest)
 app.command()(doctor)

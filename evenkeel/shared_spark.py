@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from evenkeel.private_file import write_private
-from partitioning.errors import InputError, UnreachableError
+from partitioning.errors import InputError, SetupError, UnreachableError
 
 #: Folder of a Spark that stays up (`evenkeel spark FOLDER`). Jobs then run in it, and start none of
 #: their own.
@@ -71,10 +72,11 @@ class SharedSpark:
         Raises
         ------
         InputError : another process keeps a Spark here, or other users may enter the folder
+        SetupError : the folder is another user's
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        found = self.folder.stat()
-        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        self.check_user()
+        if self.folder.stat().st_mode & 0o077:
             raise InputError(
                 "other users may enter this folder, and use this Spark",
                 str(self.folder),
@@ -95,6 +97,21 @@ class SharedSpark:
         raise InputError(
             "a Spark stays up here already", str(self.folder), "Use it, or give another folder"
         )
+
+    def check_user(self) -> None:
+        """Refuse a folder of another user, who alone may enter it; nothing is said if it is gone.
+
+        Raises
+        ------
+        SetupError : names both users
+        """
+        with suppress(FileNotFoundError, PermissionError):
+            if (owner := self.folder.stat().st_uid) != (user := os.getuid()):
+                raise SetupError(
+                    f"expected a folder of user {_name(user)}, found one of {_name(owner)}",
+                    str(self.folder),
+                    f"Run jobs and `evenkeel spark` as one user, or unset {VARIABLE}",
+                )
 
     def begin(self, address: Address) -> None:
         """Tell jobs of a Spark in which none has run yet. The caller has the turn."""
@@ -131,7 +148,9 @@ class SharedSpark:
         Raises
         ------
         UnreachableError : none stays up here
+        SetupError : the folder is another user's
         """
+        self.check_user()
         until = time.monotonic() + _START_SECONDS
         while (found := self.address()) is None:
             # The program that starts Spark has this lock before there is an address.
@@ -209,6 +228,14 @@ def end_turn(file: IO[str]) -> None:
     """Give the turn back at the end of a job that was not killed."""
     file.write(_TURN_ENDED)
     file.close()
+
+
+def _name(user: int) -> str:
+    """Return the name of a user by its id, or the id if it has none."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def _locked(path: Path, kind: int) -> IO[str]:

@@ -89,7 +89,7 @@ def forget(
         typer.Argument(
             metavar="KEY...",
             help="keys; the columns of a composite key with commas or ' | ' between them, or as a "
-            "JSON list",
+            "JSON list; after --, also texts that begin with a dash",
         ),
     ],
     dry_run: Annotated[

@@ -103,17 +103,34 @@ def check_own_driver() -> None:
         )
 
 
+def spark_conf() -> Path | None:
+    """Return the folder of Spark's own settings, whether or not it is there; None: no Spark is."""
+    if folder := os.environ.get("SPARK_CONF_DIR"):
+        return Path(folder)
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home) / "conf"
+    program = spark_submit()
+    return Path(program).resolve().parents[1] / "conf" if program else None
+
+
+def spark_env() -> Path | None:
+    """Return Spark's own spark-env.sh, which may set another Java; None if there is none."""
+    file = (spark_conf() or Path()) / "spark-env.sh"
+    return file if file.is_file() else None
+
+
 def check_java() -> None:
     """Look for the Java that spark-submit starts. Call this after a failure.
 
-    Before it nobody can tell: Spark's own spark-env.sh may set another JAVA_HOME.
+    If there is a spark-env.sh, nobody can tell from here.
 
     Raises
     ------
     SetupError : there is none
     """
     home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
+    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if found is None and spark_env() is None:
         raise SetupError(
             "expected a Java for Spark, found none",
             f"$JAVA_HOME, {home}" if home else "PATH",
@@ -154,7 +171,8 @@ def submit(
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     env = {**here, **os.environ, **variables}
     code = subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
-    if code:
+    # The exit code of spark-submit without Java. A job that ended otherwise had one.
+    if code == 1:
         check_java()
     return code
 

@@ -20,7 +20,8 @@ quietly() { "$@" >.run/setup.log 2>&1 || { cat .run/setup.log >&2; return 1; }; 
 
 # Delta's own two jars: PySpark has the rest of what they ask for, or newer (RoaringBitmap), or no job of
 # ours asks for it. IVY_SETTINGS=file names a mirror; a local Maven repository is looked into first.
-if ! ls .jars/delta-spark_*-"${delta##*:}".jar .jars/delta-storage-"${delta##*:}".jar >/dev/null 2>&1; then
+artifact=${delta#*:}
+if ! ls ".jars/${artifact/:/-}.jar" .jars/delta-storage-"${delta##*:}".jar >/dev/null 2>&1; then
     say "Delta's jars ($delta)"
     rm -rf .jars/ivy .jars/*.jar
     : >.run/nothing.py

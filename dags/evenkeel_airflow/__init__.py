@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,17 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from evenkeel.extras import check_airflow, installed, require_packages
-
+    try:
+        from evenkeel.extras import check_airflow, installed, require_packages
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "partitioning":
+            raise
+        file = getattr(sys.modules.get("partitioning"), "__file__", None)
+        raise ImportError(
+            f"expected Evenkeel's own package `partitioning`, found {file}. Rename that file or "
+            "folder: Python takes it first",
+            name=error.name,
+        ) from None
     check_airflow(installed("apache-airflow"))
     require_packages(
         "airflow",

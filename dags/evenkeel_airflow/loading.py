@@ -19,7 +19,7 @@ from airflow.exceptions import AirflowException
 from airflow.sdk import DAG, get_parsing_context
 
 from evenkeel.spec.catalog import load_catalog, named_folder
-from evenkeel.spec.loading import load_spec
+from evenkeel.spec.loading import load_spec, spec_files
 from evenkeel.spec.parts import Partitions
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import adoption_dags, table_dags
@@ -98,7 +98,7 @@ def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]
         tables = [
             wanted.removeprefix(f"{kind}_") for kind in DAG_BUILDERS if wanted.startswith(kind)
         ]
-        named = [file for file in _files(folder) if _table(file) in tables]
+        named = [file for file in spec_files(folder) if _table(file) in tables]
         if not tables:
             return
         if len(named) == 1:
@@ -152,10 +152,6 @@ def _checked(folder: str | Path | None) -> Path:
             "Create it, or correct the folder in load_tables (or EVENKEEL_TABLES)",
         )
     return place
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
 
 
 def _table(file: Path) -> str | None:

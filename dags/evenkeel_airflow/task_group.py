@@ -11,6 +11,7 @@ from airflow.sdk import TaskGroup
 from evenkeel.spec.loading import load_spec
 from evenkeel_airflow.notifiers import attach
 from evenkeel_airflow.table_dags import whole_rebalance
+from partitioning.errors import InputError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier
@@ -31,7 +32,7 @@ class RebalanceTaskGroup(TaskGroup):
 
     Raises
     ------
-    InputError : the spec is wrong; names every wrong field
+    InputError : the spec is wrong, names every wrong field; or `prefix_group_id` is false
     """
 
     def __init__(
@@ -41,6 +42,12 @@ class RebalanceTaskGroup(TaskGroup):
         notifiers: Sequence[BaseNotifier] = (),
         **kwargs: Any,
     ) -> None:
+        if not kwargs.get("prefix_group_id", True):
+            raise InputError(
+                "expected prefix_group_id=True, got False",
+                type(self).__name__,
+                "Leave it out: the tasks find each other by the group's name in their ids",
+            )
         found = load_spec(spec)
         super().__init__(group_id=group_id or f"rebalance_{found.table}", **kwargs)
         with self:

@@ -103,7 +103,8 @@ def report(spec: str, *, ti: Any = None) -> str | None:
     """Render the run's page, however the run went, and return the page's path.
 
     If an earlier task failed, this task fails too. Otherwise Airflow would show a run that was
-    rolled back as a success.
+    rolled back as a success. A task group whose tasks were all skipped skips this task, too, and
+    so what the DAG has after the group.
     """
     from evenkeel.pipeline import steps
     from evenkeel.pipeline.metrics import run_metrics
@@ -125,4 +126,10 @@ def report(spec: str, *, ti: Any = None) -> str | None:
         else:
             so = ", and was rolled back" if numbers.get("rolled_back") else ""
         raise AirflowFailException(f"The run failed at {', '.join(failed)}{so}. Report: {page}")
+    if missing := [name for name, state in states.items() if state == "upstream_failed"]:
+        raise AirflowFailException(
+            f"{', '.join(missing)} did not run, because a task before them failed. Clear that task"
+        )
+    if {state for name, state in states.items() if name != "report"} == {"skipped"}:
+        raise AirflowSkipException("every task before report was skipped")
     return page

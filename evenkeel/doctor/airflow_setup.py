@@ -17,6 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import partitioning
 from evenkeel.doctor import Finding, Status
 from evenkeel.submit import RM_ADDRESS
 
@@ -35,7 +36,9 @@ def look_at_airflow() -> Iterator[Finding]:
         yield Finding("the airflow command", Status.wrong, said, fix)
         return
     yield dags_folder(said)
-    yield plugin(setting("core", "plugins_folder"))
+    plugins = setting("core", "plugins_folder")
+    yield from hidden_name(said, plugins)
+    yield plugin(plugins)
     yield from connection()
 
 
@@ -80,6 +83,15 @@ def dags_folder(folder: str) -> Finding:
         return Finding(what, Status.ok, f"{file} loads the tables")
     fix = f"Put a DAG file there: {_LINES}"
     return Finding(what, Status.warning, f"{folder}: no file loads the tables", fix)
+
+
+def hidden_name(*folders: str | None) -> Iterator[Finding]:
+    """Warn of a module `partitioning` that is not ours, in folders that Airflow imports from."""
+    for folder in filter(None, folders):
+        for file in (Path(folder, "partitioning.py"), Path(folder, "partitioning", "__init__.py")):
+            if file.is_file() and not file.samefile(str(partitioning.__file__)):
+                fix = "Rename it: Evenkeel has a package of this name, and one hides the other"
+                yield Finding("the name partitioning", Status.warning, str(file), fix)
 
 
 def loaded_folders(folder: str) -> list[Path]:

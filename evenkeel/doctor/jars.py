@@ -9,21 +9,28 @@ from pathlib import Path
 
 from evenkeel.doctor import Finding, Status
 from evenkeel.extras import delta_package
+from evenkeel.submit import spark_conf
 
 
 def spark_defaults() -> dict[str, str]:
     """Return the settings of spark-defaults.conf, from where Spark would read it."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    settings = {}
+    folder, settings = spark_conf(), {}
     try:
-        lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines() if folder else []
+        lines = (folder / "spark-defaults.conf").read_text().splitlines() if folder else []
     except OSError:
         lines = []
     for line in lines:
         if setting := re.match(r"\s*(spark\.[^\s=]+)[\s=]+(.*\S)", line):
             settings[setting[1]] = setting[2]
     return settings
+
+
+def spark_of_home() -> str | None:
+    """Return the version of the Spark in `SPARK_HOME`, by its jars; None if it has none."""
+    home = os.environ.get("SPARK_HOME")
+    files = Path(home, "jars").glob("spark-core_*.jar") if home else ()
+    found = [re.fullmatch(r"spark-core_[0-9.]+-(.+)\.jar", file.name) for file in files]
+    return next((version[1] for version in found if version), None)
 
 
 def jars(conf: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import evenkeel
 from evenkeel.doctor import Finding, Status
-from evenkeel.doctor.jars import delta_jars
+from evenkeel.doctor.jars import delta_jars, spark_of_home
 from evenkeel.extras import (
     TESTED_AIRFLOW,
     TESTED_DELTA,
@@ -23,7 +23,7 @@ from evenkeel.extras import (
     newer_needed,
 )
 from evenkeel.shared_spark import VARIABLE, SharedSpark
-from evenkeel.submit import check_own_driver, spark_submit
+from evenkeel.submit import check_own_driver, spark_env, spark_submit
 from partitioning.errors import SetupError
 
 #: Distribution, the extra that installs it, and its tested series.
@@ -52,7 +52,10 @@ def look_at_packages() -> Iterator[Finding]:
         yield java()
         yield submit_program()
         yield from own_driver()
-        yield delta_jars(found["pyspark"])
+        # spark-submit of another Spark brings the PySpark of that one.
+        spark = spark_of_home() or found["pyspark"]
+        yield from one_spark(found["pyspark"], spark)
+        yield delta_jars(spark)
 
 
 def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | None) -> Finding:
@@ -76,6 +79,17 @@ def one_pyspark(spark: str, client: str | None) -> Finding:
     return Finding(what, Status.wrong, f"{spark} and {client}: both write one folder", fix)
 
 
+def one_spark(pyspark: str, spark: str) -> Iterator[Finding]:
+    """Judge whether PySpark is of the series of SPARK_HOME; nothing is said if it is."""
+    if pyspark.split(".")[:2] != spark.split(".")[:2]:
+        said = f"PySpark {pyspark}, Spark {spark}"
+        fix = (
+            "Jobs by spark-submit run; for `evenkeel spark` unset SPARK_HOME, or run: "
+            f"pip install pyspark=={spark}"
+        )
+        yield Finding("PySpark and SPARK_HOME", Status.warning, said, fix)
+
+
 def java() -> Finding:
     """Judge the Java of JAVA_HOME, or else of PATH."""
     home = os.environ.get("JAVA_HOME")
@@ -84,7 +98,10 @@ def java() -> Finding:
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("Java", Status.wrong, f"{program} cannot be run ({error})", fix)
+        said = f"{program} cannot be run ({error})"
+        if own := spark_env():
+            return Finding("Java", Status.warning, said, f"See whether {own} sets JAVA_HOME")
+        return Finding("Java", Status.wrong, said, fix)
     version = re.search(r'version "(?:1\.)?(\d+)[^"]*"', answer.stderr)
     if version is None or int(version[1]) < MIN_JAVA:
         said = version[0] if version else answer.stderr.strip()[:80]
@@ -106,10 +123,17 @@ def own_driver() -> Iterator[Finding]:
         check_own_driver()
     except SetupError as error:
         yield Finding("SPARK_REMOTE", Status.wrong, error.what, "Unset it where jobs start")
-    shared = SharedSpark.of_environment()
-    if shared is not None and shared.address():
+    if (shared := SharedSpark.of_environment()) is None:
+        return
+    try:
+        shared.check_user()
+    except SetupError as error:
+        fix = "Run `evenkeel spark` and the jobs as one user"
+        yield Finding(VARIABLE, Status.wrong, f"{shared.folder}: {error.what}", fix)
+        return
+    if shared.address():
         yield Finding(VARIABLE, Status.ok, f"{shared.folder}")
-    elif shared is not None:
+    else:
         fix = f"evenkeel spark {shared.folder}"
         yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
 

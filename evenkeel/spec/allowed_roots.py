@@ -32,7 +32,7 @@ def check_inside(places: Mapping[str, str], file: str) -> None:
     InputError : names the first field whose place is outside, and the allowed roots
     """
     roots = [root.strip() for root in os.environ.get(ROOTS_VARIABLE, "").split(",") if root.strip()]
-    inside = [_parts(root) for root in roots]
+    inside = [place_parts(root) for root in roots]
     for field, place in places.items() if roots else ():
         if _LEADS_OUT.search(place):
             raise InputError(
@@ -41,7 +41,7 @@ def check_inside(places: Mapping[str, str], file: str) -> None:
                 file,
                 "Name one folder",
             )
-        for parts in map(_parts, (place, *_matches(place))):
+        for parts in map(place_parts, (place, *_matches(place))):
             if not any(parts[: len(root)] == root for root in inside):
                 raise InputError(
                     f"{field}: is outside of what {ROOTS_VARIABLE} allows (got {place!r}; "
@@ -61,14 +61,20 @@ def _matches(place: str) -> list[str]:
     return [str(match) for match in where.parent.glob(re.sub(r"\*+", "*", where.name))]
 
 
-def _parts(place: str) -> tuple[str, ...]:
+def place_parts(place: str, links: bool = True) -> tuple[str, ...]:
     """Split a place into its store and folders, so that prefixes can be compared.
 
-    Follows links on local disks, and resolves `..`.
+    Resolves `..`.
+
+    Parameters
+    ----------
+    place : an absolute path, or a URL
+    links : whether to follow links on local disks
     """
     scheme, found, rest = place.partition("://")
     if not found or scheme == "file":
-        return ("", *Path(rest if found else place).resolve().parts)
+        path = rest if found else place
+        return ("", *(Path(path).resolve() if links else Path(posixpath.normpath(path))).parts)
     # The first part after the scheme names the store: a bucket or a host.
     bucket, _, path = rest.partition("/")
     folders = posixpath.normpath(f"/{path}").split("/")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evenkeel.spec import allowed_roots, custom_merges
-from evenkeel.spec.loading import TABLES_VARIABLE, load_spec
+from evenkeel.spec.loading import TABLES_VARIABLE, load_spec, spec_files
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
 
@@ -57,21 +57,22 @@ def load_catalog(folder: Path) -> Catalog:
     if not folder.is_dir():
         problems.append(SetupError("there is no such folder", str(folder), "Set EVENKEEL_TABLES"))
     names: dict[str, Path] = {}
-    registries: dict[str, Path] = {}
-    for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+    registries: dict[tuple[str, ...], Path] = {}
+    for file in spec_files(folder):
         try:
             spec = _unchanged(file)
             if other := names.get(spec.table):
                 said = f"table: {spec.table!r} is already the name of {other.name}"
                 raise InputError(said, str(file), "Choose another name")
-            if other := registries.get(spec.registry):
+            registry = allowed_roots.place_parts(spec.registry)
+            if other := registries.get(registry):
                 said = f"registry: {spec.registry} is already that of {other.name}"
                 raise InputError(said, str(file), "Give each table a registry of its own")
         except EvenkeelError as error:
             problems.append(error)
         else:
             specs[file] = spec
-            names[spec.table] = registries[spec.registry] = file
+            names[spec.table] = registries[registry] = file
     return Catalog(specs, tuple(problems))
 
 

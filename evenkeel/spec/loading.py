@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.allowed_roots import check_inside, place_parts
 from evenkeel.spec.field_errors import field_rule
 from evenkeel.spec.parts import (
     ChannelSpec,
@@ -74,6 +73,11 @@ def load_spec(path: str | Path) -> TableSpec:
     )
 
 
+def spec_files(folder: Path) -> list[Path]:
+    """List the files of specs in a folder, in order of name."""
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+
+
 def find_spec(table: str) -> Path:
     """Find the spec file of a table.
 
@@ -85,17 +89,25 @@ def find_spec(table: str) -> Path:
     Raises
     ------
     SetupError : no table has this name; lists those that exist
+    InputError : the file with this name has a spec of another table
     """
     if table.endswith((".yaml", ".yml")):
         return Path(table)
-    folder = Path(os.environ.get(TABLES_VARIABLE, "tables"))
-    file = folder / f"{table}.yaml"
-    if not file.is_file():
-        known = sorted(p.stem for p in folder.glob("*.yaml"))
+    folder = Path(os.environ.get(TABLES_VARIABLE) or "tables")
+    files = {file.stem: file for file in reversed(spec_files(folder))}
+    if (file := files.get(table)) is None:
+        known = ", ".join(sorted(files)) or "none"
         raise SetupError(
             f"there is no table {table!r}",
             str(folder),
-            f"Known: {', '.join(known) or 'none'}. Set EVENKEEL_TABLES or give the spec's path",
+            f"Known: {known}. Set {TABLES_VARIABLE} or give the spec's path",
+        )
+    data = read_yaml(file)
+    if isinstance(data, dict) and (other := data.get("table", table)) != table:
+        raise InputError(
+            f"table: expected {table!r}, as its file is named (got {other!r})",
+            str(file),
+            "Correct one of the two, or give the spec's path",
         )
     return file
 
@@ -115,11 +127,12 @@ def _check_apart(places: Mapping[str, str], file: str) -> None:
     """
     for (at, (own, path)), (by, (other, outer)) in permutations(enumerate(places.items()), 2):
         field = own if own == "registry" else f"state.{own}.path"
-        inside = _place(path).removeprefix(_place(outer))
-        nested = inside.startswith("/") and inside != _place(path) and other != "registry"
-        if not inside and at > by:
+        # A vacuum looks behind a link inside of its folder, too.
+        below = [_below(path, outer, links) for links in (True, False)]
+        nested = any(b and not any(f.startswith((".", "_")) for f in b) for b in below)
+        if () in below and at > by:
             wrong = f"is that of {other if other == 'registry' else f'state.{other}'}"
-        elif nested and not re.match(r"(.*/)?[._]", inside):
+        elif nested and other != "registry":
             wrong = f"is inside of state.{other}.path"
         else:
             continue
@@ -130,9 +143,10 @@ def _check_apart(places: Mapping[str, str], file: str) -> None:
         )
 
 
-def _place(path: str) -> str:
-    """Normalize a path or URL, so that equal places have equal texts."""
-    return path.rstrip("/") if "://" in path else os.path.normpath(path)
+def _below(path: str, outer: str, links: bool) -> tuple[str, ...] | None:
+    """Return the folders from `outer` down to a path; None if it is not below."""
+    whole, start = place_parts(path, links), place_parts(outer, links)
+    return whole[len(start) :] if whole[: len(start)] == start else None
 
 
 def _problem(error: Any) -> str:

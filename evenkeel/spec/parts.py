@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from evenkeel.spec.custom_merges import merges
 from partitioning.strategies.frontier.options import WORTH
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+
+
+def _two_slashes(place: str) -> str:
+    if re.match(r"[A-Za-z][\w+.-]*:/(?!/)", place):
+        raise ValueError("expected a path alone, or two slashes after its scheme, as in file:///x")
+    return place
+
+
+#: A path or a URL.
+Place = Annotated[str, AfterValidator(_two_slashes)]
 
 
 class Strict(BaseModel):
@@ -29,7 +47,7 @@ class Strict(BaseModel):
 class Input(Strict):
     """Source of the events."""
 
-    path: str = Field(description="file or folder of events; relative to the spec's folder")
+    path: Place = Field(description="file or folder of events; relative to the spec's folder")
     format: Literal["parquet", "csv", "delta"] = Field("parquet", description="how it is stored")
     time: str | None = Field(
         None, description="date or timestamp column that windows are cut by; none: no windows"
@@ -67,7 +85,7 @@ class StateTable(Strict):
     In a team's own table Evenkeel writes the columns slot and channel only.
     """
 
-    path: str = Field(description="folder of the Delta table; relative to the spec's folder")
+    path: Place = Field(description="folder of the Delta table; relative to the spec's folder")
     columns: dict[Name, StateColumn] = Field(
         {}, description="state columns that Evenkeel makes from events; none: give `rows`"
     )

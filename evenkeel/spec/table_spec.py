@@ -14,6 +14,7 @@ from evenkeel.spec.parts import (
     Input,
     Name,
     Partitions,
+    Place,
     Splitting,
     StateColumn,
     StateTable,
@@ -82,7 +83,7 @@ class TableSpec(Strict):
     state: dict[Name, StateTable] = Field(
         min_length=1, description="state tables by name; they share one function and move together"
     )
-    registry: str = Field(description="folder or URL of epochs, sketches and runs")
+    registry: Place = Field(description="folder or URL of epochs, sketches and runs")
     channels: Annotated[
         Annotated[list[ChannelSpec], Field(min_length=1), Tag("list")]
         | Annotated[int, Field(ge=1, le=MAX_CHANNELS), Tag("number")],

@@ -12,6 +12,8 @@ import pytest
 
 from evenkeel import spark_commands
 from evenkeel.cli import main
+from evenkeel.submit import submit
+from partitioning.errors import SetupError
 from tests.support.worlds.old_registry import spec_path  # noqa: F401  a fixture
 
 #: The console, in an installation without the package `evenkeel_spark`.
@@ -47,6 +49,22 @@ def test_forget_hands_every_key_to_the_job(
         main()
     assert end.value.code == 2
     assert asked == [["--spec", spec_path, "--forget=D008", "--forget=a b", "--dry-run"]]
+
+
+def test_forget_takes_a_key_below_zero_and_no_misspelt_option(
+    spec_path: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(spark_commands, "submit", lambda job, args, env: asked.append(args) or 2)
+    for words in (["-5", "--dry-run"], ["--dry-rum"], ["--dry-run", "--", "-x"]):
+        monkeypatch.setattr(sys, "argv", ["evenkeel", "forget", spec_path, *words])
+        with pytest.raises(SystemExit):
+            main()
+    given = [[arg for arg in args if arg.startswith("--forget")] for args in asked]
+    assert given == [["--forget=-5"], ["--forget=-x"]]
+    assert "No such option: --dry-rum" in capsys.readouterr().err
 
 
 def test_forget_refuses_a_key_of_another_number_of_columns_before_spark_starts(
@@ -125,3 +143,32 @@ def test_without_java_the_last_line_says_so(
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 2, done.stderr
     assert "expected a Java for Spark, found none" in last and "evenkeel doctor" in last
+
+
+@pytest.mark.parametrize("code", [1, 2, 75, 77, 137])
+def test_a_job_that_fails_with_a_java_of_spark_s_own_keeps_its_code(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's spark-env.sh sets JAVA_HOME, and the environment has no Java."""
+    home = tmp_path / "spark"
+    for folder in ("bin", "conf"):
+        (home / folder).mkdir(parents=True)
+    program = home / "bin" / "spark-submit"
+    program.write_text(f"#!/bin/sh\nexit {code}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("JAVA_HOME", "EVENKEEL_SPARK", "SPARK_REMOTE", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    if code == 1:
+        with pytest.raises(SetupError, match="expected a Java for Spark, found none"):
+            submit("learn", [], {})
+    else:
+        assert submit("learn", [], {}) == code
+    (home / "conf" / "spark-env.sh").touch()
+    assert submit("learn", [], {}) == code
+    monkeypatch.setenv("PATH", str(home / "bin"), prepend=":")
+    monkeypatch.delenv("SPARK_HOME")
+    assert submit("learn", [], {}) == code
+    monkeypatch.setenv("SPARK_CONF_DIR", str(home / "conf"))
+    assert submit("learn", [], {}) == code

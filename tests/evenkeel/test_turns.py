@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel import shared_spark
+from evenkeel.doctor import Status, packages
 from evenkeel.shared_spark import Address, SharedSpark, end_turn
-from partitioning.errors import InputError, UnreachableError
+from partitioning.errors import InputError, SetupError, UnreachableError
 
 HERE = Address(os.getpid(), 1, "secret", "versions")
 
@@ -99,3 +100,27 @@ def test_a_jvm_is_worn_by_its_end_and_by_many_jobs(
         begun(shared)
         shared.wear()
         assert shared.worn()
+
+
+def test_the_folder_of_another_user_is_named_and_not_waited_for(
+    shared: SharedSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shared.claim():
+        begun(shared)
+        me, other = shared.folder.owner(), shared.folder.stat().st_uid + 4242
+        monkeypatch.setattr(os, "getuid", lambda: other)
+        said = rf"spark: expected a folder of user {other}, found one of {me}\. .* as one user"
+        for use in (shared.find, lambda: shared.turn("job", pytest.fail), shared.claim):
+            with pytest.raises(SetupError, match=said) as raised:
+                use()
+            assert "chmod" not in str(raised.value)
+        monkeypatch.setenv("EVENKEEL_SPARK", str(shared.folder))
+        (row,) = packages.own_driver()
+        assert row.status is Status.wrong and f"found one of {me}" in row.found
+        assert "as one user" in row.fix
+
+
+def test_a_folder_that_others_may_enter_is_refused(shared: SharedSpark) -> None:
+    shared.folder.mkdir(mode=0o755)
+    with pytest.raises(InputError, match="other users may enter .* chmod 700"):
+        shared.claim()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,3 +146,19 @@ def test_an_asset_that_no_table_updates_is_refused(uri: str) -> None:
     assert Asset("evenkeel://trips").uri in ("evenkeel://trips", "evenkeel://trips/")
     with pytest.raises(ValueError, match="expected evenkeel://TABLE"):
         Asset(uri)
+
+
+@pytest.mark.parametrize("text", ["", "class Own:\n    pass\n"])
+def test_a_module_that_hides_ours_is_named(text: str, tmp_path: Path) -> None:
+    own = tmp_path / "partitioning.py"
+    own.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", "from evenkeel_airflow import load_tables"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ") and f"found {own}" in last and "Rename" in last

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
 from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
 
+# Only now: the environment above must be set before Airflow is first imported.
+# isort: off
+from airflow.sdk import DAG
+
+from evenkeel_airflow import RebalanceTaskGroup, tasks
+from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
+from partitioning.errors import InputError
+from tests.support.worlds.shop import Shop
+# isort: on
+
 if TYPE_CHECKING:
-    from airflow.sdk import DAG
     from pyspark.sql import SparkSession
 
     from tests.conftest import World
@@ -53,6 +64,15 @@ def test_the_group_stands_between_the_users_tasks(
     assert f"{{{{ ti.xcom_pull(task_ids='{GROUP}.plan') }}}}" in arguments
 
 
+def test_a_group_whose_tasks_do_not_have_its_name_is_refused(world: World) -> None:
+    """Its tasks find each other by that name."""
+    with (
+        DAG("mine", schedule=None),
+        pytest.raises(InputError, match=r"expected prefix_group_id=True, got False"),
+    ):
+        RebalanceTaskGroup(world.spec_path, prefix_group_id=False)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_group_rebalances_and_rolls_back_what_fails(
@@ -86,3 +106,36 @@ def test_a_group_rebalances_and_rolls_back_what_fails(
     assert states[f"{GROUP}.roll_back"] == "skipped"
     assert states[f"{GROUP}.publish"] == states["after"] == "success"
     assert ready.table.epoch().number == 1
+
+
+GROUPED = ["learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish"]
+
+
+@pytest.mark.parametrize(
+    ("states", "ends"),
+    [
+        (dict.fromkeys(GROUPED, "upstream_failed") | {"roll_back": "skipped"}, "fails"),
+        (dict.fromkeys([*GROUPED, "roll_back"], "skipped"), "is skipped"),
+        # decide said no.
+        (
+            dict.fromkeys([*GROUPED, "roll_back"], "skipped")
+            | {"learn": "success", "decide": "success"},
+            "reports",
+        ),
+        (dict.fromkeys(GROUPED, "success") | {"roll_back": "skipped"}, "reports"),
+    ],
+)
+def test_a_group_that_did_not_run_lets_nothing_after_it_run(
+    states: dict[str, str], ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "task_states", lambda *_: {**states, "report": "running"})
+    monkeypatch.setattr(tasks, "folder", lambda *_: "r")
+    report = partial(tasks.report.function, Shop(tmp_path).spec, ti=Mock(task_id="g.report"))
+    if ends == "reports":
+        assert report() is not None
+    elif ends == "fails":
+        with pytest.raises(AirflowFailException, match="learn, decide, .*task before them failed"):
+            report()
+    else:
+        with pytest.raises(AirflowSkipException, match="every task before report was skipped"):
+            report()

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -167,6 +168,11 @@ def test_a_pom_without_its_jar_is_fetched_from_elsewhere(tmp_path: Path, half: b
     mirror, home = tmp_path / "mirror", tmp_path / "home"
     home.mkdir()
     jars = sorted((ROOT / ".jars").glob("delta-s*.jar"))
+    # Those of a Spark that was replaced since: Delta's version is the same.
+    (tmp_path / ".jars").mkdir()
+    for jar in jars:
+        old = re.sub(r"spark_\d\.\d", "spark_4.9", jar.name)
+        (tmp_path / ".jars" / old).write_text("old")
     for jar in jars:
         name, version = jar.stem.rsplit("-", 1)
         pom = POM.replace("NAME", name).replace("VERSION", version)
@@ -196,3 +202,32 @@ def test_a_pom_without_its_jar_is_fetched_from_elsewhere(tmp_path: Path, half: b
     assert {f.name for f in (tmp_path / ".jars").glob("*.jar")} == {jar.name for jar in jars}
     said = [line for line in done.stdout.splitlines() if "without it" in line]
     assert len(said) == half and all(str(home / ".m2") in line for line in said)
+
+
+SUBMIT = """#!/bin/sh
+echo "$@" >>{folder}/asked
+mkdir -p .jars/ivy/jars
+for name in hadoop-aws hadoop-client-minicluster; do
+    touch .jars/ivy/jars/org.apache.hadoop_$name-3.5.0.jar
+done
+"""
+
+
+def test_the_jars_of_a_cluster_are_of_the_hadoop_of_this_spark(tmp_path: Path) -> None:
+    for file in ("setup/cluster.sh", "evenkeel/local_env.py"):
+        (tmp_path / file).parent.mkdir()
+        shutil.copy(ROOT / file, tmp_path / file)
+    for folder in (".venv/bin", "bin", "spark/jars", ".jars/s3", ".jars/hadoop"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    (tmp_path / "spark/jars/hadoop-client-api-3.5.0.jar").touch()
+    (tmp_path / ".jars/s3/hadoop-aws-3.4.2.jar").touch()
+    (tmp_path / "bin/spark-submit").write_text(SUBMIT.format(folder=tmp_path))
+    (tmp_path / "bin/spark-submit").chmod(0o755)
+    env = {"SPARK_HOME": str(tmp_path / "spark"), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    for _ in range(2):
+        subprocess.run([str(tmp_path / "setup/cluster.sh")], env=env, check=True, timeout=60)
+    assert len((tmp_path / "asked").read_text().splitlines()) == 2
+    assert (tmp_path / ".jars/hadoop/hadoop-client-minicluster-3.5.0.jar").is_file()
+    assert (tmp_path / ".jars/s3/hadoop-aws-3.5.0.jar").is_file()
+    assert not (tmp_path / ".jars/s3/hadoop-aws-3.4.2.jar").exists()

@@ -19,6 +19,7 @@ from evenkeel.submit import RM_ADDRESS, check_java, check_own_driver, job_comman
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators.lineage import Lineage
 from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
+from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -77,10 +78,24 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 self.gate_failed = left.kind == "GateError"
                 failed = AirflowGateError if self.gate_failed else AirflowFailException
                 raise failed(left.message) from None
-            if left is None:
+            if left is None and shared is None:
                 with one_line():
                     check_java()
             raise
+        except (FileNotFoundError, PermissionError):
+            if shared is None:
+                with one_line():
+                    self._check_submit()
+            raise
+
+    def _check_submit(self) -> None:
+        """Look for spark-submit; Airflow's hook takes it from PATH alone."""
+        from evenkeel.doctor import Status
+        from evenkeel.doctor.airflow_setup import submit_on_path
+
+        row = submit_on_path(str(self._get_hook()._connection["spark_binary"]))
+        if row.status is Status.wrong:
+            raise SetupError(row.found, row.what, row.fix)
 
     def _run_in(self, shared: SharedSpark) -> None:
         """Run the job in a Spark that stays up, as a process on this machine."""

@@ -70,8 +70,9 @@ def own_spark(name: str, **extra: str) -> SparkSession:
 
     Raises
     ------
-    SetupError : there is no Java. Delta is not on the class path, or is built for another Spark;
-        pyspark is of two versions; Spark is too old; or Spark Connect is asked for
+    SetupError : there is no Java. Delta is not on the class path, or is built for another Spark.
+        pyspark is of two versions, or of another one than the JVM. Spark is too old, or Spark
+        Connect is asked for
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
     # A client of Spark Connect has neither.
@@ -95,8 +96,10 @@ def own_spark(name: str, **extra: str) -> SparkSession:
     conf.set("spark.sql.extensions", _with_delta(conf.get("spark.sql.extensions", "") or ""))
     if (conf.get("spark.master", "local") or "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")
+    jvm = SparkContext._jvm
+    _check_one_spark(jvm)
     _warn(check_series("Spark", pyspark.__version__, TESTED_SPARK))
-    _check_delta(SparkContext._jvm)
+    _check_delta(jvm)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except JAVA_ERRORS as error:
@@ -111,6 +114,17 @@ def own_spark(name: str, **extra: str) -> SparkSession:
 def _with_delta(extensions: str) -> str:
     names = [n.strip() for n in extensions.split(",") if n.strip()]
     return ",".join(names if _EXTENSION in names else [*names, _EXTENSION])
+
+
+def _check_one_spark(jvm: Any) -> None:
+    # py4j knows no attribute `package`, the name of a Scala object: hence getattr.
+    found = str(getattr(jvm.org.apache.spark, "package").SPARK_VERSION())  # noqa: B009
+    if found.split(".")[:2] != pyspark.__version__.split(".")[:2]:
+        raise SetupError(
+            f"expected one version of Spark, found PySpark {pyspark.__version__} and Spark {found}",
+            f"$SPARK_HOME, {os.environ.get('SPARK_HOME')}",
+            f"Unset SPARK_HOME, or run: pip install pyspark=={found}",
+        )
 
 
 def _check_delta(jvm: Any) -> None:
@@ -131,7 +145,7 @@ def _check_delta(jvm: Any) -> None:
             "spark.jars",
             f"Start Spark with --packages {delta_package(spark)}",
         )
-    # py4j knows no attribute `package`, the name of a Scala object: hence getattr.
+    # By getattr, as above.
     version = str(getattr(jvm.io.delta, "package").VERSION())  # noqa: B009
     _warn(check_series("Delta Lake", version, TESTED_DELTA))
 

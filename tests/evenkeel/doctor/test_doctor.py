@@ -60,6 +60,10 @@ def test_java_is_17_or_newer(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     gone = packages.java()
     assert gone.status is Status.wrong and "Install Java 17" in gone.fix
+    (tmp_path / "spark-env.sh").touch()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    unseen = packages.java()
+    assert unseen.status is Status.warning and f"{tmp_path}/spark-env.sh" in unseen.fix
 
 
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -110,6 +114,24 @@ def test_the_jars_of_delta_are_for_this_spark(
     assert found.status is status
     if status is not Status.ok:
         assert "io.delta:delta-spark_4.1_2.13:4.4.0" in found.fix
+
+
+def test_the_spark_of_spark_home_is_the_one_that_delta_s_jars_are_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.1.2.jar").touch()
+    (tmp_path / "jars" / "delta-spark_4.1_2.13-4.4.0.jar").touch()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(packages, "installed", lambda name: "4.2.0" if name == "pyspark" else None)
+    rows = {row.what: row for row in packages.look_at_packages()}
+    assert rows["Delta's jars"].status is Status.ok, rows["Delta's jars"]
+    two = rows["PySpark and SPARK_HOME"]
+    assert two.status is Status.warning and two.found == "PySpark 4.2.0, Spark 4.1.2"
+    assert "pip install pyspark==4.1.2" in two.fix
+    monkeypatch.setattr(packages, "installed", lambda name: "4.1.4" if name == "pyspark" else None)
+    assert "PySpark and SPARK_HOME" not in {row.what for row in packages.look_at_packages()}
 
 
 def test_a_dags_folder_loads_the_tables(tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ def test_urls_stay_as_they_are(tmp_path):
     assert load_spec(write(tmp_path, registry="s3://bucket/r")).registry == "s3://bucket/r"
 
 
+@pytest.mark.parametrize("place", ["file:/lake/x", "hdfs:/user/x", "s3a:/lake/x"])
+def test_a_url_with_one_slash_is_no_folder_beside_the_spec(tmp_path, place):
+    state = {"flights": {"path": place, "columns": {"n": {"merge": "count"}}}}
+    changes = {
+        "input.path": {"input": {"path": place, "time": "day"}},
+        "registry": {"registry": place},
+        "state.flights.path": {"state": state},
+    }
+    for field, change in changes.items():
+        wrong = rf"yaml: {field}: expected a path alone, or two slashes .*\(got '{place}'\)"
+        with pytest.raises(InputError, match=wrong):
+            load_spec(write(tmp_path, **change))
+
+
+@pytest.mark.parametrize("place", ["a:b/c", "day=10:00/x", "file:///lake/x"])
+def test_a_colon_may_be_in_a_path(tmp_path, place):
+    assert load_spec(write(tmp_path, registry=place)).registry.endswith(place)
+
+
 @pytest.mark.parametrize(
     ("allowed", "path"),
     [

@@ -186,6 +186,49 @@ def test_a_worker_without_java_is_not_tried_again(
         task.execute({})
 
 
+def test_a_worker_without_spark_submit_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with DAG("maintain_d"):
+        task = SparkJob(
+            task_id="maintain", job="maintain", arguments={"--spec": Shop(tmp_path).spec}
+        )
+    said = "spark-submit is not on PATH. Start Airflow with .* on PATH"
+    with pytest.raises(AirflowFailException, match=said):
+        task.execute({})
+    # Another file is missing.
+    (tmp_path / "spark-submit").write_text("#!/gone\n")
+    (tmp_path / "spark-submit").chmod(0o755)
+    with pytest.raises(FileNotFoundError):
+        task.execute({})
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_job_that_was_killed_is_tried_again_where_spark_alone_knows_its_java(
+    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = tmp_path / "spark-submit"
+    submit.write_text("#!/bin/sh\nexit 137\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if shared:
+        # The Spark that stays up has a Java of its own.
+        monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path / "spark"))
+        monkeypatch.setattr(spark_job, "job_command", lambda *_: [str(submit)])
+    else:
+        (tmp_path / "spark-env.sh").touch()
+        monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    with DAG("maintain_d"):
+        task = SparkJob(
+            task_id="maintain", job="maintain", arguments={"--spec": Shop(tmp_path).spec}
+        )
+    with pytest.raises(AirflowException, match="137") as raised:
+        task.execute({})
+    assert not isinstance(raised.value, AirflowFailException)
+
+
 def test_a_spark_that_is_not_up_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

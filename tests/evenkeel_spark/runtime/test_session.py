@@ -15,7 +15,7 @@ from evenkeel.extras import TESTED_SPARK, delta_package
 from evenkeel.local_env import environment
 from evenkeel_spark.jobs import bootstrap
 from evenkeel_spark.migration.move_predicate import LISTED_SLOTS
-from evenkeel_spark.runtime.session import _with_delta, check_series
+from evenkeel_spark.runtime.session import _with_delta, check_series, own_spark
 from partitioning.errors import InputError, SetupError, UnreachableError
 from tests.conftest import World
 
@@ -36,6 +36,18 @@ def test_another_series_is_a_warning_that_names_what_was_tested(what, found):
 def test_a_spark_that_is_too_old_is_refused():
     with pytest.raises(InputError, match=r"Spark 3\.5\.9 is too old: .* 4\.0 or newer.*4\.2"):
         check_series("Spark", "3.5.9", TESTED_SPARK)
+
+
+@pytest.mark.spark
+def test_a_spark_of_another_series_than_pyspark_is_named_before_delta_s_jars(spark, monkeypatch):
+    """Then SPARK_HOME is another Spark than the one that PySpark brings."""
+    monkeypatch.setattr(pyspark, "__version__", "4.9.0")
+    said = (
+        rf"\$SPARK_HOME.*: expected one version of Spark, found PySpark 4\.9\.0 and Spark "
+        rf"{spark.version}.*Unset SPARK_HOME, or run: pip install pyspark=={spark.version}"
+    )
+    with pytest.raises(SetupError, match=said):
+        own_spark("test")
 
 
 def test_extensions_of_others_stay():

@@ -1,0 +1,43 @@
+"""The console finds the same tables by name as Airflow and the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evenkeel.spec.loading import find_spec
+from partitioning.errors import InputError, SetupError
+from tests.support.cases.specs import write
+
+
+def test_a_file_that_ends_with_yml_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    file = write(tmp_path).rename(tmp_path / "flights.yml")
+    assert find_spec("flights") == file
+    with pytest.raises(SetupError, match=r"there is no table 'trips'.*Known: flights\. Set"):
+        find_spec("trips")
+
+
+def test_a_file_of_another_table_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy whose field `table` was not changed: its state is the other table's."""
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    copy = write(tmp_path).rename(tmp_path / "copy.yaml")
+    write(tmp_path)
+    said = r"copy\.yaml: table: expected 'copy', as its file is named \(got 'flights'\)"
+    with pytest.raises(InputError, match=said):
+        find_spec("copy")
+    assert find_spec(str(copy)) == copy
+    assert find_spec("flights") == tmp_path / "flights.yaml"
+
+
+def test_an_empty_variable_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENKEEL_TABLES", "")
+    (tmp_path / "tables").mkdir()
+    write(tmp_path / "tables")
+    assert find_spec("flights") == Path("tables/flights.yaml")
